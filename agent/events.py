@@ -1,0 +1,57 @@
+"""What happens during a turn, as it happens: one union, for whoever shows it to a person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent.messages import AssistantMessage, ToolCall, ToolMessage
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More of the reply that a person may see. Never contains a part of NO_REPLY."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """More of the model's reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A tool begins to run."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """A tool is done."""
+
+    call: ToolCall
+    result: ToolMessage
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFinished:
+    """A model's answer is complete and in the transcript."""
+
+    message: AssistantMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the owner may want to know (a compaction, a fallback). ``verbose`` ones are shown only on request."""
+
+    text: str
+    verbose: bool = False
+
+
+Event = TextDelta | ThinkingDelta | ToolStarted | ToolFinished | AnswerFinished | Notice

@@ -1,0 +1,131 @@
+"""What was said and done, in the agent's own words: the form every model is translated to and from, and the transcript keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime  # noqa: TC003  (pydantic reads the annotation at run time)
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, TypeAdapter
+
+Stop = Literal["end", "tools", "length", "refusal", "overflow", "error", "cancelled"]
+FailureKind = Literal[
+    "auth", "billing", "rate_limit", "overloaded", "timeout", "network", "overflow", "bad_request", "unknown_model", "refusal"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Plain text."""
+
+    text: str
+    type: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thinking:
+    """A model's reasoning. ``opaque`` is the provider's own block, sent back unchanged to the model family that made it."""
+
+    text: str
+    opaque: dict[str, Any] | None = None
+    type: Literal["thinking"] = "thinking"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """A picture, base64-encoded."""
+
+    media_type: str
+    data: str
+    type: Literal["image"] = "image"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A model's wish to run a tool. ``arguments`` is None when what the model wrote is not a JSON object: ``raw`` then has it."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any] | None
+    raw: str = ""
+    type: Literal["tool_call"] = "tool_call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one model call. The three input figures are disjoint: what was sent is their sum. ``cost`` is in dollars."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost: float | None = None
+
+    @property
+    def prompt(self) -> int:
+        """All tokens that the model was shown in this call."""
+        return self.input + self.cache_read + self.cache_write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a model gave no answer, as data. ``mend`` tells the owner what to do; ``retry_after`` is in seconds."""
+
+    kind: FailureKind
+    message: str
+    mend: str = ""
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserMessage:
+    """What a person said, or what the runtime says in a person's place. ``at`` has a zone: the owner's."""
+
+    content: tuple[Annotated[Text | Image, Discriminator("type")], ...]
+    at: datetime
+    sender: str = ""
+    role: Literal["user"] = "user"
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return "\n".join(part.text for part in self.content if isinstance(part, Text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantMessage:
+    """One complete answer of a model, or the record that it failed (``failure`` set, ``stop`` "error", "overflow" or "cancelled")."""
+
+    content: tuple[Annotated[Text | Thinking | ToolCall, Discriminator("type")], ...]
+    model: str
+    stop: Stop
+    usage: Usage | None = None
+    failure: Failure | None = None
+    role: Literal["assistant"] = "assistant"
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tools it wants run, in order."""
+        return tuple(part for part in self.content if isinstance(part, ToolCall))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolMessage:
+    """What a tool call came to."""
+
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+    images: tuple[Image, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+    role: Literal["tool"] = "tool"
+
+
+Message = Annotated[UserMessage | AssistantMessage | ToolMessage, Discriminator("role")]
+MESSAGE: TypeAdapter[UserMessage | AssistantMessage | ToolMessage] = TypeAdapter(Message)

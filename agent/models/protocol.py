@@ -1,0 +1,69 @@
+"""What a language model is to the agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from agent.events import TextDelta, ThinkingDelta
+    from agent.messages import AssistantMessage, Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool as a model is told of it. ``parameters`` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A named part of the system text. ``cache_mark`` asks the provider to keep the prompt up to its end."""
+
+    name: str
+    text: str
+    cache_mark: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Everything a model is shown, most stable part first.
+
+    ``messages`` is a valid wire view: it begins with a user message, every tool call has its result right behind it, and
+    nothing in it failed. ``cache_key`` is stable for a session; ``cache_ttl`` is how long the provider is asked to keep the prefix.
+    """
+
+    system: tuple[Segment, ...]
+    tools: tuple[ToolSpec, ...]
+    messages: tuple[Message, ...]
+    max_output: int
+    cache_key: str = ""
+    cache_ttl: Literal["5m", "1h"] = "5m"
+
+
+class Model(Protocol):
+    """One model of one provider.
+
+    ``name`` is ``provider/model``. ``window`` and ``max_output`` are in tokens.
+    """
+
+    name: str
+    window: int
+    max_output: int
+
+    def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | AssistantMessage]:
+        """Yield deltas, then exactly one AssistantMessage, which is last.
+
+        Contract: failures of the provider or the network are not raised; they arrive as an AssistantMessage with ``failure``
+        set. Cancellation is raised as usual. A stream that broke off after its first byte counts as a failure as a whole.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...

@@ -1,0 +1,53 @@
+"""What a tool is to the agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from memory.audience import OWNER, Audience
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from agent.messages import Image
+    from agent.models.protocol import ToolSpec
+
+Effect = Literal["pure", "idempotent", "effect"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """In whose name and when a tool runs. ``now`` is in the owner's time zone."""
+
+    now: datetime
+    session: str
+    turn: str
+    audience: Audience = OWNER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run came to. ``text`` is what the model reads; ``details`` is for people and for programs."""
+
+    text: str
+    is_error: bool = False
+    images: tuple[Image, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Tool(Protocol):
+    """Something a model may ask for.
+
+    ``effect`` says what a repeat would do: "pure" only reads, "idempotent" leaves the same state when run again with the same
+    arguments, "effect" must not be repeated blindly. Contract: ``run`` returns errors that a model can act on as an Outcome
+    with ``is_error``; it raises only for defects and cancellation.
+    """
+
+    spec: ToolSpec
+    effect: Effect
+
+    async def run(self, arguments: Mapping[str, Any], scene: Scene) -> Outcome:
+        """Run with arguments that may be wrong: the tool checks them itself."""
+        ...

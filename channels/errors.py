@@ -1,0 +1,38 @@
+"""What can go wrong with a platform.
+
+ChannelError
+├── ChannelBroken    trying again cannot help (a wrong token, a second poller that stays); the owner must act
+├── NotSent          a send certainly had no effect
+└── Uncertain        a send may or may not have arrived (time-out, reset, 5xx)
+"""
+
+from __future__ import annotations
+
+
+class ChannelError(Exception):
+    """Base of this room. ``mend`` is the command or step that puts it right, or an empty string."""
+
+    def __init__(self, message: str, *, mend: str = "") -> None:
+        super().__init__(message)
+        self.mend = mend
+
+
+class ChannelBroken(ChannelError):
+    """Raised by ``run`` when trying again cannot help."""
+
+
+class NotSent(ChannelError):
+    """Raised by ``send`` when the message certainly did not arrive.
+
+    ``permanent`` means that the same message will never be taken (blocked by the person, chat gone); otherwise try again
+    after ``retry_after`` seconds (None: the gateway's own back-off).
+    """
+
+    def __init__(self, message: str, *, permanent: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+        self.retry_after = retry_after
+
+
+class Uncertain(ChannelError):
+    """Raised by ``send`` when nobody can say whether the message arrived."""

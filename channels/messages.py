@@ -1,0 +1,87 @@
+"""What passes between a platform and the house: a message in, a message out, and the address of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+ChatKind = Literal["direct", "group"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """Where a message came from and where its answer goes. Ids are the platform's own and never change."""
+
+    channel: str
+    account: str = "default"
+    kind: ChatKind
+    id: str
+    thread: str | None = None
+
+    @property
+    def address(self) -> str:
+        """A stable, readable key, such as ``telegram:default:direct:42`` or ``slack:default:group:C1:thread:17.5``."""
+        base = f"{self.channel}:{self.account}:{self.kind}:{self.id}"
+        return base if self.thread is None else f"{base}:thread:{self.thread}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Who wrote. Only ``id`` authorises: names can be changed and copied."""
+
+    id: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inbound:
+    """One message as a platform delivered it.
+
+    ``key`` and ``alias`` identify it twice over (Telegram: ``u:<update_id>`` and ``m:<chat>:<message>:<edit date>``), so that a
+    redelivery is recognised even when the platform renumbers one of the two. ``at`` is when it was sent, with a zone.
+    """
+
+    conversation: Conversation
+    sender: Sender
+    text: str
+    at: datetime
+    key: str
+    alias: str
+    message_id: str
+    reply_to: str | None = None
+    mentioned: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """How far a channel has read, stored in the same transaction as the messages up to that point."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outbound:
+    """One chunk to send, as Markdown within the channel's limit.
+
+    ``key`` (25 characters at most) is the same on every attempt. ``attempt`` starts at 1. ``recorded`` is what an earlier
+    attempt passed to ``record`` (a placeholder's id, say), or None. ``uncertain`` says that an earlier attempt may have arrived.
+    """
+
+    key: str
+    conversation: Conversation
+    text: str
+    reply_to: str | None = None
+    attempt: int = 1
+    recorded: str | None = None
+    uncertain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """Proof of delivery: the platform's id of the message."""
+
+    platform_id: str

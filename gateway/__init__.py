@@ -1,0 +1,1 @@
+"""The gateway: the process that runs the house, and the only room that knows all the others."""

@@ -1,0 +1,1 @@
+"""Markdown to index to hits. This room knows no other room."""

@@ -1,0 +1,60 @@
+"""Who may see which part of a workspace: the one function that answers, and every tool asks it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from datetime import date
+
+PRIVATE_FILES = frozenset({"memory.md", "user.md"})
+_FOLDER_OF = {"group": "groups", "peer": "peers"}
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """The people who hear a session: its owner alone, one group, or one other person.
+
+    ``memory/groups/<key>/`` belongs to that group and ``memory/peers/<key>/`` to that person. The owner sees everything;
+    everybody else sees their own folder of ``memory/`` and none of the owner's private files.
+    """
+
+    kind: Literal["owner", "group", "peer"] = "owner"
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a key that could name another folder."""
+        if (self.kind == "owner") != (self.key == "") or (self.key and not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,79}", self.key)):
+            raise ValueError(f"not an audience: {self.kind} {self.key!r}")
+
+    @property
+    def folder(self) -> PurePosixPath:
+        """Where this audience's notes are kept, relative to the workspace."""
+        root = PurePosixPath("memory")
+        return root if self.kind == "owner" else root / _FOLDER_OF[self.kind] / self.key
+
+    def daily_note(self, day: date) -> PurePosixPath:
+        """The note of ``day`` (the owner's calendar), relative to the workspace."""
+        return self.folder / f"{day:%Y-%m-%d}.md"
+
+    def may_see(self, path: PurePosixPath) -> bool:
+        """Say whether this audience may read or change ``path``, which must be relative to the workspace and normalised.
+
+        Names are compared without case, because some file systems do.
+        """
+        if path.is_absolute() or ".." in path.parts:
+            return False
+        if self.kind == "owner":
+            return True
+        parts = tuple(part.casefold() for part in path.parts)
+        if not parts:
+            return True
+        if parts[0] != "memory":
+            return not (len(parts) == 1 and parts[0] in PRIVATE_FILES)
+        return parts == ("memory",) or path.parts[: len(self.folder.parts)] == self.folder.parts
+
+
+OWNER = Audience()

@@ -1,0 +1,66 @@
+"""What a memory is to the rest of the house."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from memory.audience import Audience
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One place that answers a query. Lines are 1-based and inclusive; ``path`` is relative to the workspace."""
+
+    path: str
+    start_line: int
+    end_line: int
+    score: float
+    snippet: str
+    source: Literal["memory", "sessions"] = "memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchAnswer:
+    """What a search came to. ``note`` tells in one sentence what a reader should know (stale, keyword only, nothing close)."""
+
+    hits: tuple[Hit, ...]
+    provider: str
+    model: str
+    fallback: str | None = None
+    stale: bool = False
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excerpt:
+    """Lines of a memory file. ``cut`` says that more follows."""
+
+    path: str
+    text: str
+    start_line: int
+    end_line: int
+    cut: bool = False
+
+
+class Memory(Protocol):
+    """The notes of one agent's workspace, searchable.
+
+    Raises ``memory.errors.MemoryUnreadable`` for a path that does not exist, lies outside, or is not this audience's to see
+    (the three are told apart only for the owner).
+    """
+
+    async def search(
+        self, query: str, *, audience: Audience, max_results: int | None = None, min_score: float | None = None
+    ) -> SearchAnswer:
+        """Find passages. Never waits for a sync; works without an embedder."""
+        ...
+
+    async def get(self, path: str, *, audience: Audience, from_line: int = 1, lines: int | None = None) -> Excerpt:
+        """Read lines of one memory file."""
+        ...
+
+    async def wrote(self, path: str) -> None:
+        """Take note that a tool just changed ``path`` (relative to the workspace): its new text is found by keyword on return."""
+        ...
