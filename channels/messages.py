@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
 ChatKind = Literal["direct", "group"]
@@ -42,6 +43,7 @@ class Inbound:
 
     ``key`` and ``alias`` identify it twice over (Telegram: ``u:<update_id>`` and ``m:<chat>:<message>:<edit date>``), so that a
     redelivery is recognised even when the platform renumbers one of the two. ``at`` is when it was sent, with a zone.
+    ``hints`` (agent, session, model) are the wishes of a local client that holds the owner's rights; no other channel sets them.
     """
 
     conversation: Conversation
@@ -53,6 +55,7 @@ class Inbound:
     message_id: str
     reply_to: str | None = None
     mentioned: bool = False
+    hints: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

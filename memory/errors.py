@@ -1,0 +1,34 @@
+"""What can go wrong with memory.
+
+MemoryTrouble
+├── MemoryUnreadable    a path that is missing, outside, or not this audience's to see
+├── EmbeddingFailed     an embedding provider gave no vectors; search goes on by keyword
+└── IndexBroken         the index file cannot be used; it is set aside and rebuilt
+"""
+
+from __future__ import annotations
+
+
+class MemoryTrouble(Exception):
+    """Base of this room. ``mend`` is the command or step that puts it right, or an empty string."""
+
+    def __init__(self, message: str, *, mend: str = "") -> None:
+        super().__init__(message)
+        self.mend = mend
+
+
+class MemoryUnreadable(MemoryTrouble):
+    """Raised for a path that does not exist, lies outside the memory, or is not this audience's to see."""
+
+
+class EmbeddingFailed(MemoryTrouble):
+    """Raised by an embedder. ``passing`` says that trying again later may help; ``retry_after`` is in seconds."""
+
+    def __init__(self, message: str, *, mend: str = "", passing: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(message, mend=mend)
+        self.passing = passing
+        self.retry_after = retry_after
+
+
+class IndexBroken(MemoryTrouble):
+    """Raised when the index file cannot be used."""
