@@ -1,0 +1,74 @@
+"""The `models` section of the settings: where models are found beyond those that are known without it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic.alias_generators import to_camel
+
+Api = Literal["anthropic-messages", "openai-completions", "openai-responses"]
+
+
+class Section(BaseModel):
+    """How every part of this section is read: camelCase keys, unknown ones left to the loader's warning."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
+    )
+
+
+class CostSettings(Section):
+    """What a model costs, in dollars for a million tokens."""
+
+    input: float = Field(default=0.0, ge=0)
+    """Dollars for a million input tokens that no cache held."""
+    output: float = Field(default=0.0, ge=0)
+    """Dollars for a million output tokens."""
+    cache_read: float = Field(default=0.0, ge=0)
+    """Dollars for a million input tokens read from the provider's cache."""
+    cache_write: float = Field(default=0.0, ge=0)
+    """Dollars for a million input tokens written to the provider's cache."""
+
+
+class ModelSettings(Section):
+    """One model of a provider."""
+
+    id: str = Field(min_length=1)
+    """The provider's own name of the model, as it is sent."""
+    name: str = ""
+    """A name for people; the id when empty."""
+    context_window: int | None = Field(default=None, gt=0)
+    """How many tokens the model can be shown in all; asked of the provider or assumed when not set."""
+    max_tokens: int | None = Field(default=None, gt=0)
+    """How many tokens one answer may have."""
+    cost: CostSettings | None = None
+    """What it costs; unknown when not set, and then no cost is shown."""
+    input: tuple[Literal["text", "image"], ...] = ("text",)
+    """What it can be shown: text, or text and images."""
+    reasoning: bool = False
+    """Whether it thinks before it answers."""
+
+
+class ProviderSettings(Section):
+    """One provider: an address, a key and the models behind it."""
+
+    base_url: str | None = None
+    """The address of the API, such as `http://127.0.0.1:8000/v1`; the provider's public one when not set."""
+    api_key: SecretStr | None = None
+    """The key that is sent; the provider's environment variable is used when not set."""
+    api: Api | None = None
+    """The language the server speaks: anthropic-messages, openai-completions or openai-responses."""
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
+    """Further HTTP headers sent with every call; they may hold secrets and are masked like keys."""
+    models: tuple[ModelSettings, ...] = ()
+    """The models it offers, where they need describing."""
+
+
+class ModelsSettings(Section):
+    """Providers and their models."""
+
+    mode: Literal["merge", "replace"] = "merge"
+    """Whether the providers here are added to the built-in ones (merge) or are the only ones (replace)."""
+    providers: dict[str, ProviderSettings] = Field(default_factory=dict)
+    """Providers by their id, the part before the slash in `provider/model`."""
