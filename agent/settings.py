@@ -1,0 +1,120 @@
+"""How an agent behaves: the ``agents.defaults`` section, which every entry of ``agents.list`` may override."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003  (pydantic reads the annotation at run time)
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+def _known_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(f"no such time zone: {name!r} (write it like Europe/Berlin)") from error
+    return name
+
+
+class Section(BaseModel):
+    """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
+    )
+
+
+class ModelChoice(Section):
+    """A first choice of model and what to fall back to."""
+
+    primary: str
+    """Model used first, as ``provider/model`` or an alias."""
+    fallbacks: tuple[str, ...] = ()
+    """Models tried in order when the first gives no answer."""
+
+
+class MemoryFlushSettings(Section):
+    """The silent turn that writes lasting notes down before history is compacted or left behind."""
+
+    enabled: bool = True
+    """Run the silent memory flush."""
+    soft_threshold_tokens: Annotated[int, Field(ge=0)] = 4000
+    """How far below the compaction line the flush fires, in tokens (at most a fifth of the reserve in force)."""
+    system_prompt: str = "Session nearing compaction. Store durable memories now."
+    """Reminder given with the flush request, in its last message (the system text itself is never changed)."""
+    prompt: str = "Write any lasting notes to memory/YYYY-MM-DD.md; reply with NO_REPLY if nothing to store."
+    """The flush request. YYYY-MM-DD is replaced by the owner's date; a NO_REPLY hint is added where it lacks one."""
+    on_reset: bool = True
+    """Flush also before a session is left by /new, /reset, the daily or the idle reset."""
+    on_compact_command: bool = True
+    """Flush also before /compact."""
+
+
+class CompactionSettings(Section):
+    """When and how old history gives way to a summary."""
+
+    reserve_tokens: Annotated[int, Field(ge=0)] = 16_384
+    """Tokens kept free for the answer."""
+    reserve_tokens_floor: Annotated[int, Field(ge=0)] = 20_000
+    """Lower bound of the reserve; 0 removes the bound. On small windows the reserve is capped at a quarter of the window."""
+    keep_recent_tokens: Annotated[int, Field(ge=0)] = 20_000
+    """How much of the newest history stays word for word, in tokens."""
+    keep_recent_turns: Annotated[int, Field(ge=1)] = 3
+    """How many of the newest turns stay word for word at least, where they fit."""
+    memory_flush: MemoryFlushSettings = MemoryFlushSettings()
+    """The memory flush before compaction."""
+
+
+class StartupContextSettings(Section):
+    """The notes that a session is given when it starts."""
+
+    enabled: bool = True
+    """Give MEMORY.md (owner's private session only) and the newest daily notes at the start of a session."""
+    days: Annotated[int, Field(ge=0, le=14)] = 2
+    """How many days of daily notes, today included."""
+    max_chars: Annotated[int, Field(ge=0)] = 8000
+    """Cap of the daily notes together, in characters; the newest text is kept and the cut is marked."""
+
+
+class LimitSettings(Section):
+    """Brakes on a single turn."""
+
+    max_tool_calls: Annotated[int, Field(ge=1)] = 40
+    """Tool calls in one turn before the model is asked to finish without tools."""
+    max_repeats: Annotated[int, Field(ge=2)] = 3
+    """How often the same tool may return the same result for the same arguments in one turn."""
+    timeout_seconds: Annotated[float, Field(gt=0)] = 600.0
+    """Longest duration of one turn, in seconds."""
+    tool_result_chars: Annotated[int, Field(ge=1000)] = 32_000
+    """Longest tool result that a model is shown, in characters; a sixteenth of the window bounds it too."""
+
+
+class AgentSettings(Section):
+    """One agent."""
+
+    model: str | ModelChoice | None = None
+    """Model as ``provider/model``, an alias, or ``{primary, fallbacks}``. Unset: chosen by the keys in the environment."""
+    workspace: Path | None = None
+    """Folder of the agent's files. Default: ``~/homebody`` for main, ``~/homebody-<id>`` for others."""
+    user_timezone: Annotated[str, AfterValidator(_known_zone)] | None = None
+    """The owner's time zone, such as Europe/Berlin. Default: the machine's."""
+    bootstrap_max_chars: Annotated[int, Field(ge=100)] = 20_000
+    """Cap of each workspace file in the prompt, in characters; the cut is marked."""
+    bootstrap_total_max_chars: Annotated[int, Field(ge=1000)] = 60_000
+    """Cap of all workspace files together, in characters."""
+    skip_bootstrap: bool = False
+    """Do not put templates into a new workspace."""
+    context_tokens: Annotated[int, Field(ge=4000)] | None = None
+    """Cap on the model's context window, in tokens. Default: what the model has."""
+    max_output_tokens: Annotated[int, Field(ge=256)] = 8192
+    """Longest answer of one model call, in tokens (never more than the model allows or the reserve leaves)."""
+    prompt_mode: Literal["full", "minimal", "none"] = "full"
+    """How much of our own instructions the model is given: all, the tool rules only, or none."""
+    compaction: CompactionSettings = CompactionSettings()
+    """Compaction and the memory flush."""
+    startup_context: StartupContextSettings = StartupContextSettings()
+    """Notes given at the start of a session."""
+    limits: LimitSettings = LimitSettings()
+    """Brakes on a single turn."""
