@@ -24,6 +24,17 @@ class ThinkingDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class Restarted:
+    """The answer being streamed broke off and begins anew: every delta since the last finished answer is void.
+
+    ``reason`` says in a few words what happened. Whoever shows deltas takes them back; whoever shows only finished answers
+    need not do anything.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolStarted:
     """A tool begins to run."""
 
@@ -54,4 +65,4 @@ class Notice:
     verbose: bool = False
 
 
-Event = TextDelta | ThinkingDelta | ToolStarted | ToolFinished | AnswerFinished | Notice
+Event = TextDelta | ThinkingDelta | Restarted | ToolStarted | ToolFinished | AnswerFinished | Notice

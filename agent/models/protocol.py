@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from agent.events import TextDelta, ThinkingDelta
+    from agent.events import Restarted, TextDelta, ThinkingDelta
     from agent.messages import AssistantMessage, Message
 
 
@@ -56,8 +56,8 @@ class Model(Protocol):
     window: int
     max_output: int
 
-    def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | AssistantMessage]:
-        """Yield deltas, then exactly one AssistantMessage, which is last.
+    def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Restarted | AssistantMessage]:
+        """Yield deltas, then exactly one AssistantMessage, which is last. After a Restarted the deltas begin from nothing.
 
         Contract: failures of the provider or the network are not raised; they arrive as an AssistantMessage with ``failure``
         set. Cancellation is raised as usual. A stream that broke off after its first byte counts as a failure as a whole.
