@@ -1,0 +1,113 @@
+"""What holds for every test: no network beyond loopback, no keys of the person who runs them, no home of theirs."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import hypothesis
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest_plugins = ["tests.peers.aimock"]
+
+LOCAL_NAMES = frozenset({"", "localhost", "localhost.localdomain", "ip6-localhost"})
+
+PRIVATE = re.compile(
+    r"(?i)^(homebody_.*|.*_api_key|.*_auth_token|.*_bot_token|.*_app_token|(https?|all|no|ftp)_proxy"
+    r"|(anthropic|openai|gemini|google|openrouter|ollama|telegram|discord|slack|voyage)_.*)$"
+)
+"""Environment variables that would make a test depend on the person or the machine that runs it."""
+
+hypothesis.settings.register_profile("house", deadline=None, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.load_profile("house")
+
+
+class ReachedOutside(RuntimeError):
+    """A test tried to leave this machine; not an OSError, so that no client takes it for bad weather and retries."""
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address literal or a name stays on this machine."""
+    if host in LOCAL_NAMES:
+        return True
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def is_literal(host: str) -> bool:
+    """Tell whether looking the host up asks nobody."""
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def stay_inside(event: str, args: tuple[Any, ...]) -> None:
+    """Refuse to look up names or to speak to addresses that are not loopback (an audit hook; see PEP 578)."""
+    if event in {"socket.connect", "socket.sendto"}:
+        address = args[1]
+        if isinstance(address, tuple) and not is_loopback(str(address[0])):
+            raise ReachedOutside(f"a test tried to reach {address[0]}:{address[1]}; serve it on 127.0.0.1 instead")
+    elif event == "socket.getaddrinfo":
+        host = args[0].decode("ascii", "replace") if isinstance(args[0], bytes) else args[0]
+        if host and not is_loopback(host) and not is_literal(host):
+            raise ReachedOutside(f"a test tried to look up {host!r}; use 127.0.0.1, or hand a resolver in")
+
+
+def private_variables() -> list[str]:
+    """Name the variables that are set and must not be."""
+    return [name for name in os.environ if PRIVATE.match(name)]
+
+
+def pytest_configure() -> None:
+    """Shut the door before anything is collected."""
+    for name in private_variables():
+        del os.environ[name]
+    sys.addaudithook(stay_inside)
+
+
+def pytest_report_header() -> list[str]:
+    """Say which of the parts that differ from machine to machine are here."""
+    from tests.peers.aimock import node_version, peer_folder  # late: it is a plugin, which pytest imports first
+
+    connection = apsw.Connection(":memory:")
+    options = set(apsw.compile_options)
+    fts = "FTS5" if "ENABLE_FTS5" in options else "no FTS5"
+    try:
+        import sqlite_vec
+
+        connection.enable_load_extension(True)  # noqa: FBT003 - apsw takes it by position only
+        connection.load_extension(sqlite_vec.loadable_path())
+        vectors = f"sqlite-vec {connection.execute('select vec_version()').get}"
+    except (ImportError, apsw.Error) as error:
+        vectors = f"no sqlite-vec ({error})"
+    finally:
+        connection.close()
+    node = node_version()
+    runtime = f"node {node}" if node else "no node"
+    peers = "aimock installed" if peer_folder().is_dir() else "aimock not installed"
+    return [f"sqlite: {apsw.sqlite_lib_version()}, {fts}, {vectors}", f"peers: {runtime}, {peers}"]
+
+
+@pytest.fixture(autouse=True)
+def home_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the test a state folder and a home of its own, and take away what an earlier one has left in the environment."""
+    for name in private_variables():
+        monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("HOMEBODY_HOME", str(home / ".homebody"))
+    home.mkdir()
+    return home
