@@ -3,7 +3,8 @@
 AgentError
 ├── UnknownModel    a model or provider name that nothing answers to
 ├── ModelUnusable   a model that is known and cannot be used as configured (no key, no address)
-└── ScriptOver      a scripted model was asked more often than its script goes
+├── ScriptOver      a scripted model was asked more often than its script goes
+└── NotKept         the transcript could not be written, so nothing may be done in its name
 """
 
 from __future__ import annotations
@@ -31,3 +32,7 @@ class ModelUnusable(AgentError):
 
 class ScriptOver(AgentError):
     """Raised by a scripted model that has no answer left."""
+
+
+class NotKept(AgentError):
+    """Raised when a transcript entry could not be made durable (disk full, read-only). Nothing of it is left in the file."""

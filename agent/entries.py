@@ -1,0 +1,173 @@
+"""What a transcript is made of. Entries are only ever added; what the model sees is derived from them (``agent.wire``)."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, TypeAdapter, ValidationError
+
+from agent.messages import Message, Usage  # noqa: TC001  (pydantic reads the annotation at run time)
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The first entry of a session: whose it is, and the start-up notes it was given, once."""
+
+    agent: str
+    session: str
+    key: str
+    notes: str = ""
+    kind: Literal["opened"] = "opened"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One message."""
+
+    message: Message
+    kind: Literal["said"] = "said"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushBegun:
+    """A memory flush is about to run. ``cycle`` is the id of the latest compaction entry, or None before the first."""
+
+    cycle: str | None
+    reason: str
+    kind: Literal["flush_begun"] = "flush_begun"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushReceipt:
+    """What a memory flush came to.
+
+    ``written`` are the notes it appended to, with sizes in bytes and SHA-256 before and after (None: the file was new).
+    ``outcome`` is "written", "nothing" (the model answered NO_REPLY) or "extracted" (written by rule, without a model).
+    """
+
+    cycle: str | None
+    outcome: Literal["written", "nothing", "extracted"]
+    written: tuple[WrittenNote, ...] = ()
+    usage: Usage | None = None
+    problem: str = ""
+    kind: Literal["flush_receipt"] = "flush_receipt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenNote:
+    """A note before and after an append."""
+
+    path: str
+    bytes_before: int
+    bytes_after: int
+    sha256_before: str | None
+    sha256_after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """From here on the model sees ``summary`` and the entries from ``first_kept`` on. Nothing before is removed from disk."""
+
+    summary: str
+    first_kept: str
+    tokens_before: int
+    tokens_after: int
+    model: str
+    reason: str
+    usage: Usage | None = None
+    kind: Literal["compacted"] = "compacted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultsCleared:
+    """Tool results before the entry ``until`` are shown to the model as a placeholder: the step before a summary, or instead of one."""
+
+    until: str
+    kind: Literal["results_cleared"] = "results_cleared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnded:
+    """A turn is over. ``facts`` is for people: duration, figures, the reason if it was stopped."""
+
+    turn: str
+    outcome: Literal["answered", "silent", "failed", "stopped"]
+    facts: dict[str, Any] = field(default_factory=dict)
+    kind: Literal["turn_ended"] = "turn_ended"
+
+
+Body = Annotated[
+    Opened | Said | FlushBegun | FlushReceipt | Compacted | ResultsCleared | TurnEnded,
+    Discriminator("kind"),
+]
+_BODY: TypeAdapter[Any] = TypeAdapter(Body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of a transcript. ``id`` is ``<turn>:<n>``: derived, so that a repeated append is recognised."""
+
+    id: str
+    parent: str | None
+    at: datetime
+    body: Body
+
+
+class Torn(ValueError):
+    """Raised for a line that is no whole entry. ``foreign`` says that it parses but was not written by us as it stands."""
+
+    def __init__(self, message: str, *, foreign: bool = False) -> None:
+        super().__init__(message)
+        self.foreign = foreign
+
+
+def encode(entry: Entry) -> bytes:
+    """Return the entry as one line. Lone surrogates become U+FFFD, so that no reader ever trips over them."""
+    try:
+        body = _BODY.dump_json(entry.body)
+    except (ValueError, UnicodeEncodeError):
+        body = _BODY.dump_json(_BODY.validate_python(_clean(_BODY.dump_python(entry.body))))
+    head = json.dumps(
+        {"v": VERSION, "kind": entry.body.kind, "id": entry.id, "parent": entry.parent, "t": entry.at.isoformat()},
+        ensure_ascii=False,
+        allow_nan=False,
+        separators=(",", ":"),
+    ).encode()
+    payload = head[:-1] + b',"body":' + body
+    return payload + b',"crc":%d}\n' % zlib.crc32(payload)
+
+
+def decode(line: bytes) -> Entry:
+    """Read one line back.
+
+    Raises:
+        Torn: it is not a whole entry, or its checksum does not fit.
+    """
+    payload, mark, tail = line.rstrip(b"\r\n").rpartition(b',"crc":')
+    if not mark or not tail.endswith(b"}") or not tail[:-1].isdigit():
+        raise Torn("no checksum")
+    if zlib.crc32(payload) != int(tail[:-1]):
+        raise Torn("the checksum does not fit", foreign=True)
+    try:
+        raw = json.loads(payload + b"}")
+        return Entry(
+            id=raw["id"], parent=raw["parent"], at=datetime.fromisoformat(raw["t"]), body=_BODY.validate_python(raw["body"])
+        )
+    except (ValueError, KeyError, TypeError, ValidationError) as error:
+        raise Torn(f"cannot be read: {type(error).__name__}", foreign=True) from error
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_clean(item) for item in value]
+    return value
