@@ -22,12 +22,24 @@ class MemoryUnreadable(MemoryTrouble):
 
 
 class EmbeddingFailed(MemoryTrouble):
-    """Raised by an embedder. ``passing`` says that trying again later may help; ``retry_after`` is in seconds."""
+    """Raised by an embedder. ``passing`` says that trying again later may help; ``retry_after`` is in seconds.
 
-    def __init__(self, message: str, *, mend: str = "", passing: bool = False, retry_after: float | None = None) -> None:
+    ``about_text`` says that one of the texts is to blame: the others may still be embedded, each by itself.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        mend: str = "",
+        passing: bool = False,
+        retry_after: float | None = None,
+        about_text: bool = False,
+    ) -> None:
         super().__init__(message, mend=mend)
         self.passing = passing
         self.retry_after = retry_after
+        self.about_text = about_text
 
 
 class IndexBroken(MemoryTrouble):
