@@ -1,0 +1,79 @@
+# Homebody: `make chat` talks to it, `make test` proves it. Both need Python 3.11 or newer with venv, and nothing else.
+#
+# What is installed comes from requirements/*.txt, where each file of each package is pinned by its hash. The project itself is
+# installed with --no-build-isolation: an isolated build would fetch the newest build tool without a hash, so the build tool is
+# pinned in requirements/build.txt and installed beforehand. The install is editable, so that `git pull` is all an update needs.
+#
+# stdout belongs to the conversation: all that is said before it goes to stderr.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: chat test lint bench lock clean help again
+
+SHELL := /bin/sh
+PYTHON ?=
+VENV := .venv
+BIN := $(VENV)/bin
+CACHE := .cache
+MADE := $(VENV)/.made
+RUNTIME := $(VENV)/.runtime
+TESTS := $(VENV)/.tests
+LINT := $(VENV)/.lint
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+HASHED := $(PIP) install --require-hashes --only-binary :all:
+ROOMS := agent channels gateway memory workspace_templates
+ARGS ?=
+
+# A stamp does not help where the Python below the environment is gone (upgraded, or the folder was moved).
+ifneq ($(shell $(BIN)/python -c 'print("fine")' 2>/dev/null),fine)
+BROKEN := again
+endif
+
+help: ## say what can be made
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+chat: $(RUNTIME) ## talk to Homebody here (installs it on first use)
+	@exec $(BIN)/homebody chat
+
+test: $(RUNTIME) $(TESTS) ## run all tests (ARGS="tests/http -k token" for some)
+	@sh tests/peers/install >&2 </dev/null
+	@exec $(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+
+lint: $(RUNTIME) $(LINT) ## style, types, walls between rooms, dependencies, container files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/deptry .
+	$(BIN)/hadolint docker/Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
+
+bench: $(RUNTIME) $(TESTS) ## measure: run every program in benchmarks/
+	@set -e; for program in benchmarks/[a-z]*.py; do echo "== $$program" >&2; PYTHONPATH=. $(BIN)/python "$$program"; done
+
+lock: $(RUNTIME) $(LINT) ## resolve requirements/*.txt anew (UPGRADE=1 for newer versions)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh requirements/lock
+
+clean: ## take away what was installed and cached (not your conversations)
+	rm -rf $(VENV) $(CACHE) dist build .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find $(ROOMS) tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(MADE): $(BROKEN)
+	@PYTHON='$(PYTHON)' sh requirements/venv $(VENV) >&2 </dev/null
+	@touch $@
+
+$(RUNTIME): $(MADE) requirements/build.txt requirements/runtime.txt pyproject.toml
+	@echo "Installing Homebody (a minute, only this once) ..." >&2
+	@$(HASHED) -r requirements/build.txt -r requirements/runtime.txt >&2 </dev/null
+	@$(PIP) install --no-deps --no-build-isolation --editable . >&2 </dev/null
+	@touch $@
+
+$(TESTS): $(RUNTIME) requirements/tests.txt
+	@echo "Installing what the tests need ..." >&2
+	@$(HASHED) -r requirements/tests.txt >&2 </dev/null
+	@touch $@
+
+$(LINT): $(RUNTIME) requirements/lint.txt
+	@echo "Installing the linters ..." >&2
+	@$(HASHED) -r requirements/lint.txt >&2 </dev/null
+	@touch $@
