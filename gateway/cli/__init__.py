@@ -1,0 +1,155 @@
+"""``homebody``: the command line.
+
+Commands are modules that are imported when they run, so that ``homebody --help`` stays quick. The table below is the
+whole list; each entry is the command's name, where it lives, and its one line of help.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gateway import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = {
+    "chat": ("gateway.cli.chat:chat", "Talk to your agent here, in the terminal."),
+    "agent": ("gateway.cli.agent:agent", "Send one message and print the reply."),
+    "gateway": ("gateway.cli.gateway:gateway", "Run the house: channels, sessions and schedules."),
+    "status": ("gateway.cli.status:status", "Show what runs and how it is doing."),
+    "config": ("gateway.cli.config:config", "Show, check and change the settings."),
+    "models": ("gateway.cli.models:models", "List and try the language models."),
+    "channels": ("gateway.cli.channels:channels", "Show the chat platforms and whether they answer."),
+    "pairing": ("gateway.cli.pairing:pairing", "Decide who may talk to your agent."),
+    "sessions": ("gateway.cli.sessions:sessions", "List, show and export conversations."),
+    "context": ("gateway.cli.context:context", "Show what the model sees and what fills its window."),
+    "memory": ("gateway.cli.memory:memory", "Search and index what the agent remembers."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands, in the order of the table."""
+        del ctx
+        return [name for name, (target, _) in COMMANDS.items() if find_spec(target.partition(":")[0])]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command, or return None when there is none of that name."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table alone, without importing any."""
+        rows = [(name, COMMANDS[name][1]) for name in self.list_commands(ctx)]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; for an unknown one, name the nearest."""
+        if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            hint = f"Did you mean `homebody {near[0]}`?" if near else "`homebody --help` lists the commands."
+            raise errors.UsageWrong(f"there is no command {args[0]!r}", mend=hint)
+        return super().resolve_command(ctx, args)
+
+
+def _version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"homebody {version('homebody')}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--home", type=click.Path(path_type=Path), help="Keep everything in this folder instead of ~/.homebody.")
+@click.option("--config", type=click.Path(path_type=Path), help="Read the settings from this file.")
+@click.option("-v", "--verbose", is_flag=True, help="Show details, and where a defect came from.")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.pass_context
+def homebody(ctx: click.Context, home: Path | None, config: Path | None, verbose: bool) -> None:
+    """Your own agent, at home.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 settings wrong, 4 no model or its key refused, 5 another gateway holds
+    the state, 6 storage trouble, 130 interrupted.
+    """
+    from gateway.cli.invocation import Invocation
+
+    ctx.obj = Invocation(home, config, verbose)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code. Errors go to stderr, as JSON when ``--json`` was given."""
+    os.umask(0o077)
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in arguments
+    try:
+        code = homebody.main(arguments, prog_name="homebody", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output has seen enough; click ends with the same code when it notices first
+        _silence(sys.stdout)
+        return errors.FAILED
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("", err=True)
+        return errors.INTERRUPTED
+    except click.ClickException as wrong:
+        return _tell_usage(wrong, as_json=as_json)
+    except Exception as error:  # noqa: BLE001 -- the last place where an error can be told in words instead of a traceback
+        return _tell_any(error, arguments, as_json=as_json)
+    return code if isinstance(code, int) else errors.OK
+
+
+def _tell_usage(wrong: click.ClickException, *, as_json: bool) -> int:
+    if isinstance(wrong, click.exceptions.NoArgsIsHelpError):
+        wrong.show()
+        return errors.USAGE
+    context = getattr(wrong, "ctx", None)
+    mend = f"Try: {context.command_path} --help" if context else "Try: homebody --help"
+    kind = errors.UsageWrong if isinstance(wrong, click.UsageError) else errors.HomebodyError
+    return _tell(kind(wrong.format_message(), mend=mend), as_json=as_json)
+
+
+def _tell_any(error: Exception, arguments: Sequence[str], *, as_json: bool) -> int:
+    known = errors.as_homebody_error(error)
+    if known is not None:
+        if isinstance(known, errors.StorageFailed):
+            _silence(sys.stdout)
+        return _tell(known, as_json=as_json)
+    if "-v" in arguments or "--verbose" in arguments:
+        import traceback
+
+        traceback.print_exception(error)
+    mend = "This is a defect. Run the command again as `homebody -v ...` to see where it comes from, and please report it."
+    return _tell(errors.HomebodyError(f"unexpected {type(error).__name__}: {error}", mend=mend), as_json=as_json)
+
+
+def _tell(error: errors.HomebodyError, *, as_json: bool) -> int:
+    try:
+        print(errors.told(error, as_json=as_json), file=sys.stderr, flush=True)  # noqa: T201 -- the one place that prints errors
+    except OSError:  # nobody can be told; the exit code still says it
+        _silence(sys.stderr)
+    return error.exit_code
+
+
+def _silence(stream: Any) -> None:
+    """Let what is still buffered go nowhere, so that the interpreter does not fail on it while it ends."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError):
+        return

@@ -1,0 +1,1 @@
+"""The settings: how they are read, checked, shown and changed."""
