@@ -2,6 +2,7 @@
 
 ChannelError
 ├── ChannelBroken    trying again cannot help (a wrong token, a second poller that stays); the owner must act
+├── LinkLost         a terminal's line to the gateway could not be opened, or broke off
 ├── NotSent          a send certainly had no effect
 └── Uncertain        a send may or may not have arrived (time-out, reset, 5xx)
 """
@@ -21,6 +22,10 @@ class ChannelBroken(ChannelError):
     """Raised by ``run`` when trying again cannot help."""
 
 
+class LinkLost(ChannelError):
+    """Raised to a terminal client. What it was saying may or may not be stored: say it again under the same key."""
+
+
 class NotSent(ChannelError):
     """Raised by ``send`` when the message certainly did not arrive.
 
@@ -28,8 +33,8 @@ class NotSent(ChannelError):
     after ``retry_after`` seconds (None: the gateway's own back-off).
     """
 
-    def __init__(self, message: str, *, permanent: bool = False, retry_after: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, permanent: bool = False, retry_after: float | None = None, mend: str = "") -> None:
+        super().__init__(message, mend=mend)
         self.permanent = permanent
         self.retry_after = retry_after
 

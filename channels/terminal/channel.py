@@ -1,0 +1,154 @@
+"""The terminal as a channel."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any
+
+from channels.errors import ChannelError, NotSent, Uncertain
+from channels.messages import Conversation, Sent
+from channels.terminal.attachment import Attachment
+from channels.terminal.link import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from channels.clock import Clock
+    from channels.messages import Outbound
+    from channels.protocol import Door
+    from channels.terminal.attachment import Proof
+    from channels.terminal.link import Frame, Link
+
+PROOF_SECONDS = 30.0
+_NAME = re.compile(r"[\w.@-]{1,64}")
+
+
+class TerminalChannel:
+    """A ``Channel`` with ``Drafts``. Sender ids are always ``owner``: whoever reaches it has the owner's rights on this machine.
+
+    ``Inbound.message_id`` is the key that the client gave, which ``Done`` and ``Rejected`` carry back to it. ``door.ready()``
+    is called whenever a client attaches, so that what waits for it goes out; ``on_stop`` when a client asks to stop the turn.
+    With ``socket_path``, ``run`` serves clients in other processes (see ``channels.terminal.socket``).
+    """
+
+    name = "terminal"
+    account = "default"
+
+    def __init__(
+        self, *, clock: Clock, on_stop: Callable[[Conversation], Awaitable[None]], socket_path: Path | None = None
+    ) -> None:
+        self.clock = clock
+        self._on_stop = on_stop
+        self._socket_path = socket_path
+        self._attached: dict[Conversation, list[Attachment]] = {}
+        self._door: asyncio.Future[Door] | None = None
+
+    def attach(self, conversation_id: str = "local") -> Link:
+        """Return a new link to the conversation of that name.
+
+        Raises:
+            ChannelError: the name is none.
+        """
+        return self.attachment(conversation_id)
+
+    def attachment(self, conversation_id: str) -> Attachment:
+        """Attach, for the socket server."""
+        if _NAME.fullmatch(conversation_id) is None:
+            raise ChannelError(
+                f"{conversation_id[:80]!r} cannot name a conversation", mend="use 1 to 64 letters, digits, or any of . _ @ -"
+            )
+        conversation = Conversation(channel=self.name, account=self.account, kind="direct", id=conversation_id)
+        attachment = Attachment(self, conversation)
+        self._attached.setdefault(conversation, []).append(attachment)
+        if self._door is not None and self._door.done():
+            self._door.result().ready()
+        return attachment
+
+    def detach(self, attachment: Attachment) -> None:
+        """Forget a client."""
+        there = self._attached.get(attachment.conversation, [])
+        if attachment in there:
+            there.remove(attachment)
+        if not there:
+            self._attached.pop(attachment.conversation, None)
+
+    def attached(self, conversation: Conversation) -> bool:
+        """Tell whether somebody is there to read."""
+        return conversation in self._attached
+
+    async def door(self) -> Door:
+        """Return the house's door, once ``run`` has been given it."""
+        if self._door is None:
+            self._door = asyncio.get_running_loop().create_future()
+        return await asyncio.shield(self._door)
+
+    async def stop(self, conversation: Conversation) -> None:
+        """Pass on a client's wish to stop the running turn."""
+        await self._on_stop(conversation)
+
+    async def run(self, door: Door) -> None:
+        """Serve clients until cancelled."""
+        if self._door is None or self._door.done():
+            self._door = asyncio.get_running_loop().create_future()
+        self._door.set_result(door)
+        door.alive()
+        if self._attached:
+            door.ready()
+        if self._socket_path is None:
+            await asyncio.get_running_loop().create_future()
+        else:
+            from channels.terminal.socket import SocketServer  # noqa: PLC0415 - a house without a socket does not load it
+
+            await SocketServer(self, self._socket_path).serve()
+
+    def chunks(self, markdown: str) -> list[str]:
+        """Return the whole text as one piece: a terminal has no limit."""
+        return [markdown] if markdown.strip() else []
+
+    async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:  # noqa: ARG002 - the protocol's
+        """Deliver to every attached client; it arrived when one of them took it. A repeated key is shown once by each."""
+        clients = list(self._attached.get(outbound.conversation, ()))
+        if not clients:
+            raise NotSent("nobody is attached to this conversation", mend="homebody chat")
+        proofs = [client.offer(Reply(outbound.text, outbound.key)) for client in clients]
+        await self._judged(proofs)
+        outcomes = [proof.result() for proof in proofs if proof.done()]
+        if "taken" in outcomes:
+            return Sent(platform_id=outbound.key)
+        if outcomes == ["missed"] * len(proofs):
+            raise NotSent("the terminal was closed before the reply reached it", mend="homebody chat")
+        raise Uncertain(f"no attached terminal confirmed the reply within {PROOF_SECONDS:.0f} s")
+
+    async def _judged(self, proofs: list[asyncio.Future[Proof]]) -> None:
+        """Wait until one client took it, all have left, or the time is up."""
+        timer = asyncio.ensure_future(self.clock.sleep(PROOF_SECONDS))
+        try:
+            while not timer.done() and not any(proof.done() and proof.result() == "taken" for proof in proofs):
+                undecided = [proof for proof in proofs if not proof.done()]
+                if not undecided:
+                    return
+                waiting: list[asyncio.Future[Any]] = [*undecided, timer]
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+
+    async def typing(self, conversation: Conversation) -> None:
+        """Do nothing: previews and activity lines show that work goes on."""
+
+    async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
+        """Show the reply so far."""
+        for client in self._attached.get(conversation, ()):
+            client.preview(turn, text)
+
+    def show(self, conversation: Conversation, frame: Frame) -> None:
+        """Show an activity, a note, the end of a turn or a rejection to whoever is there."""
+        for client in self._attached.get(conversation, ()):
+            client.push(frame)
+
+    async def close(self) -> None:
+        """Close every link."""
+        for clients in list(self._attached.values()):
+            for client in list(clients):
+                await client.close()

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from channels.errors import ChannelBroken, ChannelError, LinkLost, NotSent
+from channels.messages import Conversation, Outbound
+from channels.terminal import address
+from channels.terminal.channel import TerminalChannel
+from channels.terminal.link import Delta, Done, Note, Reply
+from channels.terminal.socket import MESSAGE_BYTES, SocketLink
+from gateway.clock import ManualClock
+from tests.peers.door import BookDoor
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+HERE = Conversation(channel="terminal", kind="direct", id="local")
+
+
+async def record(_: str) -> None:
+    """Note nothing."""
+
+
+class Served:
+    """A terminal channel served at a path."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.door = BookDoor()
+        self.stopped = asyncio.Event()
+        self.channel = TerminalChannel(
+            clock=ManualClock(datetime(2026, 5, 1, tzinfo=UTC)), on_stop=self._stop, socket_path=path
+        )
+
+    async def _stop(self, _: Conversation) -> None:
+        self.stopped.set()
+
+    async def link(self, name: str = "local") -> SocketLink:
+        return await SocketLink.open(self.path, name)
+
+
+@asynccontextmanager
+async def serving(path: Path) -> AsyncIterator[Served]:
+    served = Served(path)
+    running = asyncio.ensure_future(served.channel.run(served.door))
+    while not address.locate(path).exists():
+        assert not running.done(), running.result()
+        await asyncio.sleep(0.005)
+    try:
+        yield served
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await served.channel.close()
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[Served]:
+    async with serving(tmp_path / "run" / "chat.sock") as served:
+        yield served
+
+
+async def test_a_message_and_its_answer_pass_the_socket(house: Served) -> None:
+    link = await house.link()
+    await link.say("grüß dich 👋", key="m1", hints={"session": "main"})
+    assert house.door.texts == ["grüß dich 👋"]
+    assert house.door.messages[0].hints == {"session": "main"}
+    frames = link.frames()
+    await house.channel.draft(HERE, "t1", "hel")
+    assert await anext(frames) == Delta("hel", fresh=True)
+    sending = asyncio.ensure_future(house.channel.send(Outbound(key="k", conversation=HERE, text="hello"), record))
+    assert await anext(frames) == Reply("hello", "k")
+    await sending
+    house.channel.show(HERE, Done("t1", "m1", {"chunks": 1}))
+    assert await anext(frames) == Done("t1", "m1", {"chunks": 1})
+    await link.close()
+
+
+async def test_stop_arrives(house: Served) -> None:
+    link = await house.link()
+    await link.stop()
+    assert house.stopped.is_set()
+    await link.close()
+
+
+async def test_the_socket_is_private(house: Served) -> None:
+    assert stat.S_IMODE(house.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(house.path.parent.stat().st_mode) == 0o700
+
+
+async def test_a_loose_directory_is_closed_to_others(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir(mode=0o755)
+    (tmp_path / "run").chmod(0o755)
+    async with serving(tmp_path / "run" / "chat.sock") as house:
+        assert stat.S_IMODE(house.path.parent.stat().st_mode) == 0o700
+
+
+async def test_a_directory_shared_by_all_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run").chmod(0o1777)
+    with pytest.raises(ChannelBroken, match="shared by all users"):
+        await Served(tmp_path / "run" / "chat.sock").channel.run(BookDoor())
+    assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o1777
+
+
+async def test_a_file_in_the_sockets_place_is_not_removed(tmp_path: Path) -> None:
+    (tmp_path / "chat.sock").write_text("precious")
+    with pytest.raises(ChannelBroken, match="cannot serve the terminal"):
+        await Served(tmp_path / "chat.sock").channel.run(BookDoor())
+    assert (tmp_path / "chat.sock").read_text() == "precious"
+
+
+async def test_a_path_that_is_too_long_is_served_from_a_short_one_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = tmp_path / "r"
+    runtime.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime) if len(str(runtime)) < 50 else "")
+    path = tmp_path / ("d" * 90) / "chat.sock"
+    async with serving(path) as house:
+        monkeypatch.delenv("XDG_RUNTIME_DIR")
+        link = await house.link()
+        await link.say("hello", key="m1")
+        assert house.door.texts == ["hello"]
+        real = address.locate(path)
+        assert len(str(real)) <= address.LONGEST
+        assert stat.S_IMODE(real.parent.stat().st_mode) == 0o700
+        await link.close()
+    assert not real.exists()
+    assert not path.is_symlink()
+    real.parent.rmdir()
+
+
+async def test_a_socket_left_by_a_killed_gateway_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "chat.sock"
+    address.bind(path).close()
+    assert path.is_socket()
+    with pytest.raises(LinkLost, match="no gateway answers") as caught:
+        await SocketLink.open(path)
+    assert caught.value.mend == "homebody gateway"
+    running = asyncio.ensure_future((house := Served(path)).channel.run(house.door))
+    while True:
+        try:
+            link = await house.link()
+        except LinkLost:
+            await asyncio.sleep(0.005)
+        else:
+            break
+    await link.close()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_stopping_gateway_ends_the_frames_with_a_clear_error(tmp_path: Path) -> None:
+    async with serving(tmp_path / "chat.sock") as house:
+        link = await house.link()
+    with pytest.raises(LinkLost, match="the gateway is stopping") as caught:
+        await anext(link.frames())
+    assert "homebody gateway" in caught.value.mend
+    with pytest.raises(LinkLost):
+        await link.say("anybody?", key="m1")
+    await link.close()
+
+
+async def test_a_reply_to_a_client_that_left_waits_for_the_next(house: Served) -> None:
+    link = await house.link()
+    assert house.channel.attached(HERE)
+    await link.close()
+    while house.channel.attached(HERE):  # noqa: ASYNC110 - the server notices in its own time
+        await asyncio.sleep(0.005)
+    with pytest.raises(NotSent):
+        await house.channel.send(Outbound(key="k", conversation=HERE, text="hello"), record)
+    readied = house.door.readied
+    await (await house.link()).close()
+    assert house.door.readied == readied + 1
+
+
+async def test_a_refused_message_tells_why_and_the_line_goes_on(house: Served) -> None:
+    link = await house.link()
+    house.door.refuse = ChannelError("the disk is full", mend="make room")
+    with pytest.raises(ChannelError, match="the disk is full") as caught:
+        await link.say("hello", key="m1")
+    assert caught.value.mend == "make room"
+    house.door.refuse = None
+    await link.say("hello", key="m1")
+    assert house.door.texts == ["hello"]
+    await link.close()
+
+
+async def test_five_megabytes_are_taken_and_nine_are_refused(house: Served) -> None:
+    link = await house.link()
+    await link.say("x" * 5_000_000, key="m1")
+    assert len(house.door.texts[0]) == 5_000_000
+    with pytest.raises(ChannelError, match="8 MiB is the most") as caught:
+        await link.say("x" * 9_000_000, key="m2")
+    assert "file" in caught.value.mend
+    await link.say("still here", key="m3")
+    await link.close()
+
+
+async def test_a_name_that_is_none_is_refused_over_the_socket(house: Served) -> None:
+    with pytest.raises(ChannelError, match="cannot name a conversation"):
+        await house.link("a:b")
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        b"hello\n",
+        b"[1]\n",
+        b'{"attach": "local"}\n{"say": 3}\n',
+        b'{"attach": "local"}\n{"say": {}}\n',
+        b"\xff\xfe\n",
+        b"x" * (MESSAGE_BYTES + 2),
+    ],
+    ids=["text", "array", "say-number", "say-empty", "bytes", "endless"],
+)
+async def test_rubbish_ends_its_own_connection_only(house: Served, rubbish: bytes) -> None:
+    reader, writer = await asyncio.open_unix_connection(house.path)
+    writer.write(rubbish)
+    lines = [json.loads(line) for line in (await reader.read()).splitlines()]
+    assert any("error" in line and line["mend"] for line in lines)
+    assert "closing" in lines[-1]
+    writer.close()
+    link = await house.link()
+    await link.say("fine", key="m1")
+    assert house.door.texts == ["fine"]
+    await link.close()
+
+
+async def test_a_lone_surrogate_does_not_break_the_line(house: Served) -> None:
+    link = await house.link()
+    await link.say("a\ud800b", key="m1")
+    house.channel.show(HERE, Note("c\udfffd"))
+    assert await anext(link.frames()) == Note("c?d")
+    assert house.door.texts == ["a?b"]
+    await link.close()

@@ -1,0 +1,54 @@
+"""A small house for channels to talk to: it keeps what it was given, once, and can be told to refuse."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from channels.messages import Cursor, Inbound
+
+
+class BookDoor:
+    """A ``Door`` that writes everything down. ``refuse`` is raised by accept while it is set."""
+
+    def __init__(self, cursors: dict[str, str] | None = None) -> None:
+        self.messages: list[Inbound] = []
+        self.cursors = cursors if cursors is not None else {}
+        self.refuse: Exception | None = None
+        self.refused = 0
+        self.readied = 0
+        self.lives = 0
+        self._changed = asyncio.Condition()
+
+    async def accept(self, messages: Sequence[Inbound], cursor: Cursor | None = None) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+            if self.refuse is not None:
+                self.refused += 1
+                raise self.refuse
+            known = {(one.key, one.alias) for one in self.messages}
+            aliases = {one.alias for one in self.messages}
+            self.messages += [one for one in messages if (one.key, one.alias) not in known and one.alias not in aliases]
+            if cursor is not None:
+                self.cursors[cursor.name] = cursor.value
+
+    async def cursor(self, name: str) -> str | None:
+        return self.cursors.get(name)
+
+    def ready(self) -> None:
+        self.readied += 1
+
+    def alive(self) -> None:
+        self.lives += 1
+
+    @property
+    def texts(self) -> list[str]:
+        return [one.text for one in self.messages]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until an accept made the condition true."""
+        async with self._changed:
+            await asyncio.wait_for(self._changed.wait_for(condition), 20)
