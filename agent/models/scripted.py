@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from agent import tokens
 from agent.errors import ScriptOver
 from agent.events import TextDelta, ThinkingDelta
-from agent.messages import MESSAGE, AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
+from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -33,18 +33,6 @@ Answer: TypeAlias = "str | Part | Sequence[Part]"
 """One scripted answer. Plain text streams word by word; deltas followed by a Failure are a stream that was cut."""
 
 Usable: TypeAlias = "Iterable[Answer] | Callable[[Request], Answer]"
-
-
-def estimate(text: str) -> int:
-    """Tokens of a text by the rule of thumb of four characters each."""
-    return -(-len(text) // 4)
-
-
-def prompt_size(request: Request) -> int:
-    """Tokens of everything that a request shows, by the same rule."""
-    messages = "".join(MESSAGE.dump_json(message).decode() for message in request.messages)
-    tools = "".join(json.dumps([tool.name, tool.description, tool.parameters]) for tool in request.tools)
-    return estimate(messages) + estimate(tools) + sum(estimate(segment.text) for segment in request.system)
 
 
 class ScriptedModel:
@@ -113,8 +101,7 @@ class ScriptedModel:
     def _finished(self, message: AssistantMessage, request: Request) -> AssistantMessage:
         if message.usage is not None or message.failure is not None:
             return message
-        output = estimate(MESSAGE.dump_json(message).decode())
-        return replace(message, usage=Usage(input=prompt_size(request), output=output))
+        return replace(message, usage=Usage(input=tokens.of_request(request), output=tokens.of_message(message)))
 
 
 def _parts(answer: Answer) -> Iterator[Part]:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
-from pydantic.alias_generators import to_camel
+from pydantic import Field, SecretStr
+
+from agent.settings import Section
 
 Api = Literal["anthropic-messages", "openai-completions", "openai-responses"]
-
-
-class Section(BaseModel):
-    """How every part of this section is read: camelCase keys, unknown ones left to the loader's warning."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
 
 
 class CostSettings(Section):

@@ -1,0 +1,252 @@
+"""What a sentence asks of a notebook: file this, find that, show me, or nothing that a notebook can do.
+
+Rules only: English in some breadth, the commonest ways to say "remember" and to ask a question in other languages. What is
+filed is the owner's own words; only the "remember that" before them is taken off.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """Write these lines down. ``wish`` is set when the owner asked for more than writing: to be reminded."""
+
+    lines: tuple[str, ...]
+    wish: Literal["", "remind"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Find what answers this."""
+
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Find what is to be taken out, and say where it stands."""
+
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """Show the notes of a day, a file by its path, or what there is."""
+
+    what: Literal["today", "yesterday", "all", "file"]
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """Nothing to file or find: a greeting, thanks, a call for help, or something that needs a language model."""
+
+    kind: Literal["greeting", "thanks", "help", "empty", "beyond"]
+
+
+Intent = File | Ask | Forget | Show | Talk
+
+ASKING = "?？؟;՞⸮¿፧"
+"""Question marks of the world's scripts (Greek writes one like a semicolon)."""
+
+STAMP = re.compile(r"^\[[^\]\n]{0,20}(?P<date>\d{4}-\d{2}-\d{2})[ T](?P<time>\d{2}:\d{2})[^\]\n]{0,200}\]\s*")
+"""The time that is put before what a person said, in the owner's zone."""
+_POLITE = r"(?:please|pls|hey|ok|okay|so|and|also|bitte|por\s+favor|s'il\s+te\s+pla[iî]t|per\s+favore|请|請)"
+_CAN_YOU = r"(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?|i\s+want\s+you\s+to\s+|kannst\s+du\s+(?:dir\s+)?)?"
+
+_FILE = re.compile(
+    rf"""^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:
+      (?:remember|note(?:\s+to\s+self)?|(?:make|take|add)\s+a\s+note|(?:write|note|jot)(?:\s+(?:this|it))?\s+down
+         |keep\s+in\s+mind|don['’]?t\s+(?:let\s+me\s+)?forget|do\s+not\s+forget|memori[sz]e|for\s+the\s+record|fyi|todo|to-do)\b
+         (?!\s+(?:when|where|what|who|why|how|which|if|whether)\b)(?:\s*[:,-])?(?:\s+(?:that|this|of|about|to)\b)?
+      |(?:save|record|log|store)\s+(?:that|this)\b | (?:save|record|log|store|memo)\s*:
+      |(?:merk(?:e)?(?:['’]s)?\s*dir|notier(?:e)?(?:\s+dir)?|schreib(?:e)?(?:\s+dir)?\s+auf|vergiss\s+nicht|denk\s+daran|notiz)
+         \b\s*[:,]?(?:\s*dass\b)?
+      |(?:recuerda(?:me)?|acu[eé]rdate|an[oó]ta(?:lo|me)?|apunta|toma\s+nota|no\s+olvides|nota)\b\s*[:,]?(?:\s*(?:de\s+)?que\b)?
+      |(?:retiens|souviens-toi|rappelle-toi|prends\s+note|note[zr]?|n['’]oublie\s+pas)\b\s*[:,]?(?:\s*(?:de\s+)?qu(?:e\b|['’]))?
+      |(?:ricord(?:a|ati)|annota|segna(?:ti)?|prendi\s+nota|non\s+dimenticare)\b\s*[:,]?(?:\s*che\b)?
+      |(?:lembr(?:a|e)(?:-(?:te|se))?|anot[ae]|n[aã]o\s+(?:te\s+)?esque[cç]as?)\b\s*[:,]?(?:\s*(?:de\s+)?que\b)?
+      |(?:onthoud|noteer|vergeet\s+niet|schrijf\s+op)\b\s*[:,]?(?:\s*dat\b)?
+      |(?:zapami[eę]taj|zapisz|zanotuj|nie\s+zapomnij)\s*[:,]?(?:\s*[zż]e\b)?
+      |(?:kom\s+ih[aå]g|notera|husk|muista|unutma|not\s+al)\b\s*[:,]?(?:\s*att\b)?
+      |(?:запомни(?:те)?|запиши(?:те)?|не\s+забудь(?:те)?|запам['’ʼ]ятай)\b\s*[:,]?(?:\s*(?:что|що)\b)?
+      |(?:تذكر|سجل|احفظ)\s*[:،]?(?:\s*أن\b)? | (?:याद\s+(?:रखना|रखो|रखें)|लिख\s+लो)\s*[:,]?(?:\s*कि\b)?
+      |(?:记住|記住|记下(?:来)?|記下(?:來)?|记一下|記一下|帮我记(?:住|下|一下)?|幫我記(?:住|下|一下)?|别忘了|別忘了|备忘|備忘)
+      |(?:メモ|覚えて(?:おいて)?|기억해(?:\s*줘)?|메모)\s*[:：]
+    )[\s:：,，、—–-]*(?P<fact>\S.*)$""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+_FILE_LAST = re.compile(
+    r"^(?P<fact>\S.*?)(?:って|と|を|라고|을|를)?[\s、,]*(?:覚えて(?:おいて|おけ|ね)?|覚えといて|メモして(?:おいて)?|기억해|메모해|적어)"
+    r"\s*(?:ください|下さい|ね|줘|주세요|둬)?[。．.!！]*$",
+    re.DOTALL,
+)
+_REMIND = re.compile(rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}remind\s+me\b\s*(?P<fact>\S.*)$", re.IGNORECASE | re.DOTALL)
+_FORGET = re.compile(
+    rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:forget|delete|remove|erase|vergiss|olvida|borra|oublie|efface|dimentica|忘记|忘掉|删除|刪除)\b"
+    r"(?!\s+(?:not|nicht|pas)\b)\s*(?:about|that|what|the\s+note|:)?\s*(?P<query>\S.*)$",
+    re.IGNORECASE | re.DOTALL,
+)
+_QUESTION = re.compile(
+    r"""^(?:(?:and|so|but|ok|okay|hey|please)[\s,]+)*(?:
+      (?:what|where|when|who|whom|whose|which|why|how)(?:['’]s|['’]re|['’]d)?\b
+      |(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|shall)\s+(?:i|you|we|he|she|it|they|there|the|my|our
+         |your|his|her|their|any|anyone|someone|this|that)\b
+      |(?:find|search(?:\s+for)?|look\s+(?:up|for)|tell\s+me\s+(?:about|what|where|when|who|how|which|why)|remind\s+me\s+(?:what|where|when|who|how)
+         |remember\s+(?:what|where|when|who|how|which|why)|any\s+notes?\s+(?:on|about))\b
+      |(?:wo|was|wann|wer|wem|wen|wie|warum|wieso|weshalb|welche[rsmn]?|wohin|woher|weißt\s+du|kennst\s+du)\b
+      |(?:d[oó]nde|qu[eé]|cu[aá]ndo|qui[eé]n|c[oó]mo|cu[aá]l(?:es)?|cu[aá]nt[oa]s?|por\s+qu[eé])\b
+      |(?:où|quoi|quand|qui|comment|pourquoi|quels?|quelles?|combien|est-ce\s+qu)
+      |(?:dove|cosa|che\s+cosa|quando|chi|come|perch[eé]|quale|onde|quem|quando|quanto)\b
+      |(?:где|что|когда|кто|как|почему|какой|какая|какие|сколько|куда)\b
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_QUESTION_CJK = re.compile(
+    r"(?:哪里|哪裡|哪儿|在哪|什么|什麼|谁|誰|几点|幾點|多少|怎么|怎麼|为什么|吗|嗎|呢|どこ|なに|何|いつ|だれ|誰|ですか|ますか|어디|무엇|뭐|언제|누구|까)"
+    r"[^。.!！]*[。.]?$"
+)
+_LEAD = re.compile(
+    r"^(?:(?:please|hey)[\s,]+)*(?:find|search(?:\s+for)?|look\s+(?:up|for)|tell\s+me\s+about|any\s+notes?\s+(?:on|about)"
+    r"|what\s+do\s+you\s+(?:know|remember)\s+about)\s+",
+    re.IGNORECASE,
+)
+_ALL = re.compile(
+    r"""^(?:please\s+)?(?:(?:list|show|ls|notes|memory|index)(?:\s+me)?(?:\s+(?:all|everything))?(?:\s+of)?(?:\s+(?:my|the|your))?
+        (?:\s+(?:notes?|files?|memory|memories|notebook))?
+      |(?:my\s+notes)|what\s+do\s+you\s+(?:know|remember)(?:\s+(?:about\s+me|so\s+far|already))?
+      |what(?:['’]s|\s+is)\s+in\s+(?:my|your|the)\s+(?:notes?|notebook|memory)
+      |what\s+have\s+(?:i|you)\s+(?:told\s+you|noted|written(?:\s+down)?|filed|remembered)(?:\s+so\s+far)?
+      |was\s+weißt\s+du(?:\s+über\s+mich)?|zeig(?:e)?(?:\s+mir)?(?:\s+alle)?\s+(?:meine\s+)?notizen|qu[eé]\s+sabes(?:\s+de\s+m[ií])?
+      |que\s+sais-tu(?:\s+de\s+moi)?|你知道什么|你记得什么|列出(?:所有)?笔记)$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_DAY = re.compile(
+    r"""^(?:please\s+)?(?:(?:show|list|read|open)(?:\s+me)?|what\s+did\s+(?:i|we)\s+(?:say|tell\s+you|note|write(?:\s+down)?)
+         |what\s+(?:have\s+i|was)\s+(?:noted|said|written)(?:\s+down)?)?
+        (?:\s+(?:my|the))?(?:\s+notes?)?(?:\s+(?:of|from|for))?\s*
+        (?P<day>today|yesterday|heute|gestern|hoy|ayer|今天|昨天)(?:['’]s)?(?:\s+(?:notes?|page))?$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_FILE_NAME = re.compile(r"^(?:show|read|open|cat|print)\s+(?:me\s+)?(?P<path>[\w./-]+\.md)$", re.IGNORECASE)
+_GREETING = re.compile(
+    r"^(?:hi|hello|hey|hiya|yo|good\s+(?:morning|evening|afternoon|day)|hallo|guten\s+(?:tag|morgen|abend)|moin|servus|hola|buenos\s+d[ií]as"
+    r"|bonjour|salut|bonsoir|ciao|buongiorno|ol[aá]|hoi|hej|cześć|привет|здравствуй(?:те)?|привіт|你好|您好|こんにちは|안녕(?:하세요)?|नमस्ते|مرحبا)"
+    r"(?:[\s,]+(?:there|homebody|you|again|all|everyone))*$",
+    re.IGNORECASE,
+)
+_THANKS = re.compile(
+    r"^(?:thanks|thank\s+you|thx|cheers|great|perfect|ok|okay|nice|cool|danke|vielen\s+dank|gracias|merci|grazie|obrigad[oa]|forget\s+it|never\s*mind|dank\s+je|tack"
+    r"|спасибо|дякую|谢谢|謝謝|ありがとう|고마워|감사합니다|शुक्रिया|شكرا)(?:[\s,]+(?:a\s+lot|so\s+much|very\s+much|you|that.s\s+all))*$",
+    re.IGNORECASE,
+)
+_HELP = re.compile(
+    r"^(?:help|\?|(?:what|how)\s+(?:can|do)\s+(?:you|i|this)\s+(?:do|work|use\s+(?:you|this))|who\s+are\s+you|what\s+are\s+you|are\s+you\s+(?:an?\s+)?(?:ai|bot|robot|human)"
+    r"|how\s+does\s+this\s+work|how\s+are\s+you|hilfe|was\s+kannst\s+du|wer\s+bist\s+du|ayuda|aide|aiuto|ajuda|помощь|帮助|ヘルプ)$",
+    re.IGNORECASE,
+)
+_REQUEST = re.compile(
+    r"^(?:please\s+)?(?:write|draft|translate|explain|summari[sz]e|create|make|build|generate|calculate|compute|tell|give|send|call|buy|order"
+    r"|book|play|turn|set|open|run|execute|install|code|compose|sing|draw|imagine|pretend|let['’]?s|schreib|übersetze|erkl[aä]re|escribe"
+    r"|traduce|[eé]cris|traduis)\b",
+    re.IGNORECASE,
+)
+_SUBJECT = re.compile(
+    r"^(?:my|our|the|a|an|his|her|their|its|this|that|these|those|i|we|he|she|they|it|there|today|tomorrow|yesterday|next|last|every|on|at|in"
+    r"|[A-ZÀ-ÞА-ЯЁ]\w+(?:['’]s)?)(?:\b|['’])",
+)
+_VERB = re.compile(
+    r"""(?:\b(?:is|are|was|were|am|be|has|have|had|will|won['’]?t|can|can['’]?t|does|doesn['’]?t|don['’]?t|did|lives?|likes?|loves?|hates?|prefers?
+       |owes?|needs?|wants?|works?|starts?|ends?|begins?|costs?|eats?|drinks?|sleeps?|goes|comes|gets?|got|went|put|puts|left|met|bought|sold
+       |paid|told|said|took|gave|made|found|lost|saw|kept|keeps?|hid|hides?|means?|belongs?|expires?|arrives?|leaves?|meets?|\w{3,}ed|sits?)\b
+       |['’](?:s|m|re|ve|ll|d)\b)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SET_TALK = ((_HELP, Talk("help")), (_GREETING, Talk("greeting")), (_THANKS, Talk("thanks")))
+_EMPTY_FACT = frozenset({"that", "this", "it", "das", "eso", "ça"})
+_CJK = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
+_FULL_STOPS = ".。．।։።!！"
+_WORDS_OF_A_SENTENCE = 4
+_SIGNS_OF_A_SENTENCE = 6
+_LONGEST_SENTENCE = 20_000
+"""Characters above which only the words at the very beginning are looked at."""
+
+
+def said(text: str) -> str:
+    """Return what the owner said, without a time stamp put before it."""
+    return STAMP.sub("", text.strip()).strip()
+
+
+def understand(text: str) -> Intent:
+    """Tell what a message asks of the notebook."""
+    words = said(text)
+    bare = words.strip(ASKING + _FULL_STOPS + " ,，、\n")
+    if not bare:
+        return Talk("help" if words.strip() == "?" else "empty")
+    if len(words) > _LONGEST_SENTENCE:
+        found = _FILE.match(words)
+        return File(_lines(found["fact"])) if found else Talk("beyond")
+    return _set_phrase(bare) or _filed(words, bare) or _question(words, bare) or _statement(words)
+
+
+def _set_phrase(bare: str) -> Intent | None:
+    for pattern, talk in _SET_TALK:
+        if pattern.match(bare):
+            return talk
+    if found := _DAY.match(bare):
+        return Show("yesterday" if found["day"].lower() in {"yesterday", "gestern", "ayer", "昨天"} else "today")
+    if _ALL.match(bare):
+        return Show("all")
+    if found := _FILE_NAME.match(bare):
+        return Show("file", found["path"])
+    return None
+
+
+def _filed(words: str, bare: str) -> Intent | None:
+    found = _FILE.match(words) or _FILE_LAST.match(words)
+    if found and found["fact"].strip(_FULL_STOPS + " ").lower() in _EMPTY_FACT:
+        return Talk("help")
+    if found:
+        fact = found["fact"]
+        asked = bool(re.match(_CAN_YOU[:-1], words, re.IGNORECASE))  # "can you remember that …?": the mark is not the fact's
+        return File(_lines(fact.rstrip(ASKING + " ") if asked else fact))
+    if not _QUESTION.match(words) and (found := _REMIND.match(words)):
+        return File(_lines(found["fact"]), wish="remind")
+    if found := _FORGET.match(bare):
+        return Forget(found["query"])
+    return None
+
+
+def _question(words: str, bare: str) -> Intent | None:
+    asking = words[-1] in ASKING or words[0] == "¿" or _QUESTION.match(bare) or _QUESTION_CJK.search(words)
+    return Ask(_LEAD.sub("", bare)) if asking else None
+
+
+def _statement(words: str) -> Intent:
+    lines = [line for line in words.splitlines() if line.strip()]
+    if any(_is_statement(line.strip()) for line in lines):
+        return File(_lines(words))
+    return Talk("beyond")
+
+
+def _is_statement(line: str) -> bool:
+    if _REQUEST.match(line) or line[-1] in ASKING:
+        return False
+    if _CJK.search(line):
+        return len(_CJK.findall(line)) >= _SIGNS_OF_A_SENTENCE
+    count = len(line.split())
+    subject = _SUBJECT.match(line) or _SUBJECT.match(line[0].lower() + line[1:])
+    if count > 2 and subject and _VERB.search(line):  # noqa: PLR2004  (subject, verb and something else)
+        return True
+    return count >= _WORDS_OF_A_SENTENCE and line[-1] in _FULL_STOPS
+
+
+def _lines(fact: str) -> tuple[str, ...]:
+    """Split into lines, take list marks off, and begin the first one with a capital letter where its script has them."""
+    kept = [re.sub(r"^\s*[-*+•]\s+", "", line).strip() for line in fact.splitlines()]
+    lines = [line for line in kept if line] or [fact.strip()]
+    return (lines[0][:1].upper() + lines[0][1:], *lines[1:])

@@ -1,0 +1,289 @@
+"""The notebook: what answers when no language model is configured.
+
+It files what it is told and finds it again, by rules, through the same tools that a language model would use, so that
+everything else in the house (transcript, memory, channels) works without a key. It never pretends to be more than it is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+from agent import tokens
+from agent.events import TextDelta
+from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
+from agent.models.notebook import STAMP, Ask, File, Forget, Show, Talk, said, understand
+from agent.models.recall import recall
+from agent.wire import SUMMARY_HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection, Sequence
+
+    from agent.messages import Message
+    from agent.models.notebook import Intent
+    from agent.models.protocol import Request
+    from agent.models.recall import Line
+
+NAME = "offline/notebook"
+
+HOW_TO_ADD_A_MODEL = """\
+To talk to a language model, set a key and start again:
+
+    export ANTHROPIC_API_KEY=...
+
+(`OPENAI_API_KEY`, `GEMINI_API_KEY` or `OPENROUTER_API_KEY` do as well), or use a model on your own machine:
+
+    homebody config set agents.defaults.model ollama/qwen3"""
+
+_NONE = "No language model is configured"
+NOTICE = f"""\
+{_NONE}, so for now I am only a notebook: I file what you tell me and find it again, word for word.
+{HOW_TO_ADD_A_MODEL}"""
+
+ABILITIES = """\
+I can do three things:
+
+- keep what you tell me: "remember that the spare key is under the blue pot"
+- find it again: "where is the spare key?"
+- show what there is: "show today", "list", "read MEMORY.md"
+
+Everything is plain Markdown in your workspace, which you can read and edit yourself."""
+
+BEYOND = """\
+That needs a language model, and I have none. If it is something to keep, begin with "remember" or "note:"; if it is a question, \
+end it with a question mark."""
+
+_NOTHING = "I found nothing about that in your notes."
+_SUMMARY = re.compile(r"\b(?:summari[sz]e|summary)\b", re.IGNORECASE)
+_SPEAKER = re.compile(r"^\W*(?:user|owner|person|human)\W*:\s*", re.IGNORECASE)
+_EXTRACT_LINES = 60
+_EXTRACT_WIDTH = 300
+_SHOWN_LINES = 40
+_DATED = re.compile(r"(\d{4}-\d{2}-\d{2})[^/]*\.md$")
+
+
+class OfflineModel:
+    """A Model by rule. Deterministic: the same request gives the same answer; date and time come from the messages."""
+
+    name = NAME
+    window = 200_000
+    max_output = 8_192
+
+    async def stream(self, request: Request) -> AsyncIterator[TextDelta | AssistantMessage]:
+        """Answer at once, line by line."""
+        message = answer(request)
+        for line in message.text.splitlines(keepends=True):
+            yield TextDelta(line)
+        yield message
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def answer(request: Request) -> AssistantMessage:
+    """Return the notebook's answer: tool calls first where it needs any, words when it has their results."""
+    asked, results = _last_exchange(request.messages)
+    text = "\n".join(message.text for message in asked)
+    if "NO_REPLY" in text:
+        return _message(request, "NO_REPLY")
+    if _SUMMARY.search(text):
+        return _message(request, _extract(request.messages))
+    tools = {tool.name for tool in request.tools}
+    turns = [_Turn.of(message, tools) for message in asked]
+    wanted = [call for turn in turns for call in turn.calls]
+    if wanted and not results:
+        return _message(request, "", wanted)
+    replies = []
+    for turn in turns:
+        mine, results = results[: len(turn.calls)], results[len(turn.calls) :]
+        replies.append(_reply(turn, mine))
+    told = any(isinstance(message, AssistantMessage) and _NONE in message.text for message in request.messages)
+    if not told and not any(_NONE in reply for reply in replies):
+        replies.append(NOTICE)
+    return _message(request, "\n\n".join(dict.fromkeys(replies)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One thing that was said: what it asks, when it was said, and the tool calls that it takes."""
+
+    intent: Intent
+    date: date
+    time: str
+    calls: tuple[ToolCall, ...]
+    lacks: str = ""
+
+    @classmethod
+    def of(cls, message: UserMessage, tools: Collection[str]) -> _Turn:
+        stamp = STAMP.match(message.text.strip())
+        day = date.fromisoformat(stamp["date"]) if stamp else message.at.date()
+        time = stamp["time"] if stamp else f"{message.at:%H:%M}"
+        intent = understand(message.text)
+        wanted = _calls(intent, day, time)
+        missing = next((call.name for call in wanted if call.name not in tools), "")
+        return cls(intent, day, time, tuple(call for call in wanted if call.name in tools), missing)
+
+
+def _last_exchange(messages: Sequence[Message]) -> tuple[list[UserMessage], list[ToolMessage]]:
+    """Return what was said last, which may be several messages that came together, and the tool results since."""
+    behind = list(messages)
+    results: list[ToolMessage] = []
+    while behind and not isinstance(behind[-1], UserMessage):
+        message = behind.pop()
+        results[:0] = [message] if isinstance(message, ToolMessage) else []
+    asked: list[UserMessage] = []
+    while behind and isinstance(message := behind.pop(), UserMessage):
+        asked.insert(0, message)
+    stamped = [message for message in asked if STAMP.match(message.text.strip())]
+    return stamped or [message for message in asked if not message.text.startswith(SUMMARY_HEAD)], results
+
+
+def _message(request: Request, text: str, calls: Sequence[ToolCall] = ()) -> AssistantMessage:
+    numbered = (replace(call, id=f"note_{len(request.messages)}_{place}") for place, call in enumerate(calls, 1))
+    content = (*((Text(text=text),) if text else ()), *numbered)
+    message = AssistantMessage(content=content, model=NAME, stop="tools" if calls else "end")
+    return replace(message, usage=Usage(input=tokens.of_request(request), output=tokens.of_message(message), cost=0.0))
+
+
+def _calls(intent: Intent, day: date, time: str) -> tuple[ToolCall, ...]:
+    match intent:
+        case File(lines=lines):
+            bullets = "\n".join(f"- {line}" for line in lines)
+            content = f"## {time}\n\n{bullets}"
+            return (_call("write", path=_page(day), content=content, mode="append"),)
+        case Ask(query=query) | Forget(query=query):
+            return (_call("memory_search", query=query),)
+        case Show(what="all"):
+            return (_call("list", path="memory"), _call("read", path=_page(day)))
+        case Show(what="file", path=path):
+            return (_call("read", path=path),)
+        case Show(what=what):
+            return (_call("read", path=_page(day if what == "today" else day - timedelta(days=1))),)
+        case Talk():
+            return ()
+
+
+def _call(name: str, **arguments: str) -> ToolCall:
+    return ToolCall(id="", name=name, arguments=dict(arguments))
+
+
+def _page(day: date) -> str:
+    return f"memory/{day.isoformat()}.md"
+
+
+def _reply(turn: _Turn, results: Sequence[ToolMessage]) -> str:
+    if turn.lacks:
+        return f"I cannot do that here: the tool `{turn.lacks}` is not allowed in this conversation."
+    match turn.intent:
+        case File():
+            return _filed(turn, results[0]) if results else "The note was not written; please send it again."
+        case Ask():
+            return _found(turn, results)
+        case Forget():
+            return _to_remove(turn, results)
+        case Show():
+            return _shown(turn, results)
+        case Talk(kind=kind):
+            return _TALK[kind]
+
+
+def _filed(turn: _Turn, result: ToolMessage) -> str:
+    assert isinstance(turn.intent, File)
+    lines = turn.intent.lines
+    if result.is_error:
+        kept = "\n".join(f"> {line}" for line in lines)
+        return f"I could not write that down: {result.text.strip()}\n\nSo that it is not lost, here it is again:\n\n{kept}"
+    what = f"\u201c{_short(lines[0])}\u201d" if len(lines) == 1 else f"{len(lines)} lines"
+    tail = " I cannot ring by myself, though: it is only written down." if turn.intent.wish == "remind" else ""
+    return f"Noted in `{_page(turn.date)}`: {what}.{tail}"
+
+
+def _found(turn: _Turn, results: Sequence[ToolMessage]) -> str:
+    assert isinstance(turn.intent, Ask | Forget)
+    if not results or results[0].is_error:
+        reason = results[0].text.strip() if results else "the search gave no answer"
+        return f"I could not search your notes: {reason}"
+    try:
+        found = recall(turn.intent.query, results[0].text)
+    except ValueError as error:
+        return f"I could not read what the search found: {error}."
+    if not found.lines:
+        return _NOTHING
+    if not found.sure:
+        line = found.lines[0]
+        return f"{_NOTHING[:-1]}; the nearest is \u201c{_short(line.text)}\u201d ({_where(line)})."
+    if len(found.lines) == 1:
+        line = found.lines[0]
+        return f"{_when(line, turn.date)}: \u201c{line.text}\u201d ({_where(line)})."
+    listed = "\n".join(f"- {_when(line, turn.date)}: \u201c{line.text}\u201d ({_where(line)})" for line in found.lines)
+    return f"This is what your notes hold about that, newest first:\n\n{listed}"
+
+
+def _to_remove(turn: _Turn, results: Sequence[ToolMessage]) -> str:
+    said_so = _found(turn, results)
+    if said_so.startswith((_NOTHING[:-1], "I could not")):
+        return said_so
+    return f"I take nothing out by myself. {said_so[0].upper()}{said_so[1:]}\n\nOpen the file and delete the line; I follow at once."
+
+
+def _shown(turn: _Turn, results: Sequence[ToolMessage]) -> str:
+    assert isinstance(turn.intent, Show)
+    shown = [result for result in results if not result.is_error and result.text.strip()]
+    if not shown:
+        subject = {"today": "There is no page for today yet.", "yesterday": "There is no page for yesterday."}
+        return subject.get(
+            turn.intent.what, results[0].text.strip() if results and turn.intent.path else "There are no notes yet."
+        )
+    titles = {"list": "Your notes are these files in `memory/`:", "read": f"The page `{turn.intent.path or _page(turn.date)}`:"}
+    if turn.intent.what == "yesterday":
+        titles["read"] = f"The page `{_page(turn.date - timedelta(days=1))}`:"
+    return "\n\n".join(f"{titles.get(result.name, '')}\n\n{_cut(result.text)}" for result in shown)
+
+
+def _cut(text: str) -> str:
+    lines = text.strip().splitlines()
+    if len(lines) <= _SHOWN_LINES:
+        return "\n".join(lines)
+    return "\n".join([*lines[:_SHOWN_LINES], f"… and {len(lines) - _SHOWN_LINES} lines more, in the file."])
+
+
+def _where(line: Line) -> str:
+    return f"`{line.path}`, line {line.number}"
+
+
+def _when(line: Line, today: date) -> str:
+    dated = _DATED.search(line.path)
+    try:
+        day = date.fromisoformat(dated[1]) if dated else None
+    except ValueError:
+        day = None
+    if day is None:
+        return "Your notes say"
+    days = (today - day).days
+    return {0: "You noted today", 1: "You noted yesterday"}.get(days, f"You noted on {day.day} {day:%B %Y}")
+
+
+def _short(text: str, width: int = 200) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _extract(messages: Sequence[Message]) -> str:
+    """What the owner said, in short lines, newest last: the summary of a notebook."""
+    heard = [said(message.text) for message in messages[:-1] if isinstance(message, UserMessage)]
+    earlier = [text for text in heard if not isinstance(intent := understand(text), Show | Talk) or intent == Talk("beyond")]
+    texts = earlier or [_SPEAKER.sub("", line) for line in messages[-1].text.splitlines() if _SPEAKER.match(line)]
+    lines = [line.strip() for text in texts for line in text.splitlines() if line.strip() and line.strip() != SUMMARY_HEAD]
+    kept = list(dict.fromkeys(_short(line.removeprefix("- "), _EXTRACT_WIDTH) for line in lines))[-_EXTRACT_LINES:]
+    body = "\n".join(f"- {line}" for line in kept) or "- (nothing was said)"
+    return f"The owner said, in order (an extract made without a language model):\n\n{body}"
+
+
+_TALK = {
+    "greeting": "Hello. Tell me something to remember, or ask me about something you told me.",
+    "thanks": "You are welcome.",
+    "help": f"{ABILITIES}\n\n{NOTICE}",
+    "empty": "That message was empty. Tell me something to remember, or ask for it.",
+    "beyond": BEYOND,
+}
