@@ -99,7 +99,7 @@ class TerminalChannel:
         if self._socket_path is None:
             await asyncio.get_running_loop().create_future()
         else:
-            from channels.terminal.socket import SocketServer  # noqa: PLC0415 - a house without a socket does not load it
+            from channels.terminal.socket import SocketServer
 
             await SocketServer(self, self._socket_path).serve()
 
