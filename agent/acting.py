@@ -1,0 +1,114 @@
+"""Running the tools that an answer asks for: in parallel where that is safe, never twice where it is not, never for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from agent.entries import Said
+from agent.events import ToolFinished, ToolStarted
+from agent.messages import ToolMessage
+from agent.wire import unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agent.conversation import Conversation
+    from agent.events import Event
+    from agent.journal import Journal
+    from agent.messages import ToolCall
+
+
+@dataclass(kw_only=True)
+class Acting:
+    """The tool calls of one turn. Results are in the transcript, in the order of the calls, when ``act`` returns."""
+
+    conversation: Conversation
+    turn: str
+    journal: Journal
+    emit: Callable[[Event], None]
+    calls: list[ToolMessage] = field(default_factory=list)
+    _seen: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the turn's tool calls are used up."""
+        return len(self.calls) >= self.conversation.settings.limits.max_tool_calls
+
+    async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
+        """Run the calls of the answer whose entry is ``answer``.
+
+        Reading ones run side by side; as soon as one changes something, all run one after the other.
+
+        Raises:
+            NotKept: the transcript could not be written.
+        """
+        effects = [self.conversation.toolbox.effect_of(call.name) for call in calls]
+        if all(effect == "pure" for effect in effects):
+            results = await asyncio.gather(*(self._run(call, answer) for call in calls))
+            for call, result in zip(calls, results, strict=True):
+                await self._keep(call, result, answer)
+            return
+        for call in calls:
+            await self._keep(call, await self._run(call, answer), answer)
+
+    async def _run(self, call: ToolCall, answer: str) -> ToolMessage:
+        if self.exhausted:
+            return _refusal(call, "No tool calls are left in this turn. Answer now with what you have.")
+        if self._repeated(call):
+            return _refusal(
+                call, "You made this same call again and again and got the same result. Do something else, or answer."
+            )
+        effect = self.conversation.toolbox.effect_of(call.name)
+        if effect != "pure":
+            key = _key(answer, call)
+            if await self.journal.state(key) != "new" and effect == "effect":
+                return unknown(call)
+            await self.journal.started(key, call, effect)
+        self.emit(ToolStarted(call))
+        began = self.conversation.clock.monotonic()
+        result = await self.conversation.toolbox.run(call, self.conversation.scene(self.turn))
+        self.emit(ToolFinished(call, result, self.conversation.clock.monotonic() - began))
+        return result
+
+    async def _keep(self, call: ToolCall, result: ToolMessage, answer: str) -> None:
+        limit = min(self.conversation.settings.limits.tool_result_chars, self.conversation.window.size // 4)
+        if len(result.text) > limit:
+            result = replace(result, text=_capped(result.text, limit))
+        await self.conversation.transcript.append(self.turn, Said(message=result))
+        if self.conversation.toolbox.effect_of(call.name) != "pure":
+            await self.journal.done(_key(answer, call))
+        self.calls.append(result)
+        self._seen[_fingerprint(call, result)] += 1
+
+    def _repeated(self, call: ToolCall) -> bool:
+        """Whether this call already came to the same result as often as is allowed."""
+        prefix = _fingerprint(call, None)
+        most = max((count for key, count in self._seen.items() if key.startswith(prefix)), default=0)
+        return most >= self.conversation.settings.limits.max_repeats
+
+
+def _key(answer: str, call: ToolCall) -> str:
+    return f"{answer.rpartition(':')[2]}/{call.id}"
+
+
+def _refusal(call: ToolCall, text: str) -> ToolMessage:
+    return ToolMessage(call_id=call.id, name=call.name, text=text, is_error=True)
+
+
+def _fingerprint(call: ToolCall, result: ToolMessage | None) -> str:
+    arguments = call.raw if call.arguments is None else json.dumps(call.arguments, sort_keys=True, ensure_ascii=False)
+    asked = hashlib.sha256(f"{call.name}\0{arguments}".encode("utf-8", "replace")).hexdigest()
+    if result is None:
+        return asked
+    return asked + hashlib.sha256(result.text.encode("utf-8", "replace")).hexdigest()
+
+
+def _capped(text: str, limit: int) -> str:
+    head = limit * 3 // 4
+    tail = limit - head
+    return f"{text[:head]}\n\n[cut: {len(text) - limit:,} of {len(text):,} characters are left out here]\n\n{text[-tail:]}"

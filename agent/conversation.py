@@ -1,0 +1,147 @@
+"""One session as the agent works on it: its transcript, its surroundings, and the request made from them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from agent import prompt, tokens
+from agent.entries import Opened, Said
+from agent.models.protocol import Request
+from agent.tokens import Calibration
+from agent.tools.protocol import Scene
+from agent.window import Window
+from agent.wire import repaired, view
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date, datetime
+    from zoneinfo import ZoneInfo
+
+    from agent.clock import Clock
+    from agent.entries import Entry
+    from agent.messages import Message
+    from agent.models.protocol import Model, Segment
+    from agent.settings import AgentSettings
+    from agent.tools.toolbox import Toolbox
+    from agent.transcript import Transcript
+    from agent.workspace import Workspace
+    from memory.audience import Audience
+
+
+@dataclass(kw_only=True)
+class Conversation:
+    """One session of one agent.
+
+    ``private`` says that it is the owner's own main session: only there MEMORY.md is given. The model may be changed between turns.
+    """
+
+    agent: str
+    session: str
+    key: str
+    audience: Audience
+    private: bool
+    settings: AgentSettings
+    model: Model
+    toolbox: Toolbox
+    workspace: Workspace
+    transcript: Transcript
+    zone: ZoneInfo
+    clock: Clock
+    calibration: Calibration = field(default_factory=Calibration)
+    _files: tuple[prompt.PromptFile, ...] = ()
+
+    @property
+    def window(self) -> Window:
+        """The context window in force, with its lines."""
+        size = min(self.model.window, self.settings.context_tokens or self.model.window)
+        return Window.of(size, self.settings.compaction)
+
+    def now(self) -> datetime:
+        """The current instant in the owner's zone."""
+        return self.clock.now().astimezone(self.zone)
+
+    def today(self) -> date:
+        """The owner's date."""
+        return self.now().date()
+
+    def scene(self, turn: str) -> Scene:
+        """In whose name tools run."""
+        return Scene(now=self.now(), session=self.session, turn=turn, audience=self.audience)
+
+    async def prepare(self) -> None:
+        """Read the workspace files, and on a session's first turn take the notes that it starts with."""
+        self._files = await asyncio.to_thread(self._read_files)
+        if self.transcript.opened is None:
+            notes = await asyncio.to_thread(self._start_notes)
+            body = Opened(agent=self.agent, session=self.session, key=self.key, notes=notes)
+            await self.transcript.append("open", body, n=0)
+
+    def messages(self) -> tuple[Message, ...]:
+        """What the model is shown of the history."""
+        return view(self.transcript.entries, self.zone)
+
+    def system(self) -> tuple[Segment, ...]:
+        """The system text."""
+        opened = self.transcript.opened
+        return prompt.system_text(
+            mode=self.settings.prompt_mode,
+            zone=self.zone.key,
+            audience=self.audience,
+            files=self._files,
+            notes=opened.notes if opened else "",
+            file_chars=self.settings.bootstrap_max_chars,
+            total_chars=self.settings.bootstrap_total_max_chars,
+        )
+
+    def request(self, *, extra: Sequence[Message] = (), history: Sequence[Message] | None = None) -> Request:
+        """Return the request for the next call: the whole history (or ``history``), then ``extra``."""
+        shown = self.messages() if history is None else tuple(history)
+        messages = repaired((*shown, *extra)) if extra else shown
+        free = self.window.size - self.tokens(history=shown, extra=extra)
+        return Request(
+            system=self.system(),
+            tools=self.toolbox.specs,
+            messages=messages,
+            max_output=max(256, min(self.settings.max_output_tokens, self.model.max_output, free)),
+            cache_key=hashlib.sha256(self.session.encode()).hexdigest()[:32],
+        )
+
+    def tokens(self, *, history: Sequence[Message] | None = None, extra: Sequence[Message] = ()) -> int:
+        """Return the size of the next request, in tokens."""
+        shown = self.messages() if history is None else history
+        fixed = sum(tokens.estimate(segment.text) for segment in self.system()) + tokens.of_tools(self.toolbox.specs)
+        return tokens.context_tokens((*shown, *extra), fixed, self.calibration)
+
+    def learn(self, request: Request, reported: int) -> None:
+        """Correct the estimate by what a call reported."""
+        self.calibration = self.calibration.learn(tokens.of_request(request), reported)
+
+    def said_since_flush(self) -> list[Entry]:
+        """The messages that no memory flush has seen yet."""
+        mark = max((i for i, entry in enumerate(self.transcript.entries) if entry.body.kind == "flush_receipt"), default=-1)
+        return [entry for entry in self.transcript.entries[mark + 1 :] if isinstance(entry.body, Said)]
+
+    def _read_files(self) -> tuple[prompt.PromptFile, ...]:
+        files = self.workspace.bootstrap_files()
+        return tuple(prompt.PromptFile(file.name, file.text) for file in files if self._may_know(file.name))
+
+    def _may_know(self, name: str) -> bool:
+        return self.audience.may_see(PurePosixPath(name))
+
+    def _start_notes(self) -> str:
+        settings = self.settings.startup_context
+        if not settings.enabled:
+            return ""
+        days = [self.today() - timedelta(days=back) for back in range(settings.days)]
+        daily = [(str(self.audience.daily_note(day)), self.workspace.daily(self.audience, day) or "") for day in days]
+        return prompt.start_notes(
+            self.workspace.memory_file() if self.private else None,
+            daily,
+            memory_chars=self.settings.bootstrap_max_chars,
+            daily_chars=settings.max_chars,
+        )

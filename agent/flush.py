@@ -1,0 +1,243 @@
+"""The silent memory flush: before history is summarised or left behind, what matters goes into today's note.
+
+It is a side conversation on a copy of the context. The request differs from an ordinary one only in its last message, so
+the provider's cached prefix is used; what may run is decided at execution: reading, and appending to today's note of the
+session's audience. It ends with a receipt. Where the model neither wrote nor said NO_REPLY, the owner's own statements are
+written down by rule, so that a failing model never costs a memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from agent import silence
+from agent.asking import ask_aside
+from agent.entries import FlushBegun, FlushReceipt, Said, WrittenNote
+from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.conversation import Conversation
+    from agent.messages import Message
+
+MAX_ROUNDS = 6
+"""Model calls in one flush; reading a note and appending to it takes three."""
+EXTRACT_CHARS = 6000
+"""Longest extract written by rule."""
+HINT = "If nothing is to be stored, reply with exactly NO_REPLY."
+GUIDE = (
+    "Only reading and appending (write with mode append) to {note} work now; earlier text in it stays. Save decisions, preferences, "
+    "facts about people, promises, the state of the work and where we left off, with exact names, numbers and dates."
+)
+
+Reason = Literal["threshold", "overflow", "compact", "reset", "shutdown"]
+
+
+def is_due(conversation: Conversation, tokens: int) -> bool:
+    """Whether the context is large enough and this compaction cycle has not been flushed yet."""
+    settings = conversation.settings.compaction.memory_flush
+    return settings.enabled and tokens >= conversation.window.flush_at and not _begun_in_cycle(conversation)
+
+
+def is_worthwhile(conversation: Conversation) -> bool:
+    """Whether anything was said by a person since the last receipt: a flush of an unchanged session would cost and bring nothing."""
+    return conversation.settings.compaction.memory_flush.enabled and any(
+        isinstance(entry.body, Said) and isinstance(entry.body.message, UserMessage)
+        for entry in conversation.said_since_flush()
+    )
+
+
+def _begun_in_cycle(conversation: Conversation) -> bool:
+    cycle = conversation.transcript.cycle
+    return any(isinstance(e.body, FlushBegun) and e.body.cycle == cycle for e in conversation.transcript.entries)
+
+
+async def flush(
+    conversation: Conversation, turn: str, reason: Reason, *, history: Sequence[Message] | None = None
+) -> FlushReceipt:
+    """Run the flush and return its receipt, which by then is in the transcript.
+
+    ``history`` is what the model is shown (default: everything). The mark is written first, so that a flush that fails is not
+    tried for ever; a mark without a receipt, left by a crash, is made good by the next call.
+
+    Raises:
+        NotKept: the transcript could not be written.
+    """
+    cycle = conversation.transcript.cycle
+    statements = _statements(conversation)
+    await conversation.transcript.append(turn, FlushBegun(cycle=cycle, reason=reason))
+    side = _SideConversation(conversation, turn)
+    problem = await side.run(conversation.messages() if history is None else history)
+    outcome: Literal["written", "nothing", "extracted"] = "written" if side.written else "nothing"
+    if problem and not side.written and statements:
+        problem = await side.append(_extract(statements), problem)
+        outcome = "extracted"
+    receipt = FlushReceipt(
+        cycle=cycle, outcome=outcome, written=tuple(side.written.values()), usage=side.usage, problem=problem
+    )
+    await conversation.transcript.append(turn, receipt)
+    return receipt
+
+
+async def make_good(conversation: Conversation, turn: str) -> None:
+    """End a flush that a crash left open: what was said is written down by rule, without a model.
+
+    Raises:
+        NotKept: the transcript could not be written.
+    """
+    begun = _left_open(conversation)
+    if begun is None:
+        return
+    side = _SideConversation(conversation, turn)
+    problem = await side.append(_extract(_statements(conversation)), "interrupted by a restart")
+    outcome: Literal["extracted", "nothing"] = "extracted" if side.written else "nothing"
+    receipt = FlushReceipt(cycle=begun.cycle, outcome=outcome, written=tuple(side.written.values()), problem=problem)
+    await conversation.transcript.append(turn, receipt)
+
+
+def _left_open(conversation: Conversation) -> FlushBegun | None:
+    for entry in reversed(conversation.transcript.entries):
+        if isinstance(entry.body, FlushReceipt):
+            return None
+        if isinstance(entry.body, FlushBegun):
+            return entry.body
+    return None
+
+
+def request_text(conversation: Conversation) -> str:
+    """Return the flush request: both configured prompts with today's date, and what may be done now."""
+    settings = conversation.settings.compaction.memory_flush
+    note = str(conversation.audience.daily_note(conversation.today()))
+    texts = [settings.system_prompt, settings.prompt, GUIDE.format(note=note)]
+    if silence.TOKEN not in settings.prompt:
+        texts.append(HINT)
+    return "[Memory flush] " + "\n".join(texts).replace("memory/YYYY-MM-DD.md", note).replace(
+        "YYYY-MM-DD", f"{conversation.today():%Y-%m-%d}"
+    )
+
+
+class _SideConversation:
+    """The model's part of a flush."""
+
+    def __init__(self, conversation: Conversation, turn: str) -> None:
+        self.written: dict[str, WrittenNote] = {}
+        self.usage: Usage | None = None
+        self._conversation = conversation
+        self._turn = turn
+        self._note = str(conversation.audience.daily_note(conversation.today()))
+
+    async def run(self, history: Sequence[Message]) -> str:
+        """Let the model write. Returns what went wrong, or an empty string."""
+        now = self._conversation.clock.now()
+        said: list[Message] = [UserMessage(content=(Text(text=request_text(self._conversation)),), at=now)]
+        for _ in range(MAX_ROUNDS):
+            answer = await ask_aside(self._conversation, self._conversation.request(history=history, extra=said))
+            self._count(answer)
+            if answer.failure is not None:
+                return answer.failure.message
+            if not answer.calls:
+                return (
+                    ""
+                    if self.written or not silence.spoken(answer.text).strip()
+                    else "the model answered in words and wrote nothing"
+                )
+            said.append(answer)
+            said.extend([await self._run(call) for call in answer.calls])
+        return "" if self.written else "the model made no end of it"
+
+    async def _run(self, call: ToolCall) -> ToolMessage:
+        if self._conversation.toolbox.effect_of(call.name) == "pure":
+            return await self._conversation.toolbox.run(call, self._conversation.scene(self._turn))
+        content = (call.arguments or {}).get("content")
+        if call.name != "write" or not isinstance(content, str):
+            text = f"Refused: during a memory flush only reading, and write with mode append to {self._note}, are possible."
+            return ToolMessage(call_id=call.id, name=call.name, text=text, is_error=True)
+        problem = await self.append(content, "")
+        text = problem or f"Appended to {self._note}."
+        return ToolMessage(call_id=call.id, name=call.name, text=text, is_error=bool(problem))
+
+    async def append(self, content: str, problem: str) -> str:
+        """Append the blocks of ``content`` that the note does not hold yet. Returns ``problem``, or what went wrong with it."""
+        before = await asyncio.to_thread(self._read)
+        fresh = _fresh_blocks(before or "", content)
+        if not fresh:
+            return problem
+        arguments = {"path": self._note, "content": fresh, "mode": "append"}
+        call = ToolCall(id="flush", name="write", arguments=arguments)
+        result = await self._conversation.toolbox.run(call, self._conversation.scene(self._turn))
+        if result.is_error:
+            return "; ".join(filter(None, (problem, result.text)))
+        after = await asyncio.to_thread(self._read) or ""
+        first = self.written.get(self._note)
+        self.written[self._note] = WrittenNote(
+            path=self._note,
+            bytes_before=first.bytes_before if first else len((before or "").encode()),
+            bytes_after=len(after.encode()),
+            sha256_before=first.sha256_before if first else _digest(before),
+            sha256_after=_digest(after) or "",
+        )
+        return problem
+
+    def _read(self) -> str | None:
+        return self._conversation.workspace.daily(self._conversation.audience, self._conversation.today())
+
+    def _count(self, answer: AssistantMessage) -> None:
+        if answer.usage is None:
+            return
+        self.usage = answer.usage if self.usage is None else added(self.usage, answer.usage)
+
+
+def added(one: Usage, other: Usage) -> Usage:
+    """Add up what two calls used. A cost that is not known makes the sum unknown."""
+    cost = None if one.cost is None or other.cost is None else one.cost + other.cost
+    return replace(
+        one,
+        input=one.input + other.input,
+        output=one.output + other.output,
+        cache_read=one.cache_read + other.cache_read,
+        cache_write=one.cache_write + other.cache_write,
+        cost=cost,
+    )
+
+
+def _digest(text: str | None) -> str | None:
+    return None if text is None else hashlib.sha256(text.encode()).hexdigest()
+
+
+def _fresh_blocks(existing: str, content: str) -> str:
+    """Return the paragraphs of ``content`` that ``existing`` does not hold, whatever their spacing and case."""
+    known = {_normal(block) for block in re.split(r"\n\s*\n", existing)} | {_normal(line) for line in existing.splitlines()}
+    blocks = [block.strip("\n") for block in re.split(r"\n\s*\n", content)]
+    fresh = [block for block in blocks if block.strip() and _normal(block) not in known]
+    return "\n\n".join(fresh) + "\n" if any(not block.lstrip().startswith("#") for block in fresh) else ""
+
+
+def _normal(block: str) -> str:
+    return " ".join(block.split()).casefold().lstrip("-*+ ")
+
+
+def _statements(conversation: Conversation) -> list[str]:
+    """What people said since the last receipt."""
+    return [
+        entry.body.message.text
+        for entry in conversation.said_since_flush()
+        if isinstance(entry.body, Said) and isinstance(entry.body.message, UserMessage)
+    ]
+
+
+def _extract(statements: Sequence[str]) -> str:
+    """Return what people said as list items, the newest kept where it is too much. Questions are left out."""
+    items = [f"- {' '.join(text.split())[:600]}" for text in statements if text.strip() and not text.strip().endswith("?")]
+    kept: list[str] = []
+    left = EXTRACT_CHARS
+    for item in reversed(items):
+        left -= len(item) + 1
+        if left < 0:
+            break
+        kept.append(item)
+    return "## Said in conversation (kept word for word)\n\n" + "\n".join(reversed(kept)) + "\n" if kept else ""

@@ -1,0 +1,85 @@
+"""Keeping a conversation inside its window: first the memory flush, then compaction, always in this order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent import flush
+from agent.compaction import Shrunk, compact
+from agent.events import Notice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agent.conversation import Conversation
+    from agent.events import Event
+    from agent.messages import Message
+
+MAX_TRIES = 2
+"""Compactions in one turn. More would be a loop: what two did not free, a third will not."""
+
+
+class Headroom:
+    """Makes room in one turn, when it is needed and at most twice."""
+
+    def __init__(self, conversation: Conversation, turn: str, emit: Callable[[Event], None]) -> None:
+        self._conversation = conversation
+        self._turn = turn
+        self._emit = emit
+        self._tries = 0
+
+    async def before_turn(self, coming: Sequence[Message]) -> None:
+        """Judge the context with the message that is about to be added: flush from the soft line on, compact above the hard one.
+
+        Raises:
+            NotKept: the transcript could not be written.
+        """
+        await flush.make_good(self._conversation, self._turn)
+        size = self._conversation.tokens(extra=coming)
+        if flush.is_due(self._conversation, size):
+            await self._flush("threshold")
+        if size > self._conversation.window.compact_above:
+            await self._compact("threshold")
+
+    async def between_rounds(self) -> None:
+        """The same between tool rounds, where a context can grow fast."""
+        size = self._conversation.tokens()
+        if flush.is_due(self._conversation, size):
+            await self._flush("threshold")
+        if size > self._conversation.window.compact_above:
+            await self._compact("threshold")
+
+    async def after_overflow(self) -> bool:
+        """Make room after the provider said that the context is too long. Returns whether asking again makes sense."""
+        if flush.is_worthwhile(self._conversation):
+            await self._flush("overflow")
+        return await self._compact("overflow") is not None
+
+    async def _flush(self, reason: flush.Reason) -> None:
+        receipt = await flush.flush(self._conversation, self._turn, reason)
+        files = ", ".join(note.path for note in receipt.written) or "nothing to store"
+        self._emit(Notice(f"🧠 Memory flush: {files}", verbose=True))
+
+    async def _compact(self, reason: str) -> Shrunk | None:
+        if self._tries >= MAX_TRIES:
+            return None
+        self._tries += 1
+        shrunk = await compact(self._conversation, self._turn, reason)
+        if shrunk is not None:
+            self._emit(Notice(f"🧹 {report(shrunk)}", verbose=True))
+        return shrunk
+
+
+def report(shrunk: Shrunk) -> str:
+    """Say in one line what a compaction did."""
+    sizes = f"({short(shrunk.before)} → {short(shrunk.after)} tokens)"
+    if shrunk.summarised:
+        return f"Auto-compaction complete {sizes}"
+    return f"Old tool results cleared {sizes}; no summary: {shrunk.problem}"
+
+
+def short(count: int) -> str:
+    """Write a count of tokens as people do: 950, 4.5k, 180k."""
+    if count < 1000:  # noqa: PLR2004  (a thousand)
+        return str(count)
+    return f"{count / 1000:.1f}k".replace(".0k", "k") if count < 10_000 else f"{round(count / 1000)}k"  # noqa: PLR2004

@@ -1,0 +1,75 @@
+"""The agent's loop: ask the model, run the tools it wants, until it is done; then take what arrived meanwhile, and so on.
+
+Whatever goes wrong arrives here as data: a failed answer, a refused call. The loop itself decides only whether to go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.messages import AssistantMessage, ToolCall
+
+GRACE_ROUNDS = 2
+"""How often a model may still ask for tools after it was told that none are left."""
+
+
+class Steps(Protocol):
+    """What the loop is made of. Contract: nothing is raised but cancellation and ``NotKept``."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the turn's tool calls are used up."""
+        ...
+
+    async def ask(self) -> tuple[AssistantMessage, str]:
+        """Ask the model once; the answer is durable, and comes with the id of its entry."""
+        ...
+
+    async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
+        """Run the tools that an answer asks for; the results are durable."""
+        ...
+
+    async def make_room(self) -> bool:
+        """Shrink the context after an overflow. Returns whether it is worth asking again."""
+        ...
+
+    async def take_waiting(self) -> bool:
+        """Add messages that arrived meanwhile. Returns whether there were any."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a turn ended. ``answer`` is the model's last word; with "failed" it says what was wrong."""
+
+    outcome: Literal["answered", "failed", "stopped"]
+    answer: AssistantMessage
+
+
+async def run(steps: Steps, *, resume: tuple[AssistantMessage, str] | None = None) -> Ending:
+    """Run until the model is done. ``resume`` is an answer that a restart found last in the transcript."""
+    pending = resume
+    grace = GRACE_ROUNDS
+    while True:
+        while True:
+            answer, entry = pending or await steps.ask()
+            pending = None
+            if _overflowed(answer) and await steps.make_room():
+                continue
+            if answer.failure is not None or _overflowed(answer):
+                return Ending("failed", answer)
+            if not answer.calls:
+                break
+            if steps.exhausted and (grace := grace - 1) < 0:
+                return Ending("stopped", answer)
+            await steps.act(answer.calls, entry)
+        if not await steps.take_waiting():
+            return Ending("answered", answer)
+
+
+def _overflowed(answer: AssistantMessage) -> bool:
+    return answer.stop == "overflow" or (answer.failure is not None and answer.failure.kind == "overflow")

@@ -1,0 +1,199 @@
+"""One turn: a person's message in, a reply out, and everything in between kept so that a restart can go on from anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from agent import loop, silence
+from agent.acting import Acting
+from agent.asking import ask
+from agent.entries import Compacted, FlushReceipt, Said, TurnEnded
+from agent.flush import added
+from agent.headroom import Headroom
+from agent.journal import NoJournal
+from agent.messages import AssistantMessage, ToolMessage, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from agent.conversation import Conversation
+    from agent.entries import Entry
+    from agent.events import Event
+    from agent.journal import Journal
+    from agent.messages import ToolCall, UserMessage
+
+Outcome = Literal["answered", "silent", "failed", "stopped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """What a turn came to. ``reply`` is for the person (empty when silent); ``context`` and ``window`` are in tokens."""
+
+    outcome: Outcome
+    reply: str
+    model: str
+    usage: Usage | None
+    context: int
+    window: int
+    calls: tuple[ToolMessage, ...]
+    seconds: float
+
+
+async def nobody_waits() -> Sequence[UserMessage]:
+    """Stand in where messages never arrive during a turn."""
+    return ()
+
+
+@dataclass(kw_only=True)
+class Turn:
+    """The steps of one turn (see ``agent.loop.Steps``)."""
+
+    conversation: Conversation
+    id: str
+    emit: Callable[[Event], None]
+    journal: Journal = field(default_factory=NoJournal)
+    waiting: Callable[[], Awaitable[Sequence[UserMessage]]] = nobody_waits
+    _acting: Acting = field(init=False)
+    _headroom: Headroom = field(init=False)
+    _asked: bool = False
+
+    def __post_init__(self) -> None:
+        """Set up what acts and what makes room."""
+        self._acting = Acting(conversation=self.conversation, turn=self.id, journal=self.journal, emit=self.emit)
+        self._headroom = Headroom(self.conversation, f"{self.id}~room", self.emit)
+
+    async def run(self, messages: Sequence[UserMessage]) -> TurnResult:
+        """Answer ``messages``. Run again with the same id and messages after a crash, it goes on where it was.
+
+        A time-out ends the turn with what was done so far. Cancellation leaves a valid transcript and is raised on.
+
+        Raises:
+            NotKept: the transcript could not be written.
+        """
+        began = self.conversation.clock.monotonic()
+        await self.conversation.prepare()
+        limit = self.conversation.settings.limits.timeout_seconds
+        try:
+            async with asyncio.timeout(limit):
+                resume = await self._begin(messages)
+                ending = await loop.run(self, resume=resume)
+        except TimeoutError:
+            note = AssistantMessage(content=(), model=self.conversation.model.name, stop="cancelled")
+            ending = loop.Ending("stopped", note)
+        return await self._end(ending, self.conversation.clock.monotonic() - began)
+
+    @property
+    def exhausted(self) -> bool:
+        """See ``agent.loop.Steps``."""
+        return self._acting.exhausted
+
+    async def ask(self) -> tuple[AssistantMessage, str]:
+        """See ``agent.loop.Steps``. Between rounds the context is judged anew."""
+        if self._asked:
+            await self._headroom.between_rounds()
+        self._asked = True
+        return await ask(self.conversation, self.conversation.request(), self.id, self.emit)
+
+    async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
+        """See ``agent.loop.Steps``."""
+        await self._acting.act(calls, answer)
+
+    async def make_room(self) -> bool:
+        """See ``agent.loop.Steps``."""
+        return await self._headroom.after_overflow()
+
+    async def take_waiting(self) -> bool:
+        """See ``agent.loop.Steps``."""
+        more = await self.waiting()
+        for message in more:
+            await self.conversation.transcript.append(self.id, Said(message=message))
+        return bool(more)
+
+    async def _begin(self, messages: Sequence[UserMessage]) -> tuple[AssistantMessage, str] | None:
+        """Put the messages into the transcript, unless a restart finds them there; return the answer to go on from, if any."""
+        said = [entry for entry in self.conversation.transcript.of_turn(self.id) if isinstance(entry.body, Said)]
+        if not said:
+            await self._headroom.before_turn(messages)
+        for n, message in enumerate(messages):
+            await self.conversation.transcript.append(self.id, Said(message=message), n=n)
+        return _unfinished(said)
+
+    async def _end(self, ending: loop.Ending, seconds: float) -> TurnResult:
+        reply, outcome = _reply(ending, self.conversation.settings.limits.timeout_seconds)
+        result = TurnResult(
+            outcome=outcome,
+            reply=reply,
+            model=ending.answer.model,
+            usage=self._usage(),
+            context=self.conversation.tokens(),
+            window=self.conversation.window.size,
+            calls=tuple(self._acting.calls),
+            seconds=seconds,
+        )
+        facts = {"seconds": round(seconds, 3), "context": result.context, "toolCalls": len(result.calls)}
+        await self.conversation.transcript.append(self.id, TurnEnded(turn=self.id, outcome=outcome, facts=facts))
+        return result
+
+    def _usage(self) -> Usage | None:
+        """Everything that this turn's calls used, those for flush and summary included."""
+        transcript = self.conversation.transcript
+        entries = [*transcript.of_turn(self.id), *transcript.of_turn(f"{self.id}~room")]
+        total: Usage | None = None
+        for usage in filter(None, map(_used, entries)):
+            total = usage if total is None else added(total, usage)
+        return total
+
+
+def _used(entry: Entry) -> Usage | None:
+    if isinstance(entry.body, Said):
+        return entry.body.message.usage if isinstance(entry.body.message, AssistantMessage) else None
+    return entry.body.usage if isinstance(entry.body, (FlushReceipt, Compacted)) else None
+
+
+def _unfinished(said: Sequence[Entry]) -> tuple[AssistantMessage, str] | None:
+    """Return the last answer of an interrupted turn with the calls that still lack a result; None: the model is to be asked."""
+    answered: set[str] = set()
+    for entry in reversed(said):
+        assert isinstance(entry.body, Said)
+        message = entry.body.message
+        if isinstance(message, ToolMessage):
+            answered.add(message.call_id)
+        elif isinstance(message, AssistantMessage):
+            if message.failure is not None or message.stop in {"error", "cancelled", "overflow"}:
+                return None
+            missing = {call.id for call in message.calls} - answered
+            if message.calls and not missing:
+                return None
+            content = tuple(part for part in message.content if part.type != "tool_call" or part.id in missing)
+            return replace(message, content=content), entry.id
+        else:
+            return None
+    return None
+
+
+def _reply(ending: loop.Ending, timeout: float) -> tuple[str, Outcome]:
+    """Return what the person is told, and the outcome."""
+    answer = ending.answer
+    if ending.outcome == "answered":
+        reply = silence.spoken(answer.text)
+        if not reply.strip():
+            return "", "silent"
+        cut = "\n\n[The answer was cut off at the model's limit. Say “go on” for the rest.]" if answer.stop == "length" else ""
+        return reply + cut, "answered"
+    if ending.outcome == "stopped":
+        if answer.stop == "cancelled":
+            return f"⚠️ I stopped: this took longer than {timeout:g} seconds (agents.defaults.limits.timeoutSeconds).", "stopped"
+        said = answer.text.strip()
+        return (
+            f"{said}\n\n⚠️ I stopped: too many tool calls in one turn (agents.defaults.limits.maxToolCalls).".strip(),
+            "stopped",
+        )
+    failure = answer.failure
+    if failure is None:
+        return (
+            "⚠️ The conversation no longer fits the model's window. Say /new to begin afresh; what mattered is in my notes.",
+            "failed",
+        )
+    return f"⚠️ {failure.message}" + (f"\n{failure.mend}" if failure.mend else ""), "failed"
