@@ -4,7 +4,12 @@ AgentError
 ├── UnknownModel    a model or provider name that nothing answers to
 ├── ModelUnusable   a model that is known and cannot be used as configured (no key, no address)
 ├── ScriptOver      a scripted model was asked more often than its script goes
-└── NotKept         the transcript could not be written, so nothing may be done in its name
+├── NotKept         the transcript could not be written, so nothing may be done in its name
+└── FileTrouble     a file of the workspace could not be read or changed as asked
+    ├── PathRefused       a path that leaves the workspace, or does not name a plain file or folder
+    ├── NoSuchFile        a file that is missing, or not this audience's to see (told the same way)
+    ├── Unwritable        read-only, no permission, disk full
+    └── OutOfDate         a change to a file that was never read, or that changed since it was read
 """
 
 from __future__ import annotations
@@ -36,3 +41,23 @@ class ScriptOver(AgentError):
 
 class NotKept(AgentError):
     """Raised when a transcript entry could not be made durable (disk full, read-only). Nothing of it is left in the file."""
+
+
+class FileTrouble(AgentError):
+    """Raised when a file of the workspace cannot be read or changed as asked. The message is one line that a model can act on."""
+
+
+class PathRefused(FileTrouble):
+    """Raised for a path that leaves the workspace, passes a link, or does not name a plain file or folder."""
+
+
+class NoSuchFile(FileTrouble):
+    """Raised for a file that is missing, or that the audience may not see: the two read the same."""
+
+
+class Unwritable(FileTrouble):
+    """Raised when the workspace cannot take a change: read-only, no permission, disk full."""
+
+
+class OutOfDate(FileTrouble):
+    """Raised when a change rests on text that was never read, or that changed since."""

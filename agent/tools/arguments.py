@@ -1,0 +1,107 @@
+"""What a model hands to a tool, checked: one pydantic model a tool, and complaints of one line each."""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from agent.errors import FileTrouble
+from agent.models.protocol import ToolSpec
+from agent.tools.protocol import Effect, Outcome, Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Arguments(BaseModel):
+    """Base of the arguments of a tool. An argument that does not exist is an error, so that a misspelt one is not lost."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def scrubbed(text: Any) -> Any:
+    """Join surrogate pairs that were sent as two halves, and replace a half that stands alone: it cannot be written as UTF-8."""
+    if isinstance(text, str):
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+CleanText = Annotated[str, BeforeValidator(scrubbed)]
+"""Text that can be written to a file."""
+
+A = TypeVar("A", bound=Arguments)
+
+
+class CheckedTool(ABC, Generic[A]):
+    """Base of the tools of this room: checks the arguments, and turns what files refuse into an answer for the model."""
+
+    spec: ToolSpec
+    effect: Effect
+
+    def __init__(self, arguments: type[A], *, name: str, description: str, effect: Effect) -> None:
+        self._arguments = arguments
+        self.spec = ToolSpec(name=name, description=description, parameters=parameters(arguments))
+        self.effect = effect
+
+    async def run(self, arguments: Mapping[str, Any], scene: Scene) -> Outcome:
+        """Check, then act. An argument that is null counts as not given: some models fill in every one."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            checked = self._arguments.model_validate(given)
+        except ValidationError as error:
+            return failed("\n".join(complaints(error, self._arguments)))
+        try:
+            return await self.act(checked, scene)
+        except FileTrouble as trouble:
+            return failed(str(trouble), trouble.mend)
+
+    @abstractmethod
+    async def act(self, arguments: A, scene: Scene) -> Outcome:
+        """Do it. FileTrouble may be raised; it becomes the answer."""
+
+
+def failed(text: str, mend: str = "") -> Outcome:
+    """Build an answer that says what went wrong and what helps."""
+    return Outcome(text=f"{text} ({mend})" if mend else text, is_error=True)
+
+
+def parameters(model: type[BaseModel]) -> dict[str, Any]:
+    """Give a model's JSON Schema in its shortest stable form: no titles, and an optional value is simply one not required."""
+    schema = model.model_json_schema()
+    return {
+        "type": "object",
+        "properties": {name: _bare(schema["properties"][name]) for name in schema.get("properties", {})},
+        "required": schema.get("required", []),
+        "additionalProperties": False,
+    }
+
+
+def complaints(error: ValidationError, model: type[BaseModel]) -> list[str]:
+    """Say what is wrong with each argument, a line each, as ``path: what``."""
+    return [
+        _complaint(one["loc"], one["type"], one["msg"], model) for one in error.errors(include_url=False, include_input=False)
+    ]
+
+
+def _complaint(location: tuple[int | str, ...], kind: str, message: str, model: type[BaseModel]) -> str:
+    where = ".".join(str(scrubbed(part)) for part in location)[:80] or "arguments"
+    if kind == "missing":
+        return f"{where}: is required"
+    if kind == "extra_forbidden":
+        known = list(model.model_fields)
+        near = difflib.get_close_matches(where, known, n=1)
+        return f"{where}: no such argument; " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}")
+    return f"{where}: {scrubbed(message).removeprefix('Value error, ')}"
+
+
+def _bare(schema: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in schema.items() if key != "title" and not (key == "default" and value is None)}
+    choices = [choice for choice in kept.pop("anyOf", []) if choice != {"type": "null"}]
+    if len(choices) == 1:
+        return {**choices[0], **kept}
+    if choices:
+        kept["anyOf"] = choices
+    return kept

@@ -1,0 +1,82 @@
+"""What the file tools of one agent share: the workspace, what was read, and whom to tell of a changed note."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent.errors import PathRefused
+from agent.tools.disk_trouble import no_such_file
+from agent.tools.paths import workspace_path
+from agent.tools.readings import Readings
+from memory.errors import MemoryTrouble
+
+if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+
+    from agent.tools.enclosure import Enclosure
+    from memory.audience import Audience
+    from memory.protocol import Memory
+
+log = logging.getLogger(__name__)
+
+MAX_CHARS = 16_000
+"""How much text a tool gives back unless told otherwise, in characters."""
+_HISTORY = ".git"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """The place where the file tools of one agent work. ``max_chars`` bounds what one result says."""
+
+    enclosure: Enclosure
+    memory: Memory | None = None
+    readings: Readings = field(default_factory=Readings)
+    max_chars: int = MAX_CHARS
+
+    def readable(self, raw: str, audience: Audience) -> PurePosixPath:
+        """Give the path of a file or folder that ``audience`` may see; what it may not see is missing. Raises FileTrouble."""
+        path = workspace_path(raw)
+        if not visible(path, audience):
+            raise no_such_file(path)
+        return path
+
+    def changeable(self, raw: str, audience: Audience) -> PurePosixPath:
+        """Give the path of a file that ``audience`` may change: the owner any, everybody else only notes of their own.
+
+        A file that all sessions are given, such as AGENTS.md, is thus never changed from a group. Decided without a look at
+        the disk, so that a refusal tells nothing of what is there. Raises FileTrouble.
+        """
+        path = workspace_path(raw)
+        if not path.parts:
+            raise PathRefused("path: name a file, not the workspace itself")
+        if _history(path):
+            raise PathRefused(f"{path}: the version history is the owner's and is not changed by tools")
+        if audience.kind != "owner" and path.parts[: len(audience.folder.parts)] != audience.folder.parts:
+            raise PathRefused(f"{path}: in this conversation only files in {audience.folder}/ can be written")
+        return path
+
+    async def changed(self, path: PurePosixPath) -> None:
+        """Tell the memory of a changed note, so that it is found from now on."""
+        if self.memory is None or not is_note(path):
+            return
+        try:
+            await self.memory.wrote(str(path))
+        except MemoryTrouble as trouble:  # the note itself is safe; the index catches up at its next sync
+            log.warning("the index did not take in %s yet: %s", path, trouble)
+
+
+def visible(path: PurePosixPath, audience: Audience) -> bool:
+    """Say whether an audience may see a path; the folders on the way to its own notes count as well, with nothing else in them."""
+    return not _history(path) and (audience.may_see(path) or path in audience.folder.parents)
+
+
+def is_note(path: PurePosixPath) -> bool:
+    """Say whether a path is part of the searchable memory."""
+    first = path.parts[0].casefold()
+    return first == "memory.md" if len(path.parts) == 1 else first == "memory" and path.suffix.casefold() == ".md"
+
+
+def _history(path: PurePosixPath) -> bool:
+    return any(part.casefold() == _HISTORY for part in path.parts)

@@ -1,0 +1,87 @@
+"""The ``edit`` tool."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AliasChoices, Field
+
+from agent.errors import FileTrouble
+from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.protocol import Outcome, Scene
+from agent.tools.read_file import is_binary
+
+if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+
+    from agent.tools.desk import Desk
+
+
+class EditArguments(Arguments):
+    """What ``edit`` takes."""
+
+    path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path", "filePath"), description="relative path")]
+    old: Annotated[
+        CleanText,
+        Field(
+            min_length=1,
+            validation_alias=AliasChoices("old", "old_string", "oldString", "oldText"),
+            description="text to replace, exactly as read, with enough around it to be unique",
+        ),
+    ]
+    new: Annotated[CleanText, Field(validation_alias=AliasChoices("new", "new_string", "newString", "newText"))]
+    all: Annotated[bool, Field(validation_alias=AliasChoices("all", "replace_all", "replaceAll"))] = False
+
+
+class EditFile(CheckedTool[EditArguments]):
+    """Replaces a piece of text. Every byte outside it stays, also where the file is not UTF-8.
+
+    An "effect": where ``new`` contains ``old``, a repeat would replace again.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(
+            EditArguments,
+            name="edit",
+            description="Replace one piece of text in a file that you have read. It must occur exactly once, unless all is true.",
+            effect="effect",
+        )
+        self._desk = desk
+
+    async def act(self, arguments: EditArguments, scene: Scene) -> Outcome:
+        """Edit, then tell the memory."""
+        path = self._desk.changeable(arguments.path, scene.audience)
+        if "\0" in arguments.new:
+            return failed("new: has a NUL character, which is not text")
+        times = await asyncio.to_thread(self._edit, path, arguments, scene.session)
+        await self._desk.changed(path)
+        return Outcome(text=f"edited {path} ({times} {'place' if times == 1 else 'places'})", details={"path": str(path)})
+
+    def _edit(self, path: PurePosixPath, arguments: EditArguments, session: str) -> int:
+        present = self._desk.enclosure.read(path).data
+        if is_binary(present):
+            raise FileTrouble(f"{path} is not text")
+        self._desk.readings.require(session, path, present)
+        edited, times = _replaced(present, arguments, path)
+        self._desk.enclosure.replace(path, edited, expected=present)
+        self._desk.readings.rewritten(session, path, edited)
+        return times
+
+
+def _replaced(present: bytes, arguments: EditArguments, path: PurePosixPath) -> tuple[bytes, int]:
+    old, new = arguments.old.encode(), arguments.new.encode()
+    if old not in present and b"\r\n" in present:  # models write plain line ends
+        old, new = _windows_lines(old), _windows_lines(new)
+    times = present.count(old)
+    if times == 0:
+        raise FileTrouble(f"old: does not occur in {path}; copy it exactly as read, spaces and line ends included")
+    if times > 1 and not arguments.all:
+        raise FileTrouble(f"old: occurs {times} times in {path}; take more of the text around it, or set all to true")
+    if old == new:
+        raise FileTrouble("new: is the same as old")
+    return present.replace(old, new), times
+
+
+def _windows_lines(text: bytes) -> bytes:
+    return text.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")

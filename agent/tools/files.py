@@ -1,0 +1,20 @@
+"""The tools that work on the files of a workspace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.tools.edit_file import EditFile
+from agent.tools.grep_files import GrepFiles
+from agent.tools.list_files import ListFiles
+from agent.tools.read_file import ReadFile
+from agent.tools.write_file import WriteFile
+
+if TYPE_CHECKING:
+    from agent.tools.desk import Desk
+    from agent.tools.protocol import Tool
+
+
+def file_tools(desk: Desk) -> tuple[Tool, ...]:
+    """Give the file tools of one agent: all at the same desk, so that what one reads another may change."""
+    return (ReadFile(desk), WriteFile(desk), EditFile(desk), ListFiles(desk), GrepFiles(desk))

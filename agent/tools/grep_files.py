@@ -1,0 +1,144 @@
+"""The ``grep`` tool."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fnmatch
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from pydantic import AliasChoices, Field
+
+from agent.errors import FileTrouble
+from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.protocol import Outcome, Scene
+from agent.tools.read_file import is_binary
+from agent.tools.walking import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from agent.tools.desk import Desk
+
+SECONDS = 5.0
+"""How long a pattern may take."""
+MAX_BYTES = 16_000_000
+"""How much text one search looks at."""
+MAX_MATCHES = 100
+Spawn: TypeAlias = "Callable[..., Awaitable[asyncio.subprocess.Process]]"
+"""Starts a program with pipes, as ``asyncio.create_subprocess_exec`` does."""
+_DEPTH = 24
+_WIDTH = 300
+_MARK = 160
+_WORKER = Path(__file__).with_name("pattern_worker.py")
+
+
+class GrepArguments(Arguments):
+    """What ``grep`` takes."""
+
+    pattern: Annotated[
+        CleanText, Field(min_length=1, max_length=1000, description="Python regular expression, matched line by line")
+    ]
+    path: Annotated[str, Field(validation_alias=AliasChoices("path", "folder"), description="file or folder")] = ""
+    glob: Annotated[str | None, Field(validation_alias=AliasChoices("glob", "include"), description='such as "*.md"')] = None
+    ignore_case: Annotated[bool, Field(validation_alias=AliasChoices("ignoreCase", "ignore_case", "case_insensitive"))] = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Haystack:
+    orders: bytes
+    files: int
+    cut: bool
+
+
+class GrepFiles(CheckedTool[GrepArguments]):
+    """Finds lines by regular expression. Files are read here, by descriptor; the matching is done by ``pattern_worker``."""
+
+    def __init__(self, desk: Desk, *, spawn: Spawn = asyncio.create_subprocess_exec, seconds: float = SECONDS) -> None:
+        super().__init__(
+            GrepArguments,
+            name="grep",
+            description="Find lines in workspace files by regular expression. For notes of the past, memory_search finds more.",
+            effect="pure",
+        )
+        self._desk = desk
+        self._spawn = spawn
+        self._seconds = seconds
+
+    async def act(self, arguments: GrepArguments, scene: Scene) -> Outcome:
+        """Collect the texts, then match them."""
+        haystack = await asyncio.to_thread(self._collect, arguments, scene)
+        try:
+            async with asyncio.timeout(self._seconds):
+                printed, code = await self._matched(haystack.orders)
+        except TimeoutError:
+            return failed(f"pattern: takes longer than {self._seconds:g} seconds; use a simpler one, or name a file in path")
+        except OSError as error:
+            return failed(f"grep cannot start its matcher now ({error.strerror}); use read instead")
+        if code != 0:
+            return failed("pattern: is too large to be matched; use a simpler one")
+        found = [json.loads(line) for line in printed.splitlines()]
+        if found and "error" in found[0]:
+            return failed(f"pattern: {found[0]['error']}")
+        return self._told(found, haystack)
+
+    def _collect(self, arguments: GrepArguments, scene: Scene) -> _Haystack:
+        start = self._desk.readable(arguments.path, scene.audience)
+        wish = {"pattern": arguments.pattern, "ignoreCase": arguments.ignore_case, "most": MAX_MATCHES + 1, "width": _WIDTH}
+        orders = bytearray(_line(wish))
+        files, cut = 0, False
+        for path, entry in walk(self._desk.enclosure, start, scene.audience, depth=_DEPTH):
+            if entry.kind != "file" or not _wanted(path, arguments.glob):
+                continue
+            if len(orders) + entry.size > MAX_BYTES:
+                cut = True
+                continue
+            with contextlib.suppress(FileTrouble):  # removed meanwhile, a hard link, no permission: nothing to find in it
+                data = self._desk.enclosure.read(path).data
+                if not is_binary(data):
+                    files += 1
+                    orders += _line({"path": str(path), "bytes": len(data)}) + data
+        return _Haystack(bytes(orders), files, cut)
+
+    async def _matched(self, orders: bytes) -> tuple[bytes, int | None]:
+        pipe = asyncio.subprocess.PIPE
+        process = await self._spawn(
+            sys.executable, "-I", "-S", "-B", str(_WORKER), stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
+        )
+        try:
+            printed, _ = await process.communicate(orders)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return printed, process.returncode
+
+    def _told(self, found: list[dict[str, Any]], haystack: _Haystack) -> Outcome:
+        lines: list[str] = []
+        room = self._desk.max_chars - _MARK
+        for one in found[:MAX_MATCHES]:
+            line = f"{one['path']}:{one['line']}: {one['text']}"
+            room -= len(line) + 1
+            if room < 0:
+                break
+            lines.append(line)
+        shown = len(lines)
+        if not found:
+            lines.append(f"[no match in {haystack.files:,} files]")
+        if shown < len(found):
+            lines.append(f"[there are more than these {shown}; narrow the pattern, path or glob]")
+        if haystack.cut:
+            lines.append(f"[only {MAX_BYTES // 1_000_000} MB were searched; name a folder in path]")
+        return Outcome(text="\n".join(lines), details={"matches": shown, "files": haystack.files})
+
+
+def _wanted(path: PurePosixPath, glob: str | None) -> bool:
+    return not glob or fnmatch.fnmatchcase(path.name, glob) or fnmatch.fnmatchcase(str(path), glob.removeprefix("**/"))
+
+
+def _line(order: dict[str, Any]) -> bytes:
+    return json.dumps(order).encode() + b"\n"

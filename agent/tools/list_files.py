@@ -1,0 +1,70 @@
+"""The ``list`` tool."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AliasChoices, Field
+
+from agent.tools.arguments import Arguments, CheckedTool
+from agent.tools.protocol import Outcome, Scene
+from agent.tools.walking import walk
+
+if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+
+    from agent.tools.desk import Desk
+    from agent.tools.enclosure import Entry
+
+MAX_ENTRIES = 500
+_MARK = 80
+
+
+class ListArguments(Arguments):
+    """What ``list`` takes."""
+
+    path: Annotated[str, Field(validation_alias=AliasChoices("path", "folder"))] = ""
+    depth: Annotated[int, Field(ge=1, le=8)] = 1
+
+
+class ListFiles(CheckedTool[ListArguments]):
+    """Lists a folder, one full path a line."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(
+            ListArguments,
+            name="list",
+            description="List files and folders of your workspace, with sizes in bytes.",
+            effect="pure",
+        )
+        self._desk = desk
+
+    async def act(self, arguments: ListArguments, scene: Scene) -> Outcome:
+        """List."""
+        return await asyncio.to_thread(self._list, arguments, scene)
+
+    def _list(self, arguments: ListArguments, scene: Scene) -> Outcome:
+        start = self._desk.readable(arguments.path, scene.audience)
+        lines: list[str] = []
+        room, more = self._desk.max_chars - _MARK, 0
+        for path, entry in walk(self._desk.enclosure, start, scene.audience, depth=arguments.depth):
+            line = _line(path, entry)
+            room -= len(line) + 1
+            if len(lines) >= MAX_ENTRIES or room < 0:
+                more += 1
+            else:
+                lines.append(line)
+        if more:
+            lines.append(f"[{more:,} more; list a folder of it, or grep]")
+        return Outcome(text="\n".join(lines) or "[the folder is empty]", details={"entries": len(lines) + more})
+
+
+def _line(path: PurePosixPath, entry: Entry) -> str:
+    if entry.kind == "folder":
+        return f"{path}/"
+    return (
+        f"{path}  {entry.size:,}"
+        if entry.kind == "file"
+        else f"{path}  ({'a link' if entry.kind == 'link' else 'no plain file'})"
+    )

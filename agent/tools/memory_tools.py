@@ -1,0 +1,141 @@
+"""The tools that look into memory: ``memory_search`` and ``memory_get``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AliasChoices, Field
+
+from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.desk import MAX_CHARS
+from agent.tools.paths import workspace_path
+from agent.tools.protocol import Outcome, Scene
+from memory.errors import MemoryTrouble
+
+if TYPE_CHECKING:
+    from memory.protocol import Excerpt, Hit, Memory, SearchAnswer
+
+_ENVELOPE = 400
+"""Characters kept free for what stands around the text in the JSON."""
+
+
+class SearchArguments(Arguments):
+    """What ``memory_search`` takes."""
+
+    query: Annotated[
+        CleanText, Field(min_length=1, max_length=4000, description="names, dates and words of what is looked for")
+    ]
+    max_results: Annotated[int | None, Field(ge=1, le=50, validation_alias=AliasChoices("maxResults", "max_results"))] = None
+    min_score: Annotated[float | None, Field(ge=0, le=1, validation_alias=AliasChoices("minScore", "min_score"))] = None
+
+
+class MemorySearch(CheckedTool[SearchArguments]):
+    """Searches the notes. Trouble of an embedder or an index is told in the answer and never takes the tool away."""
+
+    def __init__(self, memory: Memory, *, max_chars: int = MAX_CHARS) -> None:
+        super().__init__(
+            SearchArguments,
+            name="memory_search",
+            description=(
+                "Search your notes (MEMORY.md and memory/) by meaning and by words. Always do this before you answer anything about "
+                "the past: prior work, decisions, dates, people, preferences, to-dos. Returns passages with path and lines; "
+                "memory_get reads more around them."
+            ),
+            effect="pure",
+        )
+        self._memory = memory
+        self._max_chars = max_chars
+
+    async def act(self, arguments: SearchArguments, scene: Scene) -> Outcome:
+        """Search."""
+        try:
+            answer = await self._memory.search(
+                arguments.query, audience=scene.audience, max_results=arguments.max_results, min_score=arguments.min_score
+            )
+        except MemoryTrouble as trouble:
+            return failed(f"the memory cannot be searched now: {trouble}; grep still works", trouble.mend)
+        return Outcome(text=self._told(answer), details={"hits": len(answer.hits), "provider": answer.provider})
+
+    def _told(self, answer: SearchAnswer) -> str:
+        told: dict[str, Any] = {"results": [], "provider": answer.provider, "model": answer.model}
+        told |= {"fallback": answer.fallback} if answer.fallback else {}
+        told |= {"stale": True} if answer.stale else {}
+        room = self._max_chars - _ENVELOPE
+        for hit in answer.hits:
+            one = _told_hit(hit)
+            room -= len(_json(one)) + 1
+            if room < 0 and told["results"]:
+                break
+            if room < 0:
+                one["snippet"] = hit.snippet[: self._max_chars // 2] + " [cut; memory_get reads the rest]"
+            told["results"].append(one)
+        left = len(answer.hits) - len(told["results"])
+        notes = [answer.note or "", f"{left} more hits did not fit; ask for fewer or search more narrowly" if left else ""]
+        if any(notes):
+            told["note"] = "; ".join(note for note in notes if note)
+        return _json(told)
+
+
+class GetArguments(Arguments):
+    """What ``memory_get`` takes."""
+
+    path: Annotated[str, Field(description="as memory_search gives it")]
+    from_line: Annotated[
+        int, Field(ge=1, validation_alias=AliasChoices("from", "from_line"), description="first line, 1-based")
+    ] = 1
+    lines: Annotated[int | None, Field(ge=1, description="how many")] = None
+
+
+class MemoryGet(CheckedTool[GetArguments]):
+    """Reads lines of one note."""
+
+    def __init__(self, memory: Memory, *, max_chars: int = MAX_CHARS) -> None:
+        super().__init__(
+            GetArguments,
+            name="memory_get",
+            description="Read lines of a note that memory_search found.",
+            effect="pure",
+        )
+        self._memory = memory
+        self._max_chars = max_chars
+
+    async def act(self, arguments: GetArguments, scene: Scene) -> Outcome:
+        """Read."""
+        path = str(workspace_path(arguments.path))
+        try:
+            excerpt = await self._memory.get(
+                path, audience=scene.audience, from_line=arguments.from_line, lines=arguments.lines
+            )
+        except MemoryTrouble as trouble:
+            return failed(str(trouble), trouble.mend)
+        return Outcome(text=_json({"path": excerpt.path, "text": self._fitted(excerpt)}), details={"path": excerpt.path})
+
+    def _fitted(self, excerpt: Excerpt) -> str:
+        """Keep as many whole lines as there is room for, and say how to go on."""
+        lines, room = excerpt.text.split("\n"), self._max_chars - _ENVELOPE
+        kept = 0
+        while kept < len(lines) and room >= len(_json(lines[kept])):
+            room -= len(_json(lines[kept]))
+            kept += 1
+        if kept == len(lines):
+            return excerpt.text + (f"\n[cut; go on with from {excerpt.end_line + 1}]" if excerpt.cut else "")
+        if kept == 0:
+            first = lines[0][: max(1, self._max_chars // 2 - _ENVELOPE)]
+            return f"{first}\n[line {excerpt.start_line} is {len(lines[0]):,} characters long and cut here]"
+        return "\n".join(lines[:kept]) + f"\n[cut; go on with from {excerpt.start_line + kept}]"
+
+
+def _told_hit(hit: Hit) -> dict[str, Any]:
+    return {
+        "path": hit.path,
+        "startLine": hit.start_line,
+        "endLine": hit.end_line,
+        "score": round(hit.score, 3),
+        "snippet": hit.snippet,
+        "source": hit.source,
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

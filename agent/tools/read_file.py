@@ -1,0 +1,102 @@
+"""The ``read`` tool."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import mimetypes
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AliasChoices, Field
+
+from agent.messages import Image
+from agent.tools.arguments import Arguments, CheckedTool, failed
+from agent.tools.pictures import MAX_BYTES, MAX_SIDE, Picture, picture
+from agent.tools.protocol import Outcome, Scene
+
+if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+
+    from agent.tools.desk import Desk
+
+_PROBE = 8192
+_MARK = 200
+"""Characters kept free for the mark that says how to go on."""
+
+
+class ReadArguments(Arguments):
+    """What ``read`` takes."""
+
+    path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path", "filePath"), description="relative path")]
+    offset: Annotated[int, Field(ge=1, description="first line, 1-based")] = 1
+    limit: Annotated[int | None, Field(ge=1, description="how many lines")] = None
+
+
+class ReadFile(CheckedTool[ReadArguments]):
+    """Gives the text of a file just as it is, without line numbers, so that any part of it can be handed to ``edit``."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(
+            ReadArguments,
+            name="read",
+            description="Read a text file or look at a picture in your workspace. Long files come in parts; a mark says how to go on.",
+            effect="pure",
+        )
+        self._desk = desk
+
+    async def act(self, arguments: ReadArguments, scene: Scene) -> Outcome:
+        """Read, and remember what was shown."""
+        return await asyncio.to_thread(self._read, arguments, scene)
+
+    def _read(self, arguments: ReadArguments, scene: Scene) -> Outcome:
+        path = self._desk.readable(arguments.path, scene.audience)
+        data = self._desk.enclosure.read(path).data
+        found = picture(data)
+        if found:
+            return _shown_picture(path, data, found)
+        if is_binary(data):
+            kind = mimetypes.guess_type(path.name)[0] or "unknown type"
+            return failed(f"{path} is not text ({kind}, {len(data):,} bytes)")
+        text, last, whole_lines = self._part(data, arguments)
+        if whole_lines:
+            self._desk.readings.shown(scene.session, path, data, first=arguments.offset, last=last)
+        return Outcome(text=text, details={"path": str(path), "bytes": len(data)})
+
+    def _part(self, data: bytes, arguments: ReadArguments) -> tuple[str, int, bool]:
+        """Cut the lines asked for. Returns the text, the number of its last line, and whether that line is whole."""
+        lines = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+        if lines[-1] == "":
+            lines.pop()
+        total, first = len(lines), arguments.offset
+        if first > total:
+            return (f"[the file has {total} lines]" if total else "[the file is empty]"), total, first <= total + 1
+        wanted = total if arguments.limit is None else min(total, first - 1 + arguments.limit)
+        last, room = first - 1, self._desk.max_chars - _MARK
+        while last < wanted and room >= len(lines[last]) + 1:
+            room -= len(lines[last]) + 1
+            last += 1
+        if last < first:
+            line = lines[first - 1]
+            shown = line[: self._desk.max_chars - _MARK]
+            mark = f"[line {first} is {len(line):,} characters long and cut here; grep finds words in it"
+            return f"{shown}\n{mark}{f'; next line: offset {first + 1}' if first < total else ''}]", first, False
+        text = "\n".join(lines[first - 1 : last])
+        if last < total:
+            text += f"\n[lines {first}-{last} of {total}; go on with offset {last + 1}]"
+        return text, last, True
+
+
+def is_binary(data: bytes) -> bool:
+    """Say whether this is no text: it has a NUL, or more than a tenth of its beginning is not UTF-8."""
+    probe = data[:_PROBE]
+    return b"\0" in probe or probe.decode("utf-8", "replace").count("\ufffd") * 10 > len(probe) > 0
+
+
+def _shown_picture(path: PurePosixPath, data: bytes, found: Picture) -> Outcome:
+    about = f"{path} ({found.media_type}, {found.width}x{found.height}, {len(data):,} bytes)"
+    if not (found.width and found.height):
+        return failed(f"{about} is a broken picture")
+    if len(data) > MAX_BYTES or max(found.width, found.height) > MAX_SIDE:
+        return failed(f"{about} is too large to look at: at most {MAX_BYTES:,} bytes and {MAX_SIDE} pixels a side")
+    image = Image(media_type=found.media_type, data=base64.b64encode(data).decode("ascii"))
+    return Outcome(text=about, images=(image,), details={"path": str(path), "bytes": len(data)})

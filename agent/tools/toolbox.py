@@ -1,0 +1,101 @@
+"""All tools of one agent, and the one way they are run."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from typing import TYPE_CHECKING, TypeAlias
+
+from agent.messages import ToolMessage
+from agent.tools.arguments import failed
+from agent.tools.desk import MAX_CHARS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from agent.messages import ToolCall
+    from agent.models.protocol import ToolSpec
+    from agent.tools.protocol import Effect, Outcome, Scene, Tool
+
+log = logging.getLogger(__name__)
+
+Permit: TypeAlias = "Callable[[ToolCall], str | None]"
+"""Says why a call may not run now, or None when it may."""
+_RAW_SHOWN = 120
+_CAPS = ((400_000, 64_000), (100_000, 32_000), (32_000, 16_000))
+"""Windows in tokens from which on a result may have so many characters."""
+
+
+class Toolbox:
+    """The tools of one agent by name. Calls may run side by side.
+
+    ``max_chars`` bounds every result; one that is longer keeps its beginning and its end around a mark that tells its length.
+    """
+
+    def __init__(self, tools: Iterable[Tool], *, max_chars: int = MAX_CHARS) -> None:
+        self._tools = {tool.spec.name: tool for tool in sorted(tools, key=lambda tool: tool.spec.name)}
+        self._max_chars = max_chars
+        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
+        """What models are told: sorted by name, the same bytes at every start, so that the provider's prompt cache holds."""
+
+    def effect_of(self, name: str) -> Effect:
+        """Say what a repeat of a tool would do. A name nobody knows does nothing, however often."""
+        tool = self._tools.get(name)
+        return tool.effect if tool else "pure"
+
+    async def run(
+        self, call: ToolCall, scene: Scene, *, permit: Permit | None = None, max_chars: int | None = None
+    ) -> ToolMessage:
+        """Run one call and answer it, whatever happens. Only cancellation gets out.
+
+        ``permit`` may refuse the call (the flush turn does); ``max_chars`` narrows the cap for this call.
+        """
+        outcome = await self._outcome(call, scene, permit)
+        cap = self._max_chars if max_chars is None else min(max_chars, self._max_chars)
+        return ToolMessage(
+            call_id=call.id,
+            name=call.name,
+            text=capped(outcome.text, cap),
+            is_error=outcome.is_error,
+            images=outcome.images,
+            details=outcome.details,
+        )
+
+    async def _outcome(self, call: ToolCall, scene: Scene, permit: Permit | None) -> Outcome:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return failed(self._unknown(call.name))
+        if call.arguments is None:
+            return failed(
+                f"the arguments of {call.name} are not a JSON object: {call.raw[:_RAW_SHOWN]!r}; call it again with one"
+            )
+        refusal = permit(call) if permit else None
+        if refusal:
+            return failed(refusal)
+        try:
+            return await tool.run(call.arguments, scene)
+        except Exception:  # a defect in one tool must not end the turn: the model is told, and the log has the rest
+            log.exception("tool %s failed in turn %s", call.name, scene.turn)
+            return failed(f"{call.name} failed because of a defect in it; the log has the details")
+
+    def _unknown(self, name: str) -> str:
+        if not self._tools:
+            return f"there is no tool named {name!r}: this conversation has none"
+        near = difflib.get_close_matches(name.casefold(), self._tools, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self._tools)}"
+        return f"there is no tool named {name[:80]!r}; {hint}"
+
+
+def capped(text: str, cap: int) -> str:
+    """Shorten a text to ``cap`` characters, keeping three quarters of its beginning and one quarter of its end, and say so."""
+    if len(text) <= cap:
+        return text
+    mark = f"\n[cut: {len(text):,} characters in all; the middle is left out]\n"
+    room = max(0, cap - len(mark))
+    head = room * 3 // 4
+    return text[:head] + mark + text[len(text) - (room - head) :]
+
+
+def result_cap(window: int) -> int:
+    """How many characters one result may have for a model with a window of that many tokens: about a tenth of it at most."""
+    return next((cap for least, cap in _CAPS if window >= least), max(2000, window // 2))

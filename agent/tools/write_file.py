@@ -1,0 +1,96 @@
+"""The ``write`` tool."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AliasChoices, Field
+
+from agent.errors import FileTrouble
+from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.enclosure import MAX_FILE_BYTES
+from agent.tools.protocol import Outcome, Scene
+
+if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+
+    from agent.tools.desk import Desk
+
+
+class WriteArguments(Arguments):
+    """What ``write`` takes."""
+
+    path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path", "filePath"), description="relative path")]
+    content: Annotated[CleanText, Field(validation_alias=AliasChoices("content", "text"))]
+    mode: Annotated[
+        Literal["create", "overwrite", "append"],
+        Field(description="create: a new file; append: add lines at the end; overwrite: replace a file you have read"),
+    ] = "create"
+
+
+class WriteFile(CheckedTool[WriteArguments]):
+    """Writes a file. Run twice with the same arguments it leaves the same text, in each mode: hence "idempotent".
+
+    ``create`` and ``overwrite`` of the text that is there already change nothing, and ``append`` adds nothing when the file
+    ends with that block: a repeat after a crash is harmless.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(
+            WriteArguments,
+            name="write",
+            description=(
+                "Write a file in your workspace; folders are made as needed. Use append for notes of the day; "
+                "overwrite only what you have read in full, and prefer edit for small changes."
+            ),
+            effect="idempotent",
+        )
+        self._desk = desk
+
+    async def act(self, arguments: WriteArguments, scene: Scene) -> Outcome:
+        """Write, then tell the memory."""
+        path = self._desk.changeable(arguments.path, scene.audience)
+        if "\0" in arguments.content:
+            return failed("content: has a NUL character, which is not text")
+        data = arguments.content.encode()
+        if len(data) > MAX_FILE_BYTES:
+            return failed(f"content: {len(data):,} bytes are too many; at most {MAX_FILE_BYTES:,} at once")
+        write = {"create": self._create, "overwrite": self._overwrite, "append": self._append}[arguments.mode]
+        text, size = await asyncio.to_thread(write, path, data, scene.session)
+        await self._desk.changed(path)
+        return Outcome(text=text, details={"path": str(path), "mode": arguments.mode, "bytes": size})
+
+    def _create(self, path: PurePosixPath, data: bytes, session: str) -> tuple[str, int]:
+        kind = self._desk.enclosure.kind(path)
+        if kind is None:
+            self._desk.enclosure.create(path, data)
+        else:
+            present = self._desk.enclosure.read(path).data
+            if present == data:
+                return f"{path} has exactly this text already", 0
+            if present:
+                raise FileTrouble(f"{path} exists already: use edit or append, or read it and then write with mode overwrite")
+            self._desk.enclosure.replace(path, data, expected=b"")
+        self._desk.readings.shown(session, path, data)
+        return f"created {path} ({len(data):,} bytes)", len(data)
+
+    def _overwrite(self, path: PurePosixPath, data: bytes, session: str) -> tuple[str, int]:
+        if self._desk.enclosure.kind(path) is None:
+            return self._create(path, data, session)
+        present = self._desk.enclosure.read(path).data
+        if present == data:
+            return f"{path} has exactly this text already", 0
+        if present:
+            self._desk.readings.require(session, path, present, whole=True)
+        self._desk.enclosure.replace(path, data, expected=present)
+        self._desk.readings.shown(session, path, data)
+        return f"replaced {path} ({len(present):,} -> {len(data):,} bytes)", len(data)
+
+    def _append(self, path: PurePosixPath, data: bytes, session: str) -> tuple[str, int]:
+        del session  # adding needs no knowledge of what is there
+        if not data.strip():
+            raise FileTrouble("content: there is nothing to append")
+        if not self._desk.enclosure.append(path, data):
+            return f"{path} ends with exactly this text already: nothing was added", 0
+        return f"appended to {path} ({len(data):,} bytes)", len(data)
