@@ -1,0 +1,167 @@
+"""The settings file itself: found, read, and turned into a tree, in whichever of the two notations."""
+
+from __future__ import annotations
+
+import errno
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gateway.config.json5_notation import read_json5
+from gateway.config.key import KeyPath, dotted
+from gateway.config.node import Node, TooMuch, lines, plain
+from gateway.config.problem import Problem
+from gateway.config.yaml_notation import read_yaml
+from gateway.errors import SettingsWrong
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_BYTES = 2_000_000
+AGENT_SHORTHAND = "agent"
+_DEFAULTS: KeyPath = ("agents", "defaults")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A settings file that could be read. ``root`` is None when it holds nothing; then every default applies."""
+
+    file: str
+    text: str
+    root: Node | None
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a settings file. Raises FileNotFoundError, and SettingsWrong for anything that is not UTF-8 text."""
+    try:
+        found = path.stat()
+        if stat.S_ISREG(found.st_mode) and found.st_size <= MAX_BYTES:
+            return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        problem = Problem("is not UTF-8 text", file=str(path), line=line, mend="Save the file as UTF-8.")
+        raise SettingsWrong([problem]) from error
+    except OSError as error:
+        mend = f"Give your user access to it: chmod u+r {path}" if error.errno == errno.EACCES else ""
+        raise SettingsWrong([Problem(f"cannot be read: {error.strerror}", file=str(path), mend=mend)]) from error
+    if stat.S_ISDIR(found.st_mode):
+        mend = "Move it away, or name a file with --config or HOMEBODY_CONFIG."
+        raise SettingsWrong([Problem("is a folder, not a file", file=str(path), mend=mend)])
+    if not stat.S_ISREG(found.st_mode):
+        raise SettingsWrong([Problem("is not a plain file", file=str(path))])
+    raise SettingsWrong([Problem(f"is larger than {MAX_BYTES} bytes, which no settings are", file=str(path))])
+
+
+def read_document(text: str, file: str) -> Document:
+    """Read the text of a settings file; ``file`` says by its ending which notation. Raises SettingsWrong.
+
+    A ``.yaml`` file that begins with a brace is read as JSON5 when it is that, because that is how snippets look.
+    """
+    if file.endswith((".json", ".json5")):
+        root = read_json5(text, file)
+    else:
+        root = _braced(text, file) if text.lstrip().startswith("{") else read_yaml(text, file)
+    if root is not None and root.kind == "scalar" and root.value is None:
+        root = None
+    if root is not None and root.kind != "map":
+        mend = "Write the settings as `key: value` lines; `homebody config schema` lists the keys."
+        raise SettingsWrong([Problem("holds no keys", file=file, line=root.line, mend=mend)])
+    return Document(file, text, root)
+
+
+def _braced(text: str, file: str) -> Node | None:
+    try:
+        return read_json5(text, file)
+    except SettingsWrong as as_json5:
+        try:
+            return read_yaml(text, file)
+        except SettingsWrong:
+            raise as_json5 from None
+
+
+class Tree:
+    """The values of a document, with ``agent`` folded into ``agents.defaults``, and the way back to where each was written."""
+
+    def __init__(self, document: Document) -> None:
+        """Raises SettingsWrong for a tree that is larger than any settings are."""
+        self.file = document.file
+        self.problems: list[Problem] = []
+        self.values: dict[str, Any] = {}
+        self._lines: dict[KeyPath, int] = {}
+        self._moved: set[KeyPath] = set()
+        if document.root is not None:
+            try:
+                self.values = plain(document.root)
+            except TooMuch as error:
+                raise SettingsWrong([Problem(f"holds {error}", file=self.file, mend="Check its aliases (*name).")]) from error
+            self._lines = lines(document.root)
+            self._fold()
+
+    def line(self, path: KeyPath) -> int:
+        """Return the line of a key, or of the nearest section around it."""
+        while path:
+            written = self._written(path)
+            if written in self._lines:
+                return self._lines[written]
+            path = path[:-1]
+        return 0
+
+    def spelled(self, path: KeyPath) -> str:
+        """Return a key as the owner wrote it."""
+        return dotted(self._written(path))
+
+    def at(self, path: KeyPath) -> Any:
+        """Return the value at a path that exists, or None."""
+        here: Any = self.values
+        for step in path:
+            try:
+                here = here[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return here
+
+    def problem(self, path: KeyPath, message: str, mend: str = "", *, environment: bool = False) -> Problem:
+        """Tell what is wrong at a path."""
+        return Problem(message, self.spelled(path), self.file, self.line(path), mend, environment)
+
+    def _written(self, path: KeyPath) -> KeyPath:
+        for length in range(len(path), 1, -1):
+            if path[:length] in self._moved:
+                return (AGENT_SHORTHAND, *path[2:])
+        return path
+
+    def _fold(self) -> None:
+        short = self.values.get(AGENT_SHORTHAND)
+        if short is None:
+            self.values.pop(AGENT_SHORTHAND, None)
+            return
+        if not isinstance(short, dict):
+            self.problems.append(self.problem((AGENT_SHORTHAND,), "must be a section of keys, as agents.defaults is"))
+            del self.values[AGENT_SHORTHAND]
+            return
+        agents = self.values.get("agents")
+        if agents is None:
+            agents = self.values["agents"] = {}
+        if not isinstance(agents, dict) or not isinstance(agents.get("defaults") or {}, dict):
+            return
+        agents["defaults"] = self._merge(agents.get("defaults") or {}, self.values.pop(AGENT_SHORTHAND), _DEFAULTS)
+
+    def _merge(self, ours: dict[str, Any], short: dict[str, Any], path: KeyPath) -> dict[str, Any]:
+        """Merge the shorthand in. What both say must be the same."""
+        merged = dict(ours)
+        for key, value in short.items():
+            here = (*path, key)
+            if isinstance(merged.get(key), dict) and isinstance(value, dict):
+                merged[key] = self._merge(merged[key], value, here)
+            elif key not in merged:
+                merged[key] = value
+                self._moved.add(here)
+            elif merged[key] != value:
+                both = f"{self.spelled(here)} (line {self.line(here)})"
+                written = (AGENT_SHORTHAND, *here[2:])
+                message = f"says something else than {both}"
+                problem = Problem(message, dotted(written), self.file, self._lines.get(written, 0), "Keep one of the two.")
+                self.problems.append(problem)
+        return merged

@@ -1,0 +1,90 @@
+"""Brings a tree into the shape of the settings: fills secrets in, drops empty places, and warns of unknown keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from gateway.config.key import KeyPath, dotted
+from gateway.config.secrets import SecretMissing, resolve
+from gateway.config.shape import Shape, every_key, written_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pydantic import BaseModel
+
+    from gateway.config.document import Tree
+    from gateway.config.problem import Problem
+
+_ABSENT = object()
+
+
+@dataclass
+class Fitting:
+    """One pass. ``warnings`` tells of unknown keys; missing secrets go to ``tree.problems``."""
+
+    tree: Tree
+    model: type[BaseModel]
+    env: Mapping[str, str]
+    beside: Path
+    warnings: list[Problem] = field(default_factory=list)
+    inline_secrets: bool = False
+
+    def fit(self, values: Any) -> Any:
+        """Return the values, ready for the model."""
+        return self._fit(values, Shape((self.model,)), ())
+
+    def _fit(self, value: Any, shape: Shape, path: KeyPath) -> Any:
+        if isinstance(value, dict):
+            return self._section(value, shape, path)
+        if isinstance(value, list):
+            fitted = [self._fit(child, shape.under(index) or Shape(()), (*path, index)) for index, child in enumerate(value)]
+            return [child for child in fitted if child is not _ABSENT]
+        if value is None and not shape.nullable:
+            return _ABSENT
+        if isinstance(value, str) and shape.secret:
+            return self._secret(value, path)
+        return value
+
+    def _section(self, value: dict[str, Any], shape: Shape, path: KeyPath) -> dict[str, Any]:
+        names = {name: written for model in shape.models for name, written in written_names(model).items()}
+        fitted: dict[str, Any] = {}
+        for key, child in value.items():
+            under = shape.under(names.get(key, key))
+            if under is None and shape.models and not shape.open:
+                self.warnings.append(self._unknown(key, path, list(shape.keys())))
+                continue
+            settled = self._fit(child, under or Shape(()), (*path, key))
+            if settled is not _ABSENT:
+                fitted[names.get(key, key)] = settled
+        return fitted
+
+    def _secret(self, value: str, path: KeyPath) -> Any:
+        self.inline_secrets = self.inline_secrets or not value.startswith(("env:", "file:"))
+        try:
+            return resolve(value, self.env, self.beside)
+        except SecretMissing as missing:
+            self.tree.problems.append(self.tree.problem(path, str(missing), missing.mend, environment=True))
+            return _ABSENT
+
+    def _unknown(self, key: str, path: KeyPath, known: list[str]) -> Problem:
+        near = nearest(key, path, known, self.model)
+        mend = f"Did you mean {near}?" if near else f"Known here: {', '.join(sorted(known)[:12])}."
+        return self.tree.problem((*path, key), "is not a key of this version; it is kept and passed over", mend)
+
+
+def nearest(key: str, path: KeyPath, known: list[str], model: type[BaseModel]) -> str:
+    """Return the key that was likely meant: a neighbour that looks alike, else one of that name elsewhere, else nothing."""
+    by_folded = {_folded(name): name for name in known}
+    close = get_close_matches(_folded(key), list(by_folded), n=1, cutoff=0.75)
+    if close:
+        return dotted((*path, by_folded[close[0]]))
+    elsewhere = [other for other in every_key(model) if _folded(str(other[-1])) == _folded(key)]
+    return dotted(min(elsewhere, key=len)) if elsewhere else ""
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()

@@ -1,0 +1,79 @@
+"""Secrets: where a reference leads (``env:NAME``, ``file:PATH``, or the value itself), and which values must stay unseen."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, SecretStr
+
+MASK = "********"
+_MAX_BYTES = 65_536
+
+
+class SecretMissing(LookupError):
+    """Raised for a reference that leads nowhere. ``mend`` says what to do."""
+
+    def __init__(self, message: str, mend: str) -> None:
+        super().__init__(message)
+        self.mend = mend
+
+
+def resolve(reference: str, env: Mapping[str, str], beside: Path) -> SecretStr:
+    """Return the secret that a reference leads to; a relative ``file:`` is looked up in ``beside``. Raises SecretMissing."""
+    kind, _, name = reference.partition(":")
+    if kind == "env" and name:
+        if not env.get(name):
+            raise SecretMissing(
+                f"the environment variable {name} is not set", f"Set it where homebody starts: export {name}=..."
+            )
+        return SecretStr(env[name])
+    if kind == "file" and name:
+        return SecretStr(_read(beside / Path(name).expanduser()))
+    return SecretStr(reference)
+
+
+def _read(path: Path) -> str:
+    try:
+        if not path.is_file():
+            raise SecretMissing(f"there is no file {path}", "Put the secret, and nothing else, into that file (chmod 600).")
+        with path.open("rb") as opened:
+            value = opened.read(_MAX_BYTES).decode().strip()
+    except OSError as error:
+        mend = f"Run: chmod u+r {path}" if error.errno == errno.EACCES else "Check that file."
+        raise SecretMissing(f"{path} cannot be read: {error.strerror}", mend) from error
+    except UnicodeDecodeError as error:
+        raise SecretMissing(f"{path} is not UTF-8 text", "Put the secret, and nothing else, into that file.") from error
+    if not value:
+        raise SecretMissing(f"{path} is empty", "Put the secret, and nothing else, into that file (chmod 600).")
+    return value
+
+
+def secrets_of(value: Any) -> Iterator[str]:
+    """Yield every secret that a section holds, wherever it stands."""
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from secrets_of(getattr(value, name))
+    elif isinstance(value, Mapping):
+        for child in value.values():
+            yield from secrets_of(child)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for child in value:
+            yield from secrets_of(child)
+
+
+def masked(value: Any) -> Any:
+    """Return settings as plain JSON values in which every secret is a mask."""
+    if isinstance(value, SecretStr):
+        return MASK
+    if isinstance(value, BaseModel):
+        return {info.alias or name: masked(getattr(value, name)) for name, info in type(value).model_fields.items()}
+    if isinstance(value, Mapping):
+        return {str(key): masked(child) for key, child in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [masked(child) for child in value]
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

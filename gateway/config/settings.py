@@ -1,0 +1,134 @@
+"""The root of the settings, composed of the sections that live beside their users."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from agent.models.settings import ModelsSettings
+from agent.settings import AgentSettings
+from gateway.errors import UsageWrong
+from gateway.logs.settings import LoggingSettings
+from memory.settings import MemorySettings
+
+MAIN = "main"
+AGENT_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+
+
+class Section(BaseModel):
+    """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
+    )
+
+
+class AgentDefaults(AgentSettings):
+    """What every agent is like, unless its own entry says otherwise."""
+
+    memory_search: MemorySettings = MemorySettings()
+    """Search in the agent's memory."""
+
+
+class AgentEntry(AgentDefaults):
+    """One agent. Whatever is not said here is taken from agents.defaults."""
+
+    id: Annotated[str, Field(pattern=AGENT_ID)]
+    """The agent's id: lower-case letters, figures, - and _; it names the agent's folders and never changes."""
+    name: str = ""
+    """The agent's name for people; the id when empty."""
+    default: bool = False
+    """Whether this agent answers where nothing else is said; without any, the first of the list does."""
+
+
+class AgentsSettings(Section):
+    """The agents of the house."""
+
+    defaults: AgentDefaults = AgentDefaults()
+    """What every agent is like, unless its own entry says otherwise."""
+    list: tuple[AgentEntry, ...] = ()
+    """The agents; without any there is one, main."""
+
+
+class SlotsSettings(Section):
+    """Which part fills a place that only one can."""
+
+    memory: Literal["memory-core", "none"] = Field(default="memory-core", json_schema_extra={"reload": "restart"})
+    """Who keeps the memory: memory-core, or none for an agent without memory tools."""
+
+
+class PluginsSettings(Section):
+    """Parts that can be exchanged."""
+
+    slots: SlotsSettings = SlotsSettings()
+    """Which part fills a place that only one can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentProfile:
+    """One agent as it really is: its entry laid over the defaults. ``workspace`` is absolute."""
+
+    id: str
+    name: str
+    workspace: Path
+    settings: AgentSettings
+    memory: MemorySettings
+
+
+class Settings(Section):
+    """All settings. An empty file means every default."""
+
+    agents: AgentsSettings = AgentsSettings()
+    """The agents of the house."""
+    models: ModelsSettings = ModelsSettings()
+    """Providers of language models beyond those known from the environment."""
+    plugins: PluginsSettings = PluginsSettings()
+    """Parts that can be exchanged."""
+    logging: LoggingSettings = LoggingSettings()
+    """What is logged, and where."""
+
+    @property
+    def agent_ids(self) -> tuple[str, ...]:
+        """The ids of all agents, in the order of the list."""
+        return tuple(entry.id for entry in self.agents.list) or (MAIN,)
+
+    @property
+    def default_agent(self) -> str:
+        """The id of the agent that answers where nothing else is said."""
+        return next((entry.id for entry in self.agents.list if entry.default), self.agent_ids[0])
+
+    def agent(self, agent_id: str) -> AgentProfile:
+        """Return one agent: its entry laid over ``agents.defaults``, key by key (lists are replaced as a whole).
+
+        A relative workspace counts from the owner's home folder. Raises UsageWrong for an agent that is not there.
+        """
+        if agent_id not in self.agent_ids:
+            raise UsageWrong(f"there is no agent {agent_id!r}", mend=f"There is: {', '.join(self.agent_ids)}.")
+        entry = next((entry for entry in self.agents.list if entry.id == agent_id), None)
+        resolved = AgentDefaults.model_validate(laid_over(_said(self.agents.defaults), _said(entry) if entry else {}))
+        folder = "homebody" if agent_id == MAIN else f"homebody-{agent_id}"
+        workspace = Path.home() / (resolved.workspace or Path(folder)).expanduser()
+        return AgentProfile(
+            id=agent_id,
+            name=entry.name if entry and entry.name else agent_id,
+            workspace=workspace,
+            settings=resolved,
+            memory=resolved.memory_search,
+        )
+
+
+def laid_over(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Merge two sections; where both say something, ``over`` wins, key by key."""
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        merged[key] = laid_over(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _said(section: BaseModel) -> dict[str, Any]:
+    return section.model_dump(by_alias=True, exclude_unset=True)
