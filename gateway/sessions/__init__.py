@@ -1,0 +1,1 @@
+"""Sessions: which conversation belongs to which transcript, and when it starts afresh."""

@@ -1,0 +1,76 @@
+"""The one rule that says when a session starts afresh. The scheduler and the next message both ask it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from datetime import date
+    from zoneinfo import ZoneInfo
+
+    from gateway.sessions.settings import ResetSettings
+
+Due = Literal["daily", "idle"]
+
+
+def due(settings: ResetSettings, *, started: datetime, spoken: datetime, now: datetime, zone: ZoneInfo) -> Due | None:
+    """Say whether a session is to start afresh now, and why.
+
+    ``started`` is when it began, ``spoken`` when a person last wrote in it (heartbeats and schedules do not count). A daily
+    reset is due once the day's boundary lies behind the start, and waits until nobody wrote for ``deferMinutes``.
+    """
+    silent = now - spoken
+    if "idle" in settings.mode and silent >= timedelta(minutes=settings.idle_minutes):
+        return "idle"
+    if "daily" in settings.mode and started < boundary(now, settings.at_hour, zone):
+        return "daily" if silent >= timedelta(minutes=settings.defer_minutes) else None
+    return None
+
+
+def next_due(settings: ResetSettings, *, started: datetime, spoken: datetime, now: datetime, zone: ZoneInfo) -> datetime | None:
+    """Return the earliest instant, not before ``now``, at which the rule could say yes if nobody writes; None: never."""
+    instants = []
+    if "idle" in settings.mode:
+        instants.append(spoken + timedelta(minutes=settings.idle_minutes))
+    if "daily" in settings.mode:
+        quiet = spoken + timedelta(minutes=settings.defer_minutes)
+        passed = started < boundary(now, settings.at_hour, zone)
+        edge = now if passed else boundary(now, settings.at_hour, zone, following=True)
+        instants.append(max(quiet, edge))
+    return max(now, min(instants)) if instants else None
+
+
+def boundary(now: datetime, hour: int, zone: ZoneInfo, *, following: bool = False) -> datetime:
+    """Return the latest instant not after ``now`` at which it was ``hour`` o'clock in ``zone`` (or the next one after it), in UTC.
+
+    An hour that occurs twice counts the first time; one that does not occur counts at the first instant after the gap.
+    """
+    day = now.astimezone(zone).date() - timedelta(days=1)
+    instants = [_instant(day + timedelta(days=offset), hour, zone) for offset in range(4)]
+    if following:
+        return min(instant for instant in instants if instant > now)
+    return max(instant for instant in instants if instant <= now)
+
+
+def _instant(day: date, hour: int, zone: ZoneInfo) -> datetime:
+    local = datetime(day.year, day.month, day.day, hour, tzinfo=zone)
+    instant = local.astimezone(UTC)
+    back = instant.astimezone(zone)
+    if back.replace(tzinfo=None) == local.replace(tzinfo=None):
+        return instant
+    return _after_gap(local, zone)
+
+
+def _after_gap(local: datetime, zone: ZoneInfo) -> datetime:
+    """Return the instant at which clocks jump over ``local``: found by halving, to the second."""
+    low = (local - timedelta(hours=6)).astimezone(UTC)
+    high = (local + timedelta(hours=6)).astimezone(UTC)
+    wanted = local.replace(tzinfo=None)
+    while high - low > timedelta(seconds=1):
+        middle = low + (high - low) / 2
+        if middle.astimezone(zone).replace(tzinfo=None) >= wanted:
+            high = middle
+        else:
+            low = middle
+    return high.replace(microsecond=0) + timedelta(seconds=high.microsecond > 0)
