@@ -4,6 +4,7 @@ HomebodyError               1   the command failed
 ├── UsageWrong              2   the command was given wrongly
 ├── SettingsWrong           3   the configuration holds errors; all of them at once
 ├── NoModel                 4   no language model is configured, or its key was refused
+├── OutOfStep               1   the ledger was asked for a step that its rows do not allow (a defect, or a step taken twice)
 ├── StateHeld               5   another gateway holds the state
 └── StorageFailed           6   a disk that is full, read-only, or cannot be read
 
@@ -93,6 +94,10 @@ class NoModel(HomebodyError):
     """Raised when a language model is needed and none answers: none configured, or its key was refused."""
 
     exit_code = NO_MODEL
+
+
+class OutOfStep(HomebodyError):
+    """Raised when the ledger is asked for a step that its rows do not allow, such as answering a message twice."""
 
 
 class StateHeld(HomebodyError):

@@ -1,0 +1,103 @@
+"""Messages in: taken once, kept until they are answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gateway.ledger.outbox import enqueue
+from gateway.ledger.part import Part, clean, instant, listed, stamp
+from gateway.ledger.rows import Accepted, Arrival, InboxRow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import apsw
+
+    from channels.messages import Cursor
+    from gateway.ledger.rows import InboxEnd, NewOutbound
+
+_COLUMNS = "id, account, skey, conversation, session, sender, payload, received_at, turn"
+
+
+class InboxPart(Part):
+    """Implements ``InboxLedger``."""
+
+    async def accept(self, account: str, arrivals: Sequence[Arrival], cursor: Cursor | None = None) -> Accepted:
+        """See the protocol."""
+
+        def work(db: apsw.Connection) -> Accepted:
+            taken = [_take(db, account, arrival) for arrival in arrivals]
+            if cursor is not None:
+                db.execute(
+                    "INSERT INTO cursor VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+                    (account, cursor.name, cursor.value),
+                )
+            rows = tuple(row for row, _ in taken if row is not None)
+            return Accepted(rows=rows, renumbered=sum(renumbered for _, renumbered in taken))
+
+        return await self._thread.run(work)
+
+    async def cursor(self, account: str, name: str) -> str | None:
+        """See the protocol."""
+        query = "SELECT value FROM cursor WHERE account = ? AND name = ?"
+        found = await self._thread.run(lambda db: db.execute(query, (account, name)).fetchone())
+        return None if found is None else str(found[0])
+
+    async def waiting(self, *, after: int = 0, limit: int = 500) -> list[InboxRow]:
+        """See the protocol."""
+        query = f"SELECT {_COLUMNS} FROM inbox WHERE state = 'waiting' AND id > ? ORDER BY id LIMIT ?"
+        return await self._thread.run(lambda db: [_row(found) for found in db.execute(query, (after, limit))])
+
+    async def inbox_rows(self, ids: Sequence[int]) -> list[InboxRow]:
+        """See the protocol."""
+        query = f"SELECT {_COLUMNS} FROM inbox WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+        return await self._thread.run(lambda db: [_row(found) for found in db.execute(query, (listed(ids),))])
+
+    async def settle(self, ids: Sequence[int], end: InboxEnd, *, reason: str = "", reply: Sequence[NewOutbound] = ()) -> None:
+        """See the protocol."""
+        now = self._clock.now()
+
+        def work(db: apsw.Connection) -> None:
+            db.execute(
+                "UPDATE inbox SET state = ?, reason = ?, ended_at = ? "
+                "WHERE state = 'waiting' AND id IN (SELECT value FROM json_each(?))",
+                (end, clean(reason) or None, stamp(now), listed(ids)),
+            )
+            if db.changes():
+                enqueue(db, reply, now=now, token=self._token)
+
+        await self._thread.run(work, self._ring if reply else None)
+
+
+def _take(db: apsw.Connection, account: str, arrival: Arrival) -> tuple[InboxRow | None, bool]:
+    """Insert a message unless its alias is known; say whether its key had to be taken from an older one."""
+    key, alias = clean(arrival.key), clean(arrival.alias)
+    if db.execute("SELECT 1 FROM inbox WHERE account = ? AND skey = ?", (account, alias)).fetchone():
+        return None, False
+    db.execute("UPDATE inbox SET pkey = pkey || '#' || id WHERE account = ? AND pkey = ?", (account, key))
+    renumbered = db.changes() > 0
+    values = (
+        *(account, key, alias, clean(arrival.conversation), clean(arrival.session) if arrival.session else None),
+        *(clean(arrival.sender), clean(arrival.payload), stamp(arrival.received_at)),
+    )
+    found = db.execute(
+        "INSERT INTO inbox (account, pkey, skey, conversation, session, sender, payload, received_at, state) "
+        f"VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting') RETURNING {_COLUMNS}",
+        values,
+    ).fetchone()
+    return _row(found), renumbered
+
+
+def _row(found: Any) -> InboxRow:
+    row, account, alias, conversation, session, sender, payload, received_at, turn = found
+    return InboxRow(
+        id=row,
+        account=account,
+        alias=alias,
+        conversation=conversation,
+        session=session,
+        sender=sender,
+        payload=payload or "",
+        received_at=instant(received_at),
+        turn=turn,
+    )

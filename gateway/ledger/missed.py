@@ -1,0 +1,80 @@
+"""What a conversation did not get in time, told in one notice instead of a spray of stale replies."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from gateway.ledger.part import listed, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    import apsw
+
+PATIENCE: Final = timedelta(days=7)
+"""How long a notice waits for its conversation to come back."""
+
+_SHOWN = 10
+_PREVIEW = 80
+
+
+class _Missed(TypedDict):
+    count: int
+    items: list[str]
+
+
+def tell_missed(db: apsw.Connection, rows: Sequence[int], *, now: datetime, token: Callable[[], str]) -> None:
+    """Queue a notice that lists ``rows`` (dead ones of one conversation), in their place.
+
+    A notice that still waits is taken up by the new one. A notice itself is never told about.
+    """
+    query = (
+        "SELECT id, place, conversation, account, target, text, doubts FROM outbox "
+        "WHERE id IN (SELECT value FROM json_each(?)) AND missed IS NULL ORDER BY place, id"
+    )
+    found: list[Any] = db.execute(query, (listed(rows),)).fetchall()
+    if not found:
+        return
+    _, place, conversation, account, target, _, _ = found[0]
+    earlier = _take_up(db, str(conversation), now)
+    missed = _Missed(
+        count=len(found) + sum(notice["count"] for _, notice in earlier),
+        items=[item for _, notice in earlier for item in notice["items"]] + [_item(row[5], row[6]) for row in found],
+    )
+    missed["items"] = missed["items"][-_SHOWN:]
+    values = (
+        *(min([place, *(at for at, _ in earlier)]), token(), account, conversation, target),
+        *(_text(missed), json.dumps(missed), stamp(now), stamp(now), stamp(now + PATIENCE)),
+    )
+    db.execute(
+        "INSERT INTO outbox (place, key, account, conversation, target, text, missed, state, epoch, created_at, not_before, "
+        "expires) VALUES (?, ?, ?, ?, ?, ?, ?, 'ready', (SELECT value FROM meta WHERE name = 'epoch'), ?, ?, ?)",
+        values,
+    )
+
+
+def _take_up(db: apsw.Connection, conversation: str, now: datetime) -> list[tuple[int, _Missed]]:
+    query = (
+        "UPDATE outbox SET state = 'dead', reason = 'told in a later notice', ended_at = ? "
+        "WHERE conversation = ? AND missed IS NOT NULL AND state = 'ready' AND doubts = 0 RETURNING place, missed"
+    )
+    found: list[Any] = db.execute(query, (stamp(now), conversation)).fetchall()
+    return [(place, json.loads(missed)) for place, missed in sorted(found)]
+
+
+def _item(text: str, doubts: int) -> str:
+    plain = re.sub(r"[*_`\[\]#>~|]", "", " ".join(text.split()))
+    short = plain if len(plain) <= _PREVIEW else f"{plain[: _PREVIEW - 1].rstrip()}…"
+    return f"{short} (may have arrived)" if doubts else short
+
+
+def _text(missed: _Missed) -> str:
+    count = missed["count"]
+    head = "One message could not be delivered in time:" if count == 1 else f"{count} messages could not be delivered in time:"
+    more = count - len(missed["items"])
+    lines = [head, *([f"- ({more} earlier ones)"] if more else []), *(f"- {item}" for item in missed["items"])]
+    return "\n".join([*lines, "", "Ask again for what you still need."])

@@ -1,0 +1,207 @@
+"""Messages out: in order within a conversation, each on its own way from ready to sent or dead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gateway.errors import OutOfStep
+from gateway.ledger.missed import PATIENCE, tell_missed
+from gateway.ledger.part import Part, account_of, clean, instant, listed, read_conversation, stamp, write_conversation
+from gateway.ledger.rows import CHAT_TTL, OutboxRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from datetime import datetime
+
+    import apsw
+
+    from gateway.ledger.rows import NewOutbound, OutboxState
+
+_COLUMNS = "id, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason"
+_EPOCH = "(SELECT value FROM meta WHERE name = 'epoch')"
+_HEADS = f"""
+SELECT id FROM (
+    SELECT id, min(place) FROM outbox
+    WHERE state IN ('ready', 'sending', 'ambiguous') AND epoch = {_EPOCH}
+      AND account IN (SELECT value FROM json_each(:accounts))
+    GROUP BY conversation
+)
+"""
+
+
+class OutboxPart(Part):
+    """Implements ``OutboxLedger``."""
+
+    def on_outbound(self, listener: Callable[[], None]) -> None:
+        """See the protocol."""
+        self._listeners.append(listener)
+
+    async def notice(self, chunks: Sequence[NewOutbound]) -> list[int]:
+        """See the protocol."""
+        now = self._clock.now()
+        return await self._thread.run(lambda db: enqueue(db, chunks, now=now, token=self._token), self._ring)
+
+    async def due(self, accounts: Collection[str], *, limit: int = 64) -> list[OutboxRow]:
+        """See the protocol."""
+        query = (
+            f"SELECT {_COLUMNS} FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous') "
+            "AND not_before <= :now AND expires > :now ORDER BY id LIMIT :limit"
+        )
+        values = {"accounts": listed(accounts), "now": stamp(self._clock.now()), "limit": limit}
+        return await self._thread.run(lambda db: [_row(found) for found in db.execute(query, values)])
+
+    async def next_due(self, accounts: Collection[str]) -> datetime | None:
+        """See the protocol."""
+        query = f"SELECT min(not_before) FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous')"
+        found = await self._thread.run(lambda db: db.execute(query, {"accounts": listed(accounts)}).fetchone())
+        return None if found is None or found[0] is None else instant(int(found[0]))
+
+    async def sending(self, row: int) -> OutboxRow:
+        """See the protocol."""
+
+        def work(db: apsw.Connection) -> OutboxRow:
+            _step(db, row, "state = 'sending', attempt = attempt + 1", {}, come_from=("ready", "ambiguous"))
+            return _row(db.execute(f"SELECT {_COLUMNS} FROM outbox WHERE id = ?", (row,)).fetchone())
+
+        return await self._thread.run(work)
+
+    async def recorded(self, row: int, text: str) -> None:
+        """See the protocol."""
+        values = {"text": clean(text)}
+        await self._thread.run(lambda db: _step(db, row, "recorded = :text", values, come_from=("sending",)))
+
+    async def sent(self, row: int, platform_id: str) -> None:
+        """See the protocol."""
+        values = {"id": clean(platform_id), "now": stamp(self._clock.now())}
+        change = "state = 'sent', platform_id = :id, ended_at = :now"
+        await self._thread.run(lambda db: _step(db, row, change, values, come_from=("sending",)))
+
+    async def retry_later(self, row: int, not_before: datetime) -> None:
+        """See the protocol."""
+        values = {"at": stamp(not_before)}
+        await self._thread.run(
+            lambda db: _step(db, row, "state = 'ready', not_before = :at", values, come_from=("sending",)), self._ring
+        )
+
+    async def ambiguous(self, row: int, not_before: datetime) -> None:
+        """See the protocol."""
+        values = {"at": stamp(not_before)}
+        change = "state = 'ambiguous', doubts = doubts + 1, not_before = :at"
+        await self._thread.run(lambda db: _step(db, row, change, values, come_from=("sending",)), self._ring)
+
+    async def dead(self, row: int, reason: str, *, tell: bool = False) -> None:
+        """See the protocol."""
+        now = self._clock.now()
+
+        def work(db: apsw.Connection) -> None:
+            values = {"reason": clean(reason), "now": stamp(now)}
+            change = "state = 'dead', reason = :reason, ended_at = :now"
+            _step(db, row, change, values, come_from=("ready", "sending", "ambiguous"))
+            if tell:
+                tell_missed(db, [row], now=now, token=self._token)
+
+        await self._thread.run(work, self._ring)
+
+    async def revive(self, row: int) -> None:
+        """See the protocol."""
+        now = self._clock.now()
+        values = {"now": stamp(now), "expires": stamp(now + CHAT_TTL)}
+        change = f"state = 'ready', reason = NULL, ended_at = NULL, not_before = :now, expires = :expires, epoch = {_EPOCH}"
+        await self._thread.run(lambda db: _step(db, row, change, values, come_from=("dead",), unless="text = ''"), self._ring)
+
+    async def expire(self) -> int:
+        """See the protocol."""
+        now = self._clock.now()
+
+        def work(db: apsw.Connection) -> int:
+            db.execute(
+                "UPDATE outbox SET state = 'dead', reason = 'queued before a restore', ended_at = ? "
+                f"WHERE state IN ('ready', 'sending', 'ambiguous') AND epoch <> {_EPOCH}",
+                (stamp(now),),
+            )
+            query = (
+                "SELECT id, conversation FROM outbox WHERE state IN ('ready', 'ambiguous') AND expires <= ? "
+                "ORDER BY place, id LIMIT 1000"
+            )
+            rows: dict[str, list[int]] = {}
+            found: list[Any] = db.execute(query, (stamp(now),)).fetchall()
+            for row, conversation in found:
+                rows.setdefault(conversation, []).append(row)
+            for expired in rows.values():
+                db.execute(
+                    "UPDATE outbox SET state = 'dead', reason = 'expired', ended_at = ? "
+                    "WHERE id IN (SELECT value FROM json_each(?))",
+                    (stamp(now), listed(expired)),
+                )
+                tell_missed(db, expired, now=now, token=self._token)
+            return sum(map(len, rows.values()))
+
+        return await self._thread.run(work, self._ring)
+
+    async def outbox(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:
+        """See the protocol."""
+        query = f"SELECT {_COLUMNS} FROM outbox WHERE state IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?"
+        found = await self._thread.run(lambda db: db.execute(query, (listed(states), limit)).fetchall())
+        return [_row(one) for one in reversed(found)]
+
+    async def renew_epoch(self) -> str:
+        """See the protocol."""
+        epoch = self._token()
+        await self._thread.run(lambda db: db.execute("UPDATE meta SET value = ? WHERE name = 'epoch'", (epoch,)).fetchone())
+        return epoch
+
+
+def enqueue(
+    db: apsw.Connection, chunks: Sequence[NewOutbound], *, now: datetime, token: Callable[[], str], turn: str | None = None
+) -> list[int]:
+    """Queue chunks at the end of their conversations; return their ids."""
+    ids: list[int] = []
+    for chunk in chunks:
+        values = (
+            *(token(), turn, account_of(chunk.conversation), clean(chunk.conversation.address)),
+            *(write_conversation(chunk.conversation), clean(chunk.text), chunk.reply_to),
+            *(stamp(now), stamp(now), stamp(now + (chunk.ttl or PATIENCE))),
+        )
+        query = (
+            "INSERT INTO outbox (place, key, turn, account, conversation, target, text, reply_to, state, epoch, created_at, "
+            "not_before, expires) VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'outbox'), "
+            f"?, ?, ?, ?, ?, ?, ?, 'ready', {_EPOCH}, ?, ?, ?) RETURNING id"
+        )
+        ids += [int(row) for (row,) in db.execute(query, values)]
+    return ids
+
+
+def _step(
+    db: apsw.Connection,
+    row: int,
+    change: str,
+    values: dict[str, Any],
+    *,
+    come_from: Sequence[OutboxState],
+    unless: str = "0",
+) -> None:
+    """Change a row that is in one of the states ``come_from``; raises OutOfStep otherwise."""
+    states = ", ".join(f"'{state}'" for state in come_from)
+    query = f"UPDATE outbox SET {change} WHERE id = :row AND state IN ({states}) AND NOT ({unless})"
+    db.execute(query, {**values, "row": row})
+    if db.changes() != 1:
+        raise OutOfStep(f"the message to send is not {' or '.join(come_from)}", where=f"outbox {row}")
+
+
+def _row(found: Any) -> OutboxRow:
+    row, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason = found
+    return OutboxRow(
+        id=row,
+        key=key,
+        turn=turn,
+        conversation=read_conversation(target),
+        text=text,
+        reply_to=reply_to,
+        state=state,
+        attempt=attempt,
+        doubts=doubts,
+        recorded=recorded,
+        not_before=instant(not_before),
+        expires=instant(expires),
+        reason=reason,
+    )

@@ -1,0 +1,117 @@
+"""Strangers who ask to be let in, and the people who were."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.ledger.outbox import enqueue
+from gateway.ledger.part import Part, clean, instant, read_conversation, stamp, write_conversation
+from gateway.ledger.rows import ApprovedSender, NewOutbound, PairingRequest
+
+if TYPE_CHECKING:
+    import apsw
+
+    from channels.messages import Conversation
+    from gateway.ledger.rows import Role
+
+PAIRING_TTL: Final = timedelta(hours=1)
+PENDING_LIMIT: Final = 3
+
+_REQUEST = "channel, account, sender, name, code, target, requested_at, expires"
+_APPROVED = "channel, account, sender, name, role, target, approved_at"
+
+
+class PairingPart(Part):
+    """Implements ``PairingLedger``."""
+
+    async def request_pairing(
+        self, conversation: Conversation, sender: str, name: str, code: str, text: str
+    ) -> PairingRequest | None:
+        """See the protocol."""
+        now = self._clock.now()
+        where = (clean(conversation.channel), clean(conversation.account))
+
+        def work(db: apsw.Connection) -> PairingRequest | None:
+            db.execute("DELETE FROM pairing WHERE expires <= ?", (stamp(now),))
+            pending = db.execute("SELECT sender FROM pairing WHERE channel = ? AND account = ?", where).fetchall()
+            if len(pending) >= PENDING_LIMIT or (clean(sender),) in pending:
+                return None
+            values = (
+                *(*where, clean(sender), clean(name)[:100], code),
+                *(write_conversation(conversation), stamp(now), stamp(now + PAIRING_TTL)),
+            )
+            query = f"INSERT INTO pairing ({_REQUEST}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING {_REQUEST}"
+            request = _request(db.execute(query, values).fetchone())
+            enqueue(db, [NewOutbound(conversation=conversation, text=text)], now=now, token=self._token)
+            return request
+
+        return await self._thread.run(work, self._ring)
+
+    async def pending_pairings(self) -> list[PairingRequest]:
+        """See the protocol."""
+        query = f"SELECT {_REQUEST} FROM pairing WHERE expires > ? ORDER BY requested_at"
+        now = stamp(self._clock.now())
+        return await self._thread.run(lambda db: [_request(found) for found in db.execute(query, (now,))])
+
+    async def approve(self, channel: str, code: str, role: Role, welcome: str) -> ApprovedSender | None:
+        """See the protocol."""
+        now = self._clock.now()
+
+        def work(db: apsw.Connection) -> ApprovedSender | None:
+            query = f"DELETE FROM pairing WHERE channel = ? AND code = ? AND expires > ? RETURNING {_REQUEST}"
+            found = db.execute(query, (clean(channel), clean(code), stamp(now))).fetchall()
+            if not found:
+                return None
+            request = _request(found[0])
+            values = (
+                *(request.channel, request.account, request.sender, request.name, role),
+                *(write_conversation(request.conversation), stamp(now)),
+            )
+            insert = (
+                f"INSERT INTO approved ({_APPROVED}) VALUES (?, ?, ?, ?, ?, ?, ?) "
+                f"ON CONFLICT DO UPDATE SET name = excluded.name, role = excluded.role, target = excluded.target RETURNING {_APPROVED}"
+            )
+            approved = _approved(db.execute(insert, values).fetchone())
+            enqueue(db, [NewOutbound(conversation=request.conversation, text=welcome)], now=now, token=self._token)
+            return approved
+
+        return await self._thread.run(work, self._ring)
+
+    async def revoke(self, channel: str, sender: str) -> list[ApprovedSender]:
+        """See the protocol."""
+        query = f"DELETE FROM approved WHERE channel = ? AND sender = ? RETURNING {_APPROVED}"
+        values = (clean(channel), clean(sender))
+        return await self._thread.run(lambda db: [_approved(found) for found in db.execute(query, values).fetchall()])
+
+    async def approved(self) -> list[ApprovedSender]:
+        """See the protocol."""
+        query = f"SELECT {_APPROVED} FROM approved ORDER BY approved_at, rowid"
+        return await self._thread.run(lambda db: [_approved(found) for found in db.execute(query)])
+
+
+def _request(found: Any) -> PairingRequest:
+    channel, account, sender, name, code, target, requested_at, expires = found
+    return PairingRequest(
+        channel=channel,
+        account=account,
+        sender=sender,
+        name=name,
+        code=code,
+        conversation=read_conversation(target),
+        requested_at=instant(requested_at),
+        expires=instant(expires),
+    )
+
+
+def _approved(found: Any) -> ApprovedSender:
+    channel, account, sender, name, role, target, approved_at = found
+    return ApprovedSender(
+        channel=channel,
+        account=account,
+        sender=sender,
+        name=name,
+        role=role,
+        conversation=read_conversation(target),
+        approved_at=instant(approved_at),
+    )

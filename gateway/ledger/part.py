@@ -1,0 +1,81 @@
+"""What the parts of the SQLite ledger have in common: the thread, the clock, and how values are written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from channels.messages import Conversation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from gateway.ledger.thread import LedgerThread
+
+_START = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_FIELDS = frozenset(field.name for field in fields(Conversation))
+
+
+class Clock(Protocol):
+    """The time, from outside."""
+
+    def now(self) -> datetime:
+        """Return the current instant, in UTC."""
+        ...
+
+
+class Part:
+    """A part of the ledger. ``token`` makes a new random name of at most 25 characters."""
+
+    def __init__(self, thread: LedgerThread, clock: Clock, token: Callable[[], str]) -> None:
+        self._thread = thread
+        self._clock = clock
+        self._token = token
+        self._listeners: list[Callable[[], None]] = []
+
+    def _ring(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+
+def stamp(instant: datetime) -> int:
+    """Microseconds since 1970, exactly."""
+    return (instant - _START) // _MICROSECOND
+
+
+def instant(microseconds: int) -> datetime:
+    """The reverse of ``stamp``."""
+    return _START + timedelta(microseconds=microseconds)
+
+
+def clean(text: str) -> str:
+    """Replace lone surrogates, which no database takes; joined pairs become the character they stand for."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def listed(values: Iterable[int] | Iterable[str]) -> str:
+    """Values for ``IN (SELECT value FROM json_each(?))``."""
+    return json.dumps(list(values))
+
+
+def write_conversation(conversation: Conversation) -> str:
+    """A conversation as JSON."""
+    return json.dumps({name: value for name, value in asdict(conversation).items() if value is not None})
+
+
+def read_conversation(text: str) -> Conversation:
+    """The reverse; what a later version added is left out."""
+    written: dict[str, Any] = json.loads(text)
+    return Conversation(**{name: value for name, value in written.items() if name in _FIELDS})
+
+
+def account_of(conversation: Conversation) -> str:
+    """The name under which the ledger keeps a channel's account, such as ``telegram:default``."""
+    return f"{conversation.channel}:{conversation.account}"

@@ -1,0 +1,212 @@
+"""What a ledger is to the gateway: four small parts, so that each user names the part it needs.
+
+Every call is one transaction and is durable when it returns. A call that raises has changed nothing. Errors: ``StorageFailed``
+when the disk refuses, ``OutOfStep`` when the rows do not allow the step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from datetime import datetime
+
+    from agent.tools.protocol import Effect
+    from channels.messages import Conversation, Cursor
+    from gateway.ledger.rows import (
+        Accepted,
+        ApprovedSender,
+        Arrival,
+        InboxEnd,
+        InboxRow,
+        NewOutbound,
+        OutboxRow,
+        OutboxState,
+        PairingRequest,
+        Role,
+        Tally,
+        ToolRecord,
+        Turn,
+        TurnEnd,
+    )
+
+
+class InboxLedger(Protocol):
+    """Messages in."""
+
+    async def accept(self, account: str, arrivals: Sequence[Arrival], cursor: Cursor | None = None) -> Accepted:
+        """Take the messages in that were not seen before, and move the cursor, together.
+
+        A message is known when its ``alias`` is. A known ``key`` with another alias is a platform that began to count anew:
+        the message is taken.
+        """
+        ...
+
+    async def cursor(self, account: str, name: str) -> str | None:
+        """Return the value last stored, or None."""
+        ...
+
+    async def waiting(self, *, after: int = 0, limit: int = 500) -> list[InboxRow]:
+        """Return messages that no turn has claimed, in the order of arrival, beginning after row ``after``."""
+        ...
+
+    async def inbox_rows(self, ids: Sequence[int]) -> list[InboxRow]:
+        """Return messages by id, in the order of arrival; those swept away are missing."""
+        ...
+
+    async def settle(self, ids: Sequence[int], end: InboxEnd, *, reason: str = "", reply: Sequence[NewOutbound] = ()) -> None:
+        """End waiting messages without a turn, and queue the reply. Messages that have ended already stay as they are."""
+        ...
+
+
+class TurnLedger(Protocol):
+    """Turns and what their tools did."""
+
+    async def claim(self, session: str, agent: str, inbox_ids: Sequence[int]) -> Turn:
+        """Begin a turn for waiting messages. Raises OutOfStep when one of them is not waiting."""
+        ...
+
+    async def unfinished(self) -> list[Turn]:
+        """Return the turns that are running, oldest first."""
+        ...
+
+    async def retry(self, turn: str) -> Turn:
+        """Count one more attempt. Calls with an effect that were running become "unknown" in the same transaction."""
+        ...
+
+    async def interrupted(self, turn: str) -> None:
+        """Note that the attempt ended by our own wish (a restart): it does not count."""
+        ...
+
+    async def finish(self, turn: str, state: TurnEnd, chunks: Sequence[NewOutbound] = (), *, reason: str = "") -> list[int]:
+        """End the turn and its messages and queue the reply, together. Raises OutOfStep for a turn that is not running."""
+        ...
+
+    async def tool_planned(self, turn: str, call_id: str, name: str, args_hash: str, effect: Effect) -> ToolRecord:
+        """Note a wish to run a tool; when it is noted already, return how far it came."""
+        ...
+
+    async def tool_started(self, turn: str, call_id: str) -> None:
+        """Note that it runs now. Raises OutOfStep when it is done, unknown, or started with an effect: it must not run again."""
+        ...
+
+    async def tool_done(self, turn: str, call_id: str, result_ref: str | None = None) -> None:
+        """Note that it ended."""
+        ...
+
+    async def tool_state(self, turn: str, call_id: str) -> ToolRecord | None:
+        """Return how far a call came, or None when it was never planned."""
+        ...
+
+
+class OutboxLedger(Protocol):
+    """Messages out, in order within each conversation."""
+
+    async def notice(self, chunks: Sequence[NewOutbound]) -> list[int]:
+        """Queue something to say outside a turn."""
+        ...
+
+    async def due(self, accounts: Collection[str], *, limit: int = 64) -> list[OutboxRow]:
+        """Return the next chunk of each conversation of these accounts that may be sent now, oldest first.
+
+        A conversation whose first open chunk is being sent, or must wait, has none: order is kept.
+        """
+        ...
+
+    async def next_due(self, accounts: Collection[str]) -> datetime | None:
+        """Return when the earliest first chunk that must still wait may be sent, or None."""
+        ...
+
+    async def sending(self, row: int) -> OutboxRow:
+        """Note an attempt, before the network is touched. Raises OutOfStep when it is not open, or is being sent."""
+        ...
+
+    async def recorded(self, row: int, text: str) -> None:
+        """Keep what the channel wants to find again in a later attempt."""
+        ...
+
+    async def sent(self, row: int, platform_id: str) -> None:
+        """Note that it arrived."""
+        ...
+
+    async def retry_later(self, row: int, not_before: datetime) -> None:
+        """Note that the attempt had no effect, and when to try again."""
+        ...
+
+    async def ambiguous(self, row: int, not_before: datetime) -> None:
+        """Note that nobody knows whether it arrived, and when to look again."""
+        ...
+
+    async def dead(self, row: int, reason: str, *, tell: bool = False) -> None:
+        """Give it up. With ``tell`` the conversation gets a notice that names it, as for one that expired."""
+        ...
+
+    async def revive(self, row: int) -> None:
+        """Send a dead one after all."""
+        ...
+
+    async def expire(self) -> int:
+        """Give up what waited too long; each conversation gets one notice, in its place, that lists what it missed."""
+        ...
+
+    async def outbox(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:
+        """Return the latest chunks in these states, oldest first, for people to look at."""
+        ...
+
+    async def renew_epoch(self) -> str:
+        """Begin a new epoch (after a restore): what was queued before is never sent by itself. Returns its name."""
+        ...
+
+    def on_outbound(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` on the event loop whenever something new was queued."""
+        ...
+
+
+class PairingLedger(Protocol):
+    """Who asked to be let in, and who was."""
+
+    async def request_pairing(
+        self, conversation: Conversation, sender: str, name: str, code: str, text: str
+    ) -> PairingRequest | None:
+        """Note a stranger's request and queue ``text`` for them, once.
+
+        Returns the request when it is new. Returns None when they asked within the hour, or when three others wait on this
+        channel account: nothing is kept and nothing is said then.
+        """
+        ...
+
+    async def pending_pairings(self) -> list[PairingRequest]:
+        """Return the requests that have not expired, oldest first."""
+        ...
+
+    async def approve(self, channel: str, code: str, role: Role, welcome: str) -> ApprovedSender | None:
+        """Let the person with this code in and queue ``welcome`` for them; None when no such request is open."""
+        ...
+
+    async def revoke(self, channel: str, sender: str) -> list[ApprovedSender]:
+        """Shut someone out again, on all accounts of the channel. Returns whom it met."""
+        ...
+
+    async def approved(self) -> list[ApprovedSender]:
+        """Return everybody who was let in, the first one first."""
+        ...
+
+
+class Ledger(InboxLedger, TurnLedger, OutboxLedger, PairingLedger, Protocol):
+    """All of it."""
+
+    async def tally(self) -> Tally:
+        """Count what is under way."""
+        ...
+
+    async def sweep(self) -> int:
+        """Clear payloads a week after their end and forget keys after 30 days, but never the last 100,000 of an account.
+
+        Works through a bounded number of rows; returns how many, so that 0 means clean.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what was begun and let go of the file."""
+        ...

@@ -1,0 +1,153 @@
+"""What the ledger keeps, as it is handed in and out."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from agent.tools.protocol import Effect
+    from channels.messages import Conversation
+
+TurnState = Literal["running", "done", "failed", "stopped"]
+TurnEnd = Literal["done", "failed", "stopped"]
+InboxEnd = Literal["answered", "ignored", "failed"]
+ToolState = Literal["planned", "started", "done", "unknown"]
+OutboxState = Literal["ready", "sending", "sent", "ambiguous", "dead"]
+Role = Literal["owner", "peer"]
+
+CHAT_TTL = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A message to take in. ``key`` and ``alias`` identify it twice over; ``payload`` is JSON that the ledger does not read."""
+
+    key: str
+    alias: str
+    conversation: str
+    session: str | None
+    sender: str
+    payload: str
+    received_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxRow:
+    """A message that was taken in. ``id`` grows in the order of arrival."""
+
+    id: int
+    account: str
+    alias: str
+    conversation: str
+    session: str | None
+    sender: str
+    payload: str
+    received_at: datetime
+    turn: str | None = None
+
+    @property
+    def uid(self) -> str:
+        """A name of the message that stays the same in a fresh ledger (``id`` does not): what transcript entries are named after."""
+        return hashlib.sha256(f"{self.account}\0{self.alias}".encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """What came of taking messages in: the new ones, and how many of them carried a number that an older message had."""
+
+    rows: tuple[InboxRow, ...]
+    renumbered: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One answer in the making. ``attempt`` is 1 for the first, and 0 only after an interruption that was our own."""
+
+    id: str
+    session: str
+    agent: str
+    state: TurnState
+    attempt: int
+    started_at: datetime
+    inbox: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRecord:
+    """How far one tool call of a turn came. "unknown": it was running when the process died, and must not be repeated blindly."""
+
+    turn: str
+    call_id: str
+    name: str
+    args_hash: str
+    effect: Effect
+    state: ToolState
+    result_ref: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewOutbound:
+    """One chunk to deliver. After ``ttl`` it is not sent any more but listed in a notice; None means that it waits for a week."""
+
+    conversation: Conversation
+    text: str
+    reply_to: str | None = None
+    ttl: timedelta | None = CHAT_TTL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxRow:
+    """One chunk on its way. ``doubts`` counts the attempts that may or may not have arrived."""
+
+    id: int
+    key: str
+    turn: str | None
+    conversation: Conversation
+    text: str
+    reply_to: str | None
+    state: OutboxState
+    attempt: int
+    doubts: int
+    recorded: str | None
+    not_before: datetime
+    expires: datetime
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairingRequest:
+    """A stranger who asks to be let in."""
+
+    channel: str
+    account: str
+    sender: str
+    name: str
+    code: str
+    conversation: Conversation
+    requested_at: datetime
+    expires: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovedSender:
+    """Someone who was let in by the owner. ``conversation`` is where they asked."""
+
+    channel: str
+    account: str
+    sender: str
+    name: str
+    role: Role
+    conversation: Conversation
+    approved_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How much is under way, for a status line."""
+
+    waiting: int
+    running: int
+    outbox: dict[OutboxState, int] = field(default_factory=dict)

@@ -1,0 +1,137 @@
+"""The tables of the ledger, and the steps from each version of them to the next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gateway.errors import StorageFailed
+
+if TYPE_CHECKING:
+    import apsw
+
+APPLICATION_ID: Final = 0x486F6D65  # "Home", in the header of the file
+
+_FIRST = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+
+CREATE TABLE turn (
+    id TEXT PRIMARY KEY,
+    session TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('running', 'done', 'failed', 'stopped')),
+    attempt INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    reason TEXT
+) STRICT;
+CREATE INDEX turn_running ON turn (started_at) WHERE state = 'running';
+CREATE INDEX turn_ended ON turn (ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE TABLE tool_call (
+    turn TEXT NOT NULL REFERENCES turn (id) ON DELETE CASCADE,
+    call_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    args_hash TEXT NOT NULL,
+    effect TEXT NOT NULL CHECK (effect IN ('pure', 'idempotent', 'effect')),
+    state TEXT NOT NULL CHECK (state IN ('planned', 'started', 'done', 'unknown')),
+    result_ref TEXT,
+    PRIMARY KEY (turn, call_id)
+) STRICT;
+
+CREATE TABLE inbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    account TEXT NOT NULL,
+    pkey TEXT NOT NULL,
+    skey TEXT NOT NULL,
+    conversation TEXT NOT NULL,
+    session TEXT,
+    sender TEXT NOT NULL,
+    payload TEXT,
+    received_at INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('waiting', 'claimed', 'answered', 'ignored', 'failed')),
+    turn TEXT REFERENCES turn (id) ON DELETE SET NULL,
+    reason TEXT,
+    ended_at INTEGER,
+    UNIQUE (account, pkey),
+    UNIQUE (account, skey)
+) STRICT;
+CREATE INDEX inbox_waiting ON inbox (id) WHERE state = 'waiting';
+CREATE INDEX inbox_of_turn ON inbox (turn) WHERE turn IS NOT NULL;
+CREATE INDEX inbox_heavy ON inbox (ended_at) WHERE ended_at IS NOT NULL AND payload IS NOT NULL;
+CREATE INDEX inbox_light ON inbox (ended_at) WHERE ended_at IS NOT NULL AND payload IS NULL;
+
+CREATE TABLE cursor (account TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (account, name)) STRICT;
+
+CREATE TABLE outbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    place INTEGER NOT NULL,
+    key TEXT NOT NULL UNIQUE,
+    turn TEXT REFERENCES turn (id) ON DELETE SET NULL,
+    account TEXT NOT NULL,
+    conversation TEXT NOT NULL,
+    target TEXT NOT NULL,
+    text TEXT NOT NULL,
+    reply_to TEXT,
+    missed TEXT,
+    state TEXT NOT NULL CHECK (state IN ('ready', 'sending', 'sent', 'ambiguous', 'dead')),
+    attempt INTEGER NOT NULL DEFAULT 0,
+    doubts INTEGER NOT NULL DEFAULT 0,
+    recorded TEXT,
+    platform_id TEXT,
+    reason TEXT,
+    epoch TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    not_before INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    ended_at INTEGER
+) STRICT;
+CREATE INDEX outbox_open ON outbox (epoch, conversation, place, id) WHERE state IN ('ready', 'sending', 'ambiguous');
+CREATE INDEX outbox_expiring ON outbox (expires) WHERE state IN ('ready', 'ambiguous');
+CREATE INDEX outbox_ended ON outbox (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX outbox_of_turn ON outbox (turn) WHERE turn IS NOT NULL;
+
+CREATE TABLE pairing (
+    channel TEXT NOT NULL,
+    account TEXT NOT NULL,
+    sender TEXT NOT NULL,
+    name TEXT NOT NULL,
+    code TEXT NOT NULL,
+    target TEXT NOT NULL,
+    requested_at INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    PRIMARY KEY (channel, account, sender)
+) STRICT;
+
+CREATE TABLE approved (
+    channel TEXT NOT NULL,
+    account TEXT NOT NULL,
+    sender TEXT NOT NULL,
+    name TEXT NOT NULL,
+    role TEXT NOT NULL CHECK (role IN ('owner', 'peer')),
+    target TEXT NOT NULL,
+    approved_at INTEGER NOT NULL,
+    PRIMARY KEY (channel, account, sender)
+) STRICT;
+"""
+
+STEPS: Final = (_FIRST,)
+"""Step n leads from version n to n+1. Steps are never edited once they were released; a change is a new step."""
+
+
+def migrate(db: apsw.Connection, new_epoch: str, where: str) -> None:
+    """Bring the tables to the newest version, in one transaction. Raises StorageFailed for a file of a later version."""
+    version = int(db.pragma("user_version") or 0)
+    if version > len(STEPS):
+        raise StorageFailed(
+            f"this ledger is of version {version}, and this homebody knows {len(STEPS)} at most",
+            where=where,
+            mend="Start the newer homebody that wrote it, or move the file away to begin with an empty one.",
+        )
+    if version == len(STEPS):
+        return
+    with db:
+        for step in STEPS[version:]:
+            db.execute(step)
+        db.execute("INSERT OR IGNORE INTO meta (name, value) VALUES ('epoch', ?)", (new_epoch,))
+        db.execute(f"PRAGMA user_version = {len(STEPS)}")
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -1,0 +1,130 @@
+"""The ledger in an SQLite file."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.ledger.file import connect
+from gateway.ledger.inbox import InboxPart
+from gateway.ledger.outbox import OutboxPart
+from gateway.ledger.pairing import PairingPart
+from gateway.ledger.part import stamp
+from gateway.ledger.rows import Tally
+from gateway.ledger.thread import LedgerThread
+from gateway.ledger.turns import TurnPart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import apsw
+
+    from gateway.ledger.part import Clock
+
+KEEP_PAYLOADS: Final = timedelta(days=7)
+KEEP_KEYS: Final = timedelta(days=30)
+KEEP_LAST: Final = 100_000
+"""Keys of an account that are kept however old they are: about 10 MB."""
+
+_SWEEP = 2000
+
+
+def _new_token() -> str:
+    return secrets.token_hex(10)
+
+
+class SqliteLedger(InboxPart, TurnPart, OutboxPart, PairingPart):
+    """Implements ``Ledger``. ``warning`` is what the owner should know when a damaged file was set aside at the start."""
+
+    warning: str | None = None
+    keep_last: int = KEEP_LAST
+
+    @classmethod
+    async def open(cls, path: Path, clock: Clock, *, token: Callable[[], str] = _new_token) -> SqliteLedger:
+        """Open ``state/ledger.sqlite`` or make it. The caller holds the state lock.
+
+        Chunks that were being sent when the last process died are ambiguous from here on. Raises StorageFailed.
+        """
+        told: list[str | None] = []
+
+        def opened() -> apsw.Connection:
+            db, warning = connect(path, token(), clock.now())
+            told.append(warning)
+            return db
+
+        thread = LedgerThread(opened, str(path))
+        await thread.start()
+        ledger = cls(thread, clock, token)
+        ledger.warning = told[0]
+        return ledger
+
+    async def tally(self) -> Tally:
+        """See the protocol."""
+
+        def work(db: apsw.Connection) -> Tally:
+            counts = "SELECT (SELECT count(*) FROM inbox WHERE state = 'waiting'), (SELECT count(*) FROM turn WHERE state = 'running')"
+            found: Any = db.execute(counts).fetchone()
+            outbox: Any = db.execute("SELECT state, count(*) FROM outbox GROUP BY state").fetchall()
+            return Tally(waiting=found[0], running=found[1], outbox=dict(outbox))
+
+        return await self._thread.run(work)
+
+    async def sweep(self) -> int:
+        """See the protocol."""
+        now = self._clock.now()
+        heavy, light = stamp(now - KEEP_PAYLOADS), stamp(now - KEEP_KEYS)
+
+        def work(db: apsw.Connection) -> int:
+            return _clear_payloads(db, heavy) + _forget_keys(db, light, self.keep_last) + _forget_turns(db, light)
+
+        return await self._thread.run(work)
+
+    async def close(self) -> None:
+        """See the protocol."""
+        await self._thread.close()
+
+
+def _clear_payloads(db: apsw.Connection, before: int) -> int:
+    db.execute(
+        "UPDATE inbox SET payload = NULL WHERE id IN "
+        "(SELECT id FROM inbox WHERE ended_at IS NOT NULL AND payload IS NOT NULL AND ended_at < ? LIMIT ?)",
+        (before, _SWEEP),
+    )
+    count = db.changes()
+    db.execute(
+        "UPDATE outbox SET text = '', missed = NULL WHERE id IN "
+        "(SELECT id FROM outbox WHERE ended_at IS NOT NULL AND ended_at < ? AND text <> '' LIMIT ?)",
+        (before, _SWEEP),
+    )
+    return count + db.changes()
+
+
+def _forget_keys(db: apsw.Connection, before: int, keep: int) -> int:
+    count = 0
+    for (account,) in db.execute("SELECT DISTINCT account FROM inbox").fetchall():
+        newest = "SELECT id FROM inbox WHERE account = :account ORDER BY id DESC LIMIT 1 OFFSET :keep"
+        found = db.execute(newest, {"account": account, "keep": keep}).fetchone()
+        if found is None:
+            continue
+        db.execute(
+            "DELETE FROM inbox WHERE id IN (SELECT id FROM inbox WHERE account = ? AND id <= ? "
+            "AND ended_at IS NOT NULL AND payload IS NULL AND ended_at < ? LIMIT ?)",
+            (account, found[0], before, _SWEEP),
+        )
+        count += db.changes()
+    return count
+
+
+def _forget_turns(db: apsw.Connection, before: int) -> int:
+    db.execute(
+        "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE ended_at IS NOT NULL AND ended_at < ? LIMIT ?)",
+        (before, _SWEEP),
+    )
+    count = db.changes()
+    db.execute(
+        "DELETE FROM turn WHERE id IN (SELECT id FROM turn WHERE ended_at IS NOT NULL AND ended_at < ? LIMIT ?)",
+        (before, _SWEEP),
+    )
+    return count + db.changes()

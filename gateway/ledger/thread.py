@@ -1,0 +1,175 @@
+"""One connection on one thread, which commits together what arrives together."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import apsw
+
+from gateway.errors import StorageFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Result = TypeVar("Result")
+
+GROUP = 100
+"""Calls that share one commit at most."""
+
+_MENDS = {
+    apsw.FullError: "Free some space on that disk; nothing that was confirmed is lost.",
+    apsw.ReadOnlyError: "Give your user write access to it (chown, chmod, remount), or point HOMEBODY_HOME elsewhere.",
+    apsw.CantOpenError: "Give your user access to the folder (chown, chmod), or point HOMEBODY_HOME elsewhere.",
+    apsw.BusyError: "Another program has the file open: close it and start again.",
+    apsw.IOError: "Look at the disk (dmesg, free space, quota); nothing that was confirmed is lost.",
+    apsw.CorruptError: "Restart the gateway: it sets the damaged file aside and begins a new one.",
+    apsw.NotADBError: "Restart the gateway: it sets the damaged file aside and begins a new one.",
+}
+
+
+def storage_error(error: apsw.Error, where: str) -> StorageFailed | None:
+    """Translate what the disk is to blame for, or return None for a defect of ours."""
+    for kind, mend in _MENDS.items():
+        if isinstance(error, kind):
+            return StorageFailed(f"the ledger could not be used: {error}", where=where, mend=mend)
+    return None
+
+
+@dataclass(slots=True)
+class _Call:
+    """Something to do with the connection, and who waits for it. ``after`` runs on the event loop once it is durable."""
+
+    work: Callable[[apsw.Connection], Any]
+    answer: asyncio.Future[Any]
+    after: Callable[[], None] | None
+    result: Any = None
+    error: Exception | None = None
+
+
+class LedgerThread:
+    """Runs functions on the connection, each in a transaction of its own as far as they can tell.
+
+    Calls that wait at the same time share a commit, because its fsync is what costs. Each has a savepoint, so that one which
+    raises leaves no trace and does not disturb the others. A function may be run twice (the first run is undone), so it
+    must not touch anything but the connection. A caller that is cancelled before its turn changes nothing; one that is
+    cancelled later cannot know, and reads the rows.
+    """
+
+    def __init__(self, connect: Callable[[], apsw.Connection], where: str) -> None:
+        self._connect = connect
+        self._where = where
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._thread = threading.Thread(target=self._serve, name="ledger", daemon=True)
+        self._closed = False
+
+    async def start(self) -> None:
+        """Open the connection; raises what opening it raised."""
+        self._thread.start()
+        await self._opened
+
+    async def run(self, work: Callable[[apsw.Connection], Result], after: Callable[[], None] | None = None) -> Result:
+        """Run ``work`` and return its result once it is durable."""
+        if self._closed:
+            raise StorageFailed("the ledger is closed", where=self._where, mend="Start the gateway again.")
+        answer: asyncio.Future[Result] = self._loop.create_future()
+        self._calls.put(_Call(work, answer, after))
+        return await answer
+
+    async def close(self) -> None:
+        """Finish what was handed in, then close the connection."""
+        if not self._closed:
+            self._closed = True
+            self._calls.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _serve(self) -> None:
+        try:
+            db = self._connect()
+        except Exception as error:  # noqa: BLE001  (whatever kept it from opening is the starter's to hear)
+            self._on_loop(lambda error=error: self._opened.set_exception(error))  # type: ignore[misc]
+            return
+        self._on_loop(lambda: self._opened.set_result(None))
+        more = True
+        while more:
+            calls, more = self._gather()
+            if calls:
+                self._perform(db, calls)
+                self._on_loop(lambda done=calls: _answer(done))  # type: ignore[misc]
+        db.close()
+
+    def _gather(self) -> tuple[list[_Call], bool]:
+        calls: list[_Call] = []
+        call = self._calls.get()
+        while call is not None:
+            if not call.answer.cancelled():
+                calls.append(call)
+            if len(calls) >= GROUP:
+                return calls, True
+            try:
+                call = self._calls.get_nowait()
+            except queue.Empty:
+                return calls, True
+        return calls, False
+
+    def _perform(self, db: apsw.Connection, calls: Sequence[_Call]) -> None:
+        error = _commit_together(db, calls)
+        if error is None:
+            return
+        if len(calls) > 1:  # one of them may be to blame: each tries for itself
+            for call in calls:
+                self._perform(db, [call])
+            return
+        calls[0].error = storage_error(error, self._where) or error
+
+    def _on_loop(self, callback: Callable[[], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+
+def _commit_together(db: apsw.Connection, calls: Sequence[_Call]) -> apsw.Error | None:
+    """Run the calls in one transaction; return what undid all of them, if anything did."""
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        for call in calls:
+            _run_one(db, call)
+            if not db.in_transaction and isinstance(call.error, apsw.Error):
+                return call.error
+        db.execute("COMMIT")
+    except apsw.Error as error:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        return error
+    return None
+
+
+def _run_one(db: apsw.Connection, call: _Call) -> None:
+    call.result = call.error = None
+    db.execute("SAVEPOINT one")
+    try:
+        call.result = call.work(db)
+    except Exception as error:  # noqa: BLE001  (it belongs to the caller, and must not stop the thread)
+        call.error = error
+        if db.in_transaction:
+            db.execute("ROLLBACK TO one")
+    if db.in_transaction:
+        db.execute("RELEASE one")
+
+
+def _answer(calls: Sequence[_Call]) -> None:
+    for call in calls:
+        if call.error is None and call.after is not None:
+            call.after()
+        if call.answer.done():
+            continue
+        if call.error is None:
+            call.answer.set_result(call.result)
+        else:
+            call.answer.set_exception(call.error)

@@ -1,0 +1,171 @@
+"""Turns and their tools: what was begun, how often it was tried, and what must not be done again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from gateway.errors import OutOfStep
+from gateway.ledger.outbox import enqueue
+from gateway.ledger.part import Part, clean, instant, listed, stamp
+from gateway.ledger.rows import ToolRecord, Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import apsw
+
+    from agent.tools.protocol import Effect
+    from gateway.ledger.rows import NewOutbound, TurnEnd
+
+_TURN = """
+SELECT id, session, agent, state, attempt, started_at,
+       (SELECT json_group_array(row) FROM (SELECT inbox.id AS row FROM inbox WHERE inbox.turn = turn.id ORDER BY inbox.id))
+FROM turn
+"""
+_TOOL = "SELECT turn, call_id, name, args_hash, effect, state, result_ref FROM tool_call WHERE turn = ? AND call_id = ?"
+_END_OF_MESSAGES = {"done": "answered", "stopped": "answered", "failed": "failed"}
+
+
+class TurnPart(Part):
+    """Implements ``TurnLedger``."""
+
+    async def claim(self, session: str, agent: str, inbox_ids: Sequence[int]) -> Turn:
+        """See the protocol."""
+        turn, now = self._token(), self._clock.now()
+
+        def work(db: apsw.Connection) -> Turn:
+            db.execute("INSERT INTO turn VALUES (?, ?, ?, 'running', 1, ?, NULL, NULL)", (turn, session, agent, stamp(now)))
+            db.execute(
+                "UPDATE inbox SET state = 'claimed', turn = ?, session = ? "
+                "WHERE state = 'waiting' AND id IN (SELECT value FROM json_each(?))",
+                (turn, session, listed(inbox_ids)),
+            )
+            if db.changes() != len(set(inbox_ids)):
+                raise OutOfStep("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
+            return _turn(db, turn)
+
+        return await self._thread.run(work)
+
+    async def unfinished(self) -> list[Turn]:
+        """See the protocol."""
+        query = f"{_TURN} WHERE state = 'running' ORDER BY started_at, rowid"
+        return await self._thread.run(lambda db: [_read_turn(found) for found in db.execute(query)])
+
+    async def retry(self, turn: str) -> Turn:
+        """See the protocol."""
+
+        def work(db: apsw.Connection) -> Turn:
+            db.execute("UPDATE turn SET attempt = attempt + 1 WHERE id = ? AND state = 'running'", (turn,))
+            _must_have_changed(db, turn)
+            db.execute(
+                "UPDATE tool_call SET state = 'unknown' WHERE turn = ? AND state = 'started' AND effect = 'effect'", (turn,)
+            )
+            return _turn(db, turn)
+
+        return await self._thread.run(work)
+
+    async def interrupted(self, turn: str) -> None:
+        """See the protocol."""
+
+        def work(db: apsw.Connection) -> None:
+            db.execute("UPDATE turn SET attempt = max(attempt - 1, 0) WHERE id = ? AND state = 'running'", (turn,))
+            _must_have_changed(db, turn)
+
+        await self._thread.run(work)
+
+    async def finish(self, turn: str, state: TurnEnd, chunks: Sequence[NewOutbound] = (), *, reason: str = "") -> list[int]:
+        """See the protocol."""
+        now = self._clock.now()
+
+        def work(db: apsw.Connection) -> list[int]:
+            db.execute(
+                "UPDATE turn SET state = ?, reason = ?, ended_at = ? WHERE id = ? AND state = 'running'",
+                (state, clean(reason) or None, stamp(now), turn),
+            )
+            _must_have_changed(db, turn)
+            db.execute(
+                "UPDATE inbox SET state = ?, reason = ?, ended_at = ? WHERE turn = ? AND state = 'claimed'",
+                (_END_OF_MESSAGES[state], clean(reason) or None, stamp(now), turn),
+            )
+            return enqueue(db, chunks, now=now, token=self._token, turn=turn)
+
+        return await self._thread.run(work, self._ring if chunks else None)
+
+    async def tool_planned(self, turn: str, call_id: str, name: str, args_hash: str, effect: Effect) -> ToolRecord:
+        """See the protocol."""
+        call_id, name = clean(call_id), clean(name)
+
+        def work(db: apsw.Connection) -> ToolRecord:
+            if db.execute("SELECT 1 FROM turn WHERE id = ? AND state = 'running'", (turn,)).fetchone() is None:
+                raise OutOfStep("a tool was asked for in a turn that is not running", where=f"turn {turn}")
+            db.execute(
+                "INSERT INTO tool_call VALUES (?, ?, ?, ?, ?, 'planned', NULL) ON CONFLICT DO NOTHING",
+                (turn, call_id, name, args_hash, effect),
+            )
+            return _read_tool(db.execute(_TOOL, (turn, call_id)).fetchone())
+
+        return await self._thread.run(work)
+
+    async def tool_started(self, turn: str, call_id: str) -> None:
+        """See the protocol."""
+        call_id = clean(call_id)
+
+        def work(db: apsw.Connection) -> None:
+            db.execute(
+                "UPDATE tool_call SET state = 'started' WHERE turn = ? AND call_id = ? "
+                "AND (state = 'planned' OR (state = 'started' AND effect <> 'effect'))",
+                (turn, call_id),
+            )
+            if db.changes() != 1:
+                raise OutOfStep("this tool call must not run (again)", where=f"turn {turn}, call {call_id}")
+
+        await self._thread.run(work)
+
+    async def tool_done(self, turn: str, call_id: str, result_ref: str | None = None) -> None:
+        """See the protocol."""
+        call_id = clean(call_id)
+
+        def work(db: apsw.Connection) -> None:
+            db.execute(
+                "UPDATE tool_call SET state = 'done', result_ref = ? WHERE turn = ? AND call_id = ? AND state = 'started'",
+                (None if result_ref is None else clean(result_ref), turn, call_id),
+            )
+            if db.changes() != 1:
+                raise OutOfStep("a tool call ended that was not running", where=f"turn {turn}, call {call_id}")
+
+        await self._thread.run(work)
+
+    async def tool_state(self, turn: str, call_id: str) -> ToolRecord | None:
+        """See the protocol."""
+        found = await self._thread.run(lambda db: db.execute(_TOOL, (turn, clean(call_id))).fetchone())
+        return None if found is None else _read_tool(found)
+
+
+def _must_have_changed(db: apsw.Connection, turn: str) -> None:
+    if db.changes() != 1:
+        raise OutOfStep("the turn is not running", where=f"turn {turn}")
+
+
+def _turn(db: apsw.Connection, turn: str) -> Turn:
+    return _read_turn(db.execute(f"{_TURN} WHERE id = ?", (turn,)).fetchone())
+
+
+def _read_turn(found: Any) -> Turn:
+    turn, session, agent, state, attempt, started_at, inbox = found
+    return Turn(
+        id=turn,
+        session=session,
+        agent=agent,
+        state=state,
+        attempt=attempt,
+        started_at=instant(started_at),
+        inbox=tuple(json.loads(inbox)),
+    )
+
+
+def _read_tool(found: Any) -> ToolRecord:
+    turn, call_id, name, args_hash, effect, state, result_ref = found
+    return ToolRecord(
+        turn=turn, call_id=call_id, name=name, args_hash=args_hash, effect=effect, state=state, result_ref=result_ref
+    )

@@ -1,0 +1,420 @@
+"""The ledger, step by step: what each call promises, also across a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import apsw
+import pytest
+
+from channels.messages import Conversation, Cursor
+from gateway.clock import ManualClock
+from gateway.errors import OutOfStep, StorageFailed
+from gateway.ledger.rows import Arrival, NewOutbound
+from gateway.ledger.sqlite import SqliteLedger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from gateway.ledger.protocol import Ledger
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+CHAT = Conversation(channel="telegram", kind="direct", id="42")
+OTHER = Conversation(channel="telegram", kind="direct", id="43")
+ACCOUNT = "telegram:default"
+
+
+def arrival(key: int, alias: int | None = None, *, session: str = "agent:main:main", payload: str = "{}") -> Arrival:
+    return Arrival(
+        key=f"u:{key}",
+        alias=f"m:{key if alias is None else alias}",
+        conversation=CHAT.address,
+        session=session,
+        sender="42",
+        payload=payload,
+        received_at=NOON,
+    )
+
+
+def chunk(text: str, conversation: Conversation = CHAT, ttl: timedelta | None = timedelta(hours=1)) -> NewOutbound:
+    return NewOutbound(conversation=conversation, text=text, ttl=ttl)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOON)
+
+
+@asynccontextmanager
+async def opened(folder: Path, clock: ManualClock) -> AsyncIterator[SqliteLedger]:
+    ledger = await SqliteLedger.open(folder / "state" / "ledger.sqlite", clock)
+    try:
+        yield ledger
+    finally:
+        await ledger.close()
+
+
+async def test_the_sqlite_ledger_is_a_ledger(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as sqlite:
+        ledger: Ledger = sqlite
+        assert (await ledger.tally()).waiting == 0
+
+
+async def test_a_redelivered_message_is_taken_once(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        first = await ledger.accept(ACCOUNT, [arrival(1), arrival(1), arrival(2)])
+        again = await ledger.accept(ACCOUNT, [arrival(2), arrival(9, alias=1)])
+        assert [row.alias for row in first.rows] == ["m:1", "m:2"]
+        assert again.rows == ()
+        assert [row.alias for row in await ledger.waiting()] == ["m:1", "m:2"]
+
+
+async def test_a_known_number_with_another_message_is_taken_as_a_renumbering(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        await ledger.accept(ACCOUNT, [arrival(7, alias=1)])
+        taken = await ledger.accept(ACCOUNT, [arrival(7, alias=2)])
+        assert [row.alias for row in taken.rows] == ["m:2"]
+        assert taken.renumbered == 1
+        assert (await ledger.accept(ACCOUNT, [arrival(7, alias=2), arrival(7, alias=1)])).rows == ()
+
+
+async def test_messages_and_cursor_survive_a_restart_together(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        await ledger.accept(ACCOUNT, [arrival(1, payload='{"text":"\\ud83d hi"}')], Cursor(name="offset", value="2"))
+    async with opened(tmp_path, clock) as ledger:
+        (row,) = await ledger.waiting()
+        assert (row.payload, row.received_at, row.session) == ('{"text":"\\ud83d hi"}', NOON, "agent:main:main")
+        assert await ledger.cursor(ACCOUNT, "offset") == "2"
+        assert await ledger.cursor("telegram:other", "offset") is None
+
+
+async def test_a_lone_surrogate_in_a_key_does_not_stop_the_door(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        odd = Arrival(
+            key="u:\ud800",
+            alias="m:\ud800",
+            conversation="c\udc00",
+            session=None,
+            sender="\udfff",
+            payload="{}",
+            received_at=NOON,
+        )
+        assert len((await ledger.accept(ACCOUNT, [odd])).rows) == 1
+        assert (await ledger.accept(ACCOUNT, [odd])).rows == ()
+
+
+async def test_a_message_keeps_its_uid_in_a_fresh_ledger(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path / "a", clock) as ledger:
+        uid = (await ledger.accept(ACCOUNT, [arrival(1), arrival(2)])).rows[1].uid
+    async with opened(tmp_path / "b", clock) as ledger:
+        assert (await ledger.accept(ACCOUNT, [arrival(2)])).rows[0].uid == uid
+
+
+async def test_a_turn_claims_waiting_messages_only(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        rows = (await ledger.accept(ACCOUNT, [arrival(1), arrival(2)])).rows
+        turn = await ledger.claim("agent:main:main", "main", [rows[0].id])
+        assert (turn.attempt, turn.inbox, turn.state) == (1, (rows[0].id,), "running")
+        with pytest.raises(OutOfStep):
+            await ledger.claim("agent:main:main", "main", [rows[0].id, rows[1].id])
+        assert await ledger.unfinished() == [turn]
+        assert [row.id for row in await ledger.waiting()] == [rows[1].id]
+
+
+async def test_finishing_answers_the_message_and_queues_the_reply_once(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        rows = (await ledger.accept(ACCOUNT, [arrival(1)])).rows
+        turn = await ledger.claim("s", "main", [rows[0].id])
+        await ledger.finish(turn.id, "done", [chunk("one"), chunk("two")])
+        with pytest.raises(OutOfStep):
+            await ledger.finish(turn.id, "done", [chunk("again")])
+    async with opened(tmp_path, clock) as ledger:
+        assert await ledger.unfinished() == []
+        assert await ledger.waiting() == []
+        assert [row.text for row in await ledger.outbox(["ready"])] == ["one", "two"]
+
+
+async def test_a_retry_counts_and_our_own_interruption_does_not(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        rows = (await ledger.accept(ACCOUNT, [arrival(1)])).rows
+        turn = await ledger.claim("s", "main", [rows[0].id])
+        await ledger.interrupted(turn.id)
+    async with opened(tmp_path, clock) as ledger:
+        assert (await ledger.retry(turn.id)).attempt == 1
+        assert (await ledger.retry(turn.id)).attempt == 2
+        await ledger.finish(turn.id, "failed", reason="three attempts")
+        with pytest.raises(OutOfStep):
+            await ledger.retry(turn.id)
+
+
+async def test_an_effect_that_was_running_is_unknown_after_a_restart(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        turn = await ledger.claim("s", "main", [])
+        for call, effect in (("a", "effect"), ("b", "pure"), ("c", "idempotent"), ("d", "effect"), ("e", "effect")):
+            await ledger.tool_planned(turn.id, call, "tool", "hash", effect)
+        for call in "abce":
+            await ledger.tool_started(turn.id, call)
+        await ledger.tool_done(turn.id, "e", "result-1")
+        with pytest.raises(OutOfStep):
+            await ledger.tool_started(turn.id, "a")
+    async with opened(tmp_path, clock) as ledger:
+        await ledger.retry(turn.id)
+        states = {call: await ledger.tool_state(turn.id, call) for call in "abcdef"}
+        assert {call: found and found.state for call, found in states.items()} == {
+            "a": "unknown",
+            "b": "started",
+            "c": "started",
+            "d": "planned",
+            "e": "done",
+            "f": None,
+        }
+        await ledger.tool_started(turn.id, "b")
+        assert (await ledger.tool_planned(turn.id, "e", "tool", "hash", "effect")).result_ref == "result-1"
+        for call in "ae":
+            with pytest.raises(OutOfStep):
+                await ledger.tool_started(turn.id, call)
+
+
+async def test_only_the_first_open_chunk_of_a_conversation_is_due(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        await ledger.notice([chunk("a1"), chunk("b1", OTHER), chunk("a2")])
+        due = await ledger.due([ACCOUNT])
+        assert [row.text for row in due] == ["a1", "b1"]
+        await ledger.sending(due[0].id)
+        assert [row.text for row in await ledger.due([ACCOUNT])] == ["b1"]
+        await ledger.retry_later(due[0].id, NOON + timedelta(seconds=9))
+        assert [row.text for row in await ledger.due([ACCOUNT])] == ["b1"]
+        clock.move(9)
+        assert [row.text for row in await ledger.due([ACCOUNT])] == ["a1", "b1"]
+        await ledger.sending(due[0].id)
+        await ledger.sent(due[0].id, "p1")
+        assert [row.text for row in await ledger.due([ACCOUNT])] == ["b1", "a2"]
+        assert await ledger.due(["discord:default"]) == []
+
+
+async def test_a_send_cut_off_by_a_crash_is_ambiguous(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        (row,) = await ledger.notice([chunk("hello")])
+        sending = await ledger.sending(row)
+        await ledger.recorded(row, "placeholder 17")
+        assert (sending.attempt, sending.doubts) == (1, 0)
+    async with opened(tmp_path, clock) as ledger:
+        (due,) = await ledger.due([ACCOUNT])
+        assert (due.state, due.doubts, due.recorded, due.key) == ("ambiguous", 1, "placeholder 17", sending.key)
+        assert (await ledger.sending(row)).attempt == 2
+        await ledger.sent(row, "17")
+        with pytest.raises(OutOfStep):
+            await ledger.sending(row)
+
+
+async def test_a_key_fits_the_shortest_platform_limit(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        await ledger.notice([chunk("a"), chunk("b")])
+        keys = {row.key for row in await ledger.outbox(["ready"])}
+        assert len(keys) == 2
+        assert all(len(key) <= 25 for key in keys)
+
+
+async def test_what_waited_too_long_becomes_one_notice_in_its_place(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        await ledger.notice([chunk("old **one**"), chunk("old two"), chunk("elsewhere", OTHER)])
+        clock.move(3000)
+        await ledger.notice([chunk("fresh")])
+        clock.move(600)
+        assert await ledger.expire() == 3
+        due = await ledger.due([ACCOUNT])
+        (told,) = [row for row in due if row.conversation == CHAT]
+        assert "2 messages" in told.text
+        assert "- old one\n- old two" in told.text
+        await ledger.sending(told.id)
+        await ledger.sent(told.id, "p")
+        assert [row.text for row in await ledger.due([ACCOUNT]) if row.conversation == CHAT] == ["fresh"]
+
+
+async def test_notices_of_missed_messages_do_not_pile_up(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        for hour in range(30):
+            await ledger.notice([chunk(f"reply {hour}")])
+            clock.move(3600)
+            await ledger.expire()
+        (told,) = await ledger.due([ACCOUNT])
+        assert "30 messages" in told.text
+        assert "(20 earlier ones)" in told.text
+        assert "reply 29" in told.text
+        clock.move(8 * 24 * 3600)
+        assert await ledger.expire() == 1
+        assert await ledger.due([ACCOUNT]) == []
+
+
+async def test_a_chunk_given_up_in_doubt_is_told_with_the_doubt(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        (row,) = await ledger.notice([chunk("maybe")])
+        await ledger.sending(row)
+        await ledger.ambiguous(row, NOON)
+        await ledger.sending(row)
+        await ledger.dead(row, "no answer", tell=True)
+        (told,) = await ledger.due([ACCOUNT])
+        assert "- maybe (may have arrived)" in told.text
+        await ledger.revive(row)
+        assert [one.text for one in await ledger.due([ACCOUNT])] == ["maybe"]
+
+
+async def test_after_a_restore_nothing_old_is_sent_by_itself(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        (row,) = await ledger.notice([chunk("stale")])
+        await ledger.renew_epoch()
+        assert await ledger.due([ACCOUNT]) == []
+        await ledger.expire()
+        (dead,) = await ledger.outbox(["dead"])
+        assert dead.id == row
+        await ledger.notice([chunk("new")])
+        assert [one.text for one in await ledger.due([ACCOUNT])] == ["new"]
+
+
+async def test_settled_messages_need_no_turn_and_are_settled_once(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        (row,) = (await ledger.accept(ACCOUNT, [arrival(1)])).rows
+        await ledger.settle([row.id], "answered", reply=[chunk("stopped")])
+        await ledger.settle([row.id], "answered", reply=[chunk("stopped")])
+        assert await ledger.waiting() == []
+        assert [one.text for one in await ledger.outbox(["ready"])] == ["stopped"]
+        assert (await ledger.accept(ACCOUNT, [arrival(1)])).rows == ()
+
+
+async def test_listeners_hear_of_new_outbound(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        heard: list[int] = []
+        ledger.on_outbound(lambda: heard.append(1))
+        await ledger.accept(ACCOUNT, [arrival(1)])
+        assert heard == []
+        await ledger.notice([chunk("x")])
+        assert heard == [1]
+
+
+async def test_payloads_are_cleared_but_keys_are_remembered(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        (row,) = (await ledger.accept(ACCOUNT, [arrival(1, payload='{"secret":1}')])).rows
+        await ledger.accept(ACCOUNT, [arrival(2, payload='{"open":1}')])
+        turn = await ledger.claim("s", "main", [row.id])
+        await ledger.finish(turn.id, "done", [chunk("hi")])
+        assert await ledger.sweep() == 0
+        clock.move(timedelta(days=8).total_seconds())
+        assert await ledger.sweep() > 0
+        assert [found.payload for found in await ledger.inbox_rows([row.id])] == [""]
+        assert [found.payload for found in await ledger.waiting()] == ['{"open":1}']
+        clock.move(timedelta(days=40).total_seconds())
+        while await ledger.sweep():
+            pass
+        assert (await ledger.accept(ACCOUNT, [arrival(1)])).rows == ()
+
+
+async def test_keys_beyond_the_last_ones_are_forgotten_after_thirty_days(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        assert ledger.keep_last == 100_000
+        ledger.keep_last = 200
+        rows = (await ledger.accept(ACCOUNT, [arrival(number) for number in range(203)])).rows
+        await ledger.settle([row.id for row in rows], "ignored")
+        clock.move(timedelta(days=31).total_seconds())
+        while await ledger.sweep():
+            pass
+        back = await ledger.accept(ACCOUNT, [arrival(number) for number in range(10)])
+        assert [row.alias for row in back.rows] == ["m:0", "m:1", "m:2"]
+
+
+async def test_calls_that_share_a_commit_do_not_disturb_each_other(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        results = await asyncio.gather(
+            *(ledger.accept(ACCOUNT, [arrival(number)]) for number in range(50)),
+            ledger.retry("no such turn"),
+            *(ledger.accept(ACCOUNT, [arrival(number)]) for number in range(50, 100)),
+            return_exceptions=True,
+        )
+        assert [type(result).__name__ for result in results if isinstance(result, BaseException)] == ["OutOfStep"]
+        assert [row.alias for row in await ledger.waiting()] == [f"m:{number}" for number in range(100)]
+
+
+async def test_a_cancelled_caller_does_not_stop_the_ledger(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        tasks = [asyncio.create_task(ledger.accept(ACCOUNT, [arrival(number)])) for number in range(20)]
+        await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        kept = {row.alias for row in await ledger.waiting()}
+        assert {f"m:{number}" for number in range(1, 20, 2)} <= kept
+        assert sum(isinstance(one, asyncio.CancelledError) for one in done) == 10
+
+
+async def test_only_the_owner_may_read_the_files(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        await ledger.accept(ACCOUNT, [arrival(1)])
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "state").iterdir()}
+        assert modes == {"ledger.sqlite": 0o600, "ledger.sqlite-wal": 0o600}
+
+
+async def test_a_second_connection_is_kept_out(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock):
+        with pytest.raises(StorageFailed) as caught:
+            await SqliteLedger.open(tmp_path / "state" / "ledger.sqlite", clock)
+        assert caught.value.mend
+
+
+@pytest.mark.parametrize("damage", ["garbage", "foreign", "page"])
+async def test_a_damaged_file_is_set_aside_and_told(tmp_path: Path, clock: ManualClock, damage: str) -> None:
+    path = tmp_path / "state" / "ledger.sqlite"
+    async with opened(tmp_path, clock) as ledger:
+        assert ledger.warning is None
+        await ledger.accept(ACCOUNT, [arrival(number) for number in range(500)])
+    if damage == "garbage":
+        path.write_bytes(b"not a database at all" * 1000)
+    elif damage == "foreign":
+        path.unlink()
+        foreign = apsw.Connection(str(path))
+        foreign.execute("CREATE TABLE theirs (x)")
+        foreign.close()
+    else:
+        with path.open("r+b") as file:
+            file.seek(8192)
+            file.write(os.urandom(20_000))
+    before = path.read_bytes()
+    async with opened(tmp_path, clock) as ledger:
+        assert ledger.warning is not None
+        assert "ledger.sqlite.bad-20260301T120000Z" in ledger.warning
+        assert len((await ledger.accept(ACCOUNT, [arrival(1)])).rows) == 1
+    assert (tmp_path / "state" / "ledger.sqlite.bad-20260301T120000Z").read_bytes() == before
+    async with opened(tmp_path, clock) as ledger:
+        assert ledger.warning is None
+
+
+async def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path, clock: ManualClock) -> None:
+    path = tmp_path / "state" / "ledger.sqlite"
+    async with opened(tmp_path, clock):
+        pass
+    db = apsw.Connection(str(path))
+    db.pragma("user_version", 99)
+    db.close()
+    with pytest.raises(StorageFailed, match="version 99") as caught:
+        await SqliteLedger.open(path, clock)
+    assert "newer" in caught.value.mend
+    assert path.exists()
+
+
+async def test_a_folder_in_its_place_is_a_clear_error(tmp_path: Path, clock: ManualClock) -> None:
+    path = tmp_path / "state" / "ledger.sqlite"
+    path.mkdir(parents=True)
+    with pytest.raises(StorageFailed) as caught:
+        await SqliteLedger.open(path, clock)
+    assert caught.value.mend
+
+
+async def test_a_closed_ledger_says_so(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        pass
+    with pytest.raises(StorageFailed, match="closed"):
+        await ledger.waiting()
