@@ -6,12 +6,13 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent.entries import Said
 from agent.events import ToolFinished, ToolStarted
 from agent.messages import ToolMessage
+from agent.tools.toolbox import result_cap
 from agent.wire import unknown
 
 if TYPE_CHECKING:
@@ -71,14 +72,12 @@ class Acting:
             await self.journal.started(key, call, effect)
         self.emit(ToolStarted(call))
         began = self.conversation.clock.monotonic()
-        result = await self.conversation.toolbox.run(call, self.conversation.scene(self.turn))
+        limit = min(self.conversation.settings.limits.tool_result_chars, result_cap(self.conversation.window.size))
+        result = await self.conversation.toolbox.run(call, self.conversation.scene(self.turn), max_chars=limit)
         self.emit(ToolFinished(call, result, self.conversation.clock.monotonic() - began))
         return result
 
     async def _keep(self, call: ToolCall, result: ToolMessage, answer: str) -> None:
-        limit = min(self.conversation.settings.limits.tool_result_chars, self.conversation.window.size // 4)
-        if len(result.text) > limit:
-            result = replace(result, text=_capped(result.text, limit))
         await self.conversation.transcript.append(self.turn, Said(message=result))
         if self.conversation.toolbox.effect_of(call.name) != "pure":
             await self.journal.done(_key(answer, call))
@@ -106,9 +105,3 @@ def _fingerprint(call: ToolCall, result: ToolMessage | None) -> str:
     if result is None:
         return asked
     return asked + hashlib.sha256(result.text.encode("utf-8", "replace")).hexdigest()
-
-
-def _capped(text: str, limit: int) -> str:
-    head = limit * 3 // 4
-    tail = limit - head
-    return f"{text[:head]}\n\n[cut: {len(text) - limit:,} of {len(text):,} characters are left out here]\n\n{text[-tail:]}"

@@ -87,8 +87,8 @@ class LimitSettings(Section):
     """How often the same tool may return the same result for the same arguments in one turn."""
     timeout_seconds: Annotated[float, Field(gt=0)] = 600.0
     """Longest duration of one turn, in seconds."""
-    tool_result_chars: Annotated[int, Field(ge=1000)] = 32_000
-    """Longest tool result that a model is shown, in characters; a sixteenth of the window bounds it too."""
+    tool_result_chars: Annotated[int, Field(ge=1000)] = 64_000
+    """Longest tool result that a model is shown, in characters; the model's window bounds it too."""
 
 
 class AgentSettings(Section):
