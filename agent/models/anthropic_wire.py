@@ -1,0 +1,154 @@
+"""A request in the words of Anthropic's Messages API. Pure functions, no SDK."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agent.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolMessage
+from agent.models.clean import IMAGE_TYPES, CallIds, clean, clean_json, family, is_clean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from agent.messages import Message, UserMessage
+    from agent.models.protocol import Request, Segment, ToolSpec
+
+Block = dict[str, Any]
+
+_MOST_MARKS = 4
+"""Cache breakpoints that the API takes in one request."""
+_UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
+NO_OUTPUT = "(no output)"
+
+
+def body(request: Request, *, model: str, name: str, max_output: int, images: bool = True) -> dict[str, Any]:
+    """Return the arguments of ``messages.create``.
+
+    ``model`` is the API's id; ``name`` is ``provider/model``, by which thinking blocks are recognised as this model's own.
+    Cache marks stand at the end of the tools, at the segments that ask for it, and at the very end, which moves: the next
+    request finds the whole of this one in the provider's cache.
+    """
+    mark: Block = {"type": "ephemeral", "ttl": request.cache_ttl} if request.cache_ttl != "5m" else {"type": "ephemeral"}
+    tools = _tools(request.tools, mark)
+    messages = _messages(request.messages, name=name, images=images)
+    moving = _mark_end(messages, mark)
+    system = _system(request.system, mark, most=_MOST_MARKS - bool(tools) - moving)
+    wanted: dict[str, Any] = {"model": model, "max_tokens": max(1, min(request.max_output, max_output)), "messages": messages}
+    if system:
+        wanted["system"] = system
+    if tools:
+        wanted["tools"] = tools
+    return wanted
+
+
+def _tools(specs: Sequence[ToolSpec], mark: Block) -> list[Block]:
+    tools: list[Block] = [
+        {"name": spec.name, "description": clean(spec.description), "input_schema": clean_json(spec.parameters)}
+        for spec in specs
+    ]
+    if tools:
+        tools[-1]["cache_control"] = mark
+    return tools
+
+
+def _system(segments: Sequence[Segment], mark: Block, *, most: int) -> list[Block]:
+    """Text blocks with their marks; a mark on an empty segment moves to the text before it. The last marks count most."""
+    blocks: list[Block] = []
+    marked: list[int] = []
+    for segment in segments:
+        if segment.text.strip():
+            blocks.append({"type": "text", "text": clean(segment.text)})
+        if segment.cache_mark and blocks and (len(blocks) - 1) not in marked:
+            marked.append(len(blocks) - 1)
+    for index in marked[-most:] if most > 0 else ():
+        blocks[index]["cache_control"] = mark
+    return blocks
+
+
+def _mark_end(messages: Sequence[Block], mark: Block) -> bool:
+    blocks = messages[-1]["content"] if messages else []
+    if not blocks or blocks[-1]["type"] in _UNMARKABLE:
+        return False
+    blocks[-1]["cache_control"] = mark
+    return True
+
+
+def _messages(messages: Iterable[Message], *, name: str, images: bool) -> list[Block]:
+    """Translate, and join neighbours of one role: results of one answer's calls stand together, before what the person said next."""
+    ids = CallIds()
+    current: Mapping[str, str] = {}
+    turns: list[Block] = []
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            current = ids.of(message.calls)
+            role, blocks = "assistant", _assistant(message, current, own=_is_own(message, name))
+        elif isinstance(message, ToolMessage):
+            role, blocks = "user", [_result(message, current.get(message.call_id, message.call_id), images=images)]
+        else:
+            role, blocks = "user", _user(message, images=images)
+        if not blocks:
+            continue
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"].extend(blocks)
+        else:
+            turns.append({"role": role, "content": blocks})
+    return turns
+
+
+def _is_own(message: AssistantMessage, name: str) -> bool:
+    return family(message.model) == family(name)
+
+
+def _user(message: UserMessage, *, images: bool) -> list[Block]:
+    blocks = [
+        block
+        for part in message.content
+        for block in ([_picture(part, images=images)] if isinstance(part, Image) else _text(part.text))
+    ]
+    return blocks or [{"type": "text", "text": "(empty message)"}]
+
+
+def _assistant(message: AssistantMessage, ids: Mapping[str, str], *, own: bool) -> list[Block]:
+    blocks: list[Block] = []
+    for part in message.content:
+        if isinstance(part, Text):
+            blocks += _text(part.text)
+        elif isinstance(part, ToolCall):
+            blocks.append({"type": "tool_use", "id": ids[part.id], "name": part.name, "input": _input(part)})
+        elif own and _is_block(part):
+            blocks.append(dict(part.opaque or {}))
+    return blocks
+
+
+def _is_block(part: Thinking) -> bool:
+    """Whether a thinking block can go back as it came: it is signed, so a changed one would be refused."""
+    return part.opaque is not None and part.opaque.get("type") in _UNMARKABLE and is_clean(part.opaque)
+
+
+def _input(call: ToolCall) -> dict[str, Any]:
+    arguments = {"invalid_json": call.raw} if call.arguments is None else call.arguments
+    cleaned: dict[str, Any] = clean_json(arguments)
+    return cleaned
+
+
+def _result(message: ToolMessage, call_id: str, *, images: bool) -> Block:
+    content = [*_text(message.text), *(_picture(image, images=images) for image in message.images)]
+    result: Block = {
+        "type": "tool_result",
+        "tool_use_id": call_id,
+        "content": content or [{"type": "text", "text": NO_OUTPUT}],
+    }
+    if message.is_error:
+        result["is_error"] = True
+    return result
+
+
+def _text(text: str) -> list[Block]:
+    """A text block; the API refuses blank ones, so those become nothing."""
+    return [{"type": "text", "text": clean(text)}] if text.strip() else []
+
+
+def _picture(image: Image, *, images: bool) -> Block:
+    if not images or image.media_type not in IMAGE_TYPES:
+        return {"type": "text", "text": f"[A picture ({clean(image.media_type)}) that this model cannot be shown.]"}
+    return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}

@@ -1,0 +1,80 @@
+"""What must be true of a request whoever serves it: text that is Unicode, ids that are legal and unique, pictures that are known."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.messages import ToolCall
+
+IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+"""Pictures that every provider takes."""
+
+_LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+_ILLEGAL = re.compile("[\ud800-\udfff\x00]")
+_DATED = re.compile(r"-(?:20\d{6}|20\d{2}-\d{2}-\d{2})$")
+
+
+def clean(text: str) -> str:
+    """Return the text without lone surrogates and NUL, which no API takes: each becomes U+FFFD, the replacement character."""
+    return _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text) if _ILLEGAL.search(text) else text
+
+
+def clean_json(value: Any) -> Any:
+    """Return JSON data with every string in it cleaned, keys too."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(str(key)): clean_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean_json(item) for item in value]
+    return value
+
+
+def is_clean(value: Any) -> bool:
+    """Tell whether ``clean_json`` would leave JSON data as it is."""
+    return bool(clean_json(value) == value)
+
+
+def family(name: str) -> str:
+    """The part of a model's name that stays the same between its dated releases: whose opaque blocks it may be sent."""
+    return _DATED.sub("", name)
+
+
+def arguments_of(raw: str) -> dict[str, Any] | None:
+    """Read what a model wrote as a tool's arguments; None when it is not a JSON object. Nothing at all counts as no arguments."""
+    if not raw.strip():
+        return {}
+    try:
+        value = json.loads(raw)
+    except (json.JSONDecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class CallIds:
+    """Gives every tool call of a request an id that providers take and that no other call in it has.
+
+    Ids come from whichever model made the call, and some servers begin again with ``call_0`` in every answer.
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def of(self, calls: Sequence[ToolCall]) -> dict[str, str]:
+        """Return the id to send for each id of one answer's calls."""
+        return {call.id: self._take(call.id) for call in calls}
+
+    def _take(self, wish: str) -> str:
+        wish = wish if _LEGAL_ID.fullmatch(wish) else f"call_{hashlib.blake2b(clean(wish).encode(), digest_size=8).hexdigest()}"
+        name, count = wish, 1
+        while name in self._taken:
+            count += 1
+            name = f"{wish[:34]}_{count}"
+        self._taken.add(name)
+        return name

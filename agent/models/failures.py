@@ -1,0 +1,235 @@
+"""Why a provider gave no answer, sorted into kinds that the house can act on, from the exceptions of both SDKs.
+
+Sorted by what the provider says in fields (type, code, error code), then by status, and by the wording of a message only for
+context overflow, for which neither Anthropic nor most compatible servers have a field. The SDKs are not imported here: their
+exceptions carry the same names and attributes (both are generated alike), which the tests hold against the real ones. An
+error event in mid-stream comes with status 200 (Anthropic) or without one (OpenAI), so the fields go first.
+"""
+
+from __future__ import annotations
+
+import re
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from agent.messages import AssistantMessage, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agent.messages import FailureKind
+
+PASSING: frozenset[FailureKind] = frozenset({"rate_limit", "overloaded", "timeout", "network"})
+"""Kinds for which the same request may well succeed a little later."""
+
+_BY_WORD: dict[str, FailureKind] = {
+    "authentication_error": "auth",
+    "permission_error": "auth",
+    "invalid_api_key": "auth",
+    "invalid_authentication": "auth",
+    "billing_error": "billing",
+    "insufficient_quota": "billing",
+    "billing_hard_limit_reached": "billing",
+    "billing_not_active": "billing",
+    "organization_on_hold": "billing",
+    "linked_organization_billing_unavailable": "billing",
+    "rate_limit_error": "rate_limit",
+    "rate_limit_exceeded": "rate_limit",
+    "tokens": "rate_limit",
+    "requests": "rate_limit",
+    "resource_exhausted": "rate_limit",
+    "ramp_limit_exceeded": "rate_limit",
+    "overloaded_error": "overloaded",
+    "api_error": "overloaded",
+    "server_error": "overloaded",
+    "internal_server_error": "overloaded",
+    "service_unavailable": "overloaded",
+    "unavailable": "overloaded",
+    "timeout_error": "timeout",
+    "deadline_exceeded": "timeout",
+    "context_length_exceeded": "overflow",
+    "string_above_max_length": "overflow",
+    "request_too_large": "overflow",
+    "request_body_too_large_after_decoding": "overflow",
+    "not_found_error": "unknown_model",
+    "model_not_found": "unknown_model",
+    "model_not_available": "unknown_model",
+    "content_filter": "refusal",
+    "content_policy_violation": "refusal",
+}
+_BY_STATUS: dict[int, FailureKind] = {
+    401: "auth",
+    402: "billing",
+    403: "auth",
+    404: "unknown_model",
+    408: "timeout",
+    413: "overflow",
+    429: "rate_limit",
+    504: "timeout",
+    524: "timeout",
+}
+_SERVER_SIDE = 500
+_OVERFLOW = re.compile(
+    r"prompt is too long|context[ _](?:length|window|size)|maximum context|too many tokens|input is too long"
+    r"|exceeds? the (?:available )?context|max(?:imum)?[ _](?:model|sequence|input)[ _]len|input length and .?max_tokens.? exceed"
+    r"|token count .{0,40}exceeds|reduce the length of",
+    re.IGNORECASE,
+)
+_NO_TOOLS = re.compile(
+    r"does not support tools|tools? (?:use|calling|calls?|choice)? ?(?:is|are) not supported|no endpoints found that support tool"
+    r"|enable-auto-tool-choice|tool[- ]call[- ]parser|does not support function",
+    re.IGNORECASE,
+)
+_NO_MONEY = re.compile(r"spend_limit|credit balance|insufficient (?:credits|funds|balance)", re.IGNORECASE)
+_WIDTH = 300
+
+
+def failed(error: Exception, *, model: str, label: str) -> AssistantMessage:
+    """Return the answer that records a failure. ``label`` names the provider for people."""
+    failure = sort(error, model=model, label=label)
+    return answer_with(failure, model=model)
+
+
+def answer_with(failure: Failure, *, model: str) -> AssistantMessage:
+    """Return the answer that records a failure."""
+    return AssistantMessage(
+        content=(), model=model, stop="overflow" if failure.kind == "overflow" else "error", failure=failure
+    )
+
+
+def cut(*, model: str, label: str) -> AssistantMessage:
+    """Return the answer of a stream that ended before the answer did."""
+    return answer_with(
+        Failure(kind="network", message=f"{label} broke off in the middle of the answer.", mend="Say it again in a moment."),
+        model=model,
+    )
+
+
+def sort(error: Exception, *, model: str, label: str) -> Failure:
+    """Sort an exception of a model SDK, or of the HTTP client below it."""
+    kind = _kind(error)
+    text = _told(error)
+    if kind == "bad_request" and _NO_TOOLS.search(text):
+        return Failure(
+            kind="bad_request",
+            message=f"{model} cannot use tools, and an agent cannot work without them.",
+            mend="Choose a model that can: homebody config set agents.defaults.model PROVIDER/MODEL (for Ollama, one tagged 'tools').",
+        )
+    message, mend = _words(kind, label, model, text)
+    return Failure(kind=kind, message=message, mend=mend, retry_after=_retry_after(error))
+
+
+def _kind(error: Exception) -> FailureKind:
+    names = {base.__name__ for base in type(error).__mro__}
+    if names & {"APITimeoutError", "TimeoutException", "TimeoutError"}:
+        return "timeout"
+    if "APIStatusError" not in names and "APIError" not in names:
+        return "network"
+    if "APIConnectionError" in names:
+        return "network"
+    return _by_fields(error) or _by_status(error)
+
+
+def _by_fields(error: Exception) -> FailureKind | None:
+    text = _told(error)
+    words = [str(word).lower() for word in _fields(error)]
+    if any(_NO_MONEY.search(word) for word in words) or _NO_MONEY.search(text):
+        return "billing"
+    found = next((_BY_WORD[word] for word in words if word in _BY_WORD), None)
+    status = _status(error)
+    if (found is None or found == "unknown_model") and status in {400, 422} and _OVERFLOW.search(text):
+        return "overflow"
+    return found
+
+
+def _by_status(error: Exception) -> FailureKind:
+    status = _status(error)
+    if status is None:
+        return "overflow" if _OVERFLOW.search(_told(error)) else "overloaded"
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if status >= _SERVER_SIDE or status < 300:  # noqa: PLR2004  (an error event inside a stream that began well)
+        return "overloaded"
+    return "bad_request"
+
+
+def _fields(error: Exception) -> list[Any]:
+    """What the provider says in fields, most telling first. Compatible servers nest their error in different depths."""
+    found = [getattr(error, name, None) for name in ("error_code", "code", "type")]
+    body = getattr(error, "body", None)
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    if isinstance(inner, dict):
+        found += [inner.get("code"), inner.get("type"), inner.get("status")]
+    return [item for item in found if item]
+
+
+def _status(error: Exception) -> int | None:
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int) and status >= 400:  # noqa: PLR2004  (an error, not the stream's own 200)
+        return status
+    coded = next((int(str(item)) for item in _fields(error) if str(item).isdigit() and len(str(item)) == 3), None)  # noqa: PLR2004
+    return coded if coded is not None else status
+
+
+def _told(error: Exception) -> str:
+    """What the provider says in words, on one line."""
+    text = str(getattr(error, "api_message", None) or getattr(error, "message", None) or error)
+    return " ".join(text.split())
+
+
+def _retry_after(error: Exception) -> float | None:
+    """How long the provider asks to wait, in seconds. A date is counted from the answer's own date, so that no clock is asked."""
+    headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", {})
+    if (millis := _number(headers.get("retry-after-ms"))) is not None:
+        return millis / 1000
+    after = headers.get("retry-after")
+    if after is None:
+        in_body = re.search(r"retryDelay\W+(\d+(?:\.\d+)?)s", str(getattr(error, "body", "")))
+        return float(in_body[1]) if in_body else None
+    if (seconds := _number(after)) is not None:
+        return seconds
+    try:
+        return max(0.0, (parsedate_to_datetime(after) - parsedate_to_datetime(headers["date"])).total_seconds())
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text is not None else None
+    except ValueError:
+        return None
+    return number if number is not None and 0 <= number < float("inf") else None
+
+
+def _words(kind: FailureKind, label: str, model: str, told: str) -> tuple[str, str]:
+    """One line for a person, and what to do."""
+    short = told if len(told) <= _WIDTH else f"{told[: _WIDTH - 1]}…"
+    message, mend = _WORDS[kind]
+    return message.format(label=label, model=model, told=short), mend.format(label=label)
+
+
+_WORDS: dict[FailureKind, tuple[str, str]] = {
+    "auth": ("{label} does not accept the key for {model}.", "Check the key, then look at: homebody models status"),
+    "billing": (
+        "{label} wants payment before it answers.",
+        "Look at your balance and limits at {label}, or choose another model.",
+    ),
+    "rate_limit": (
+        "{label} has had too many requests from this key.",
+        "Wait a little, or add a fallback: agents.defaults.model.fallbacks",
+    ),
+    "overloaded": (
+        "{label} is overloaded or in trouble.",
+        "Try again in a moment, or add a fallback: agents.defaults.model.fallbacks",
+    ),
+    "timeout": ("{label} did not answer in time.", "Try again; a local model may need a smaller context or a faster machine."),
+    "network": ("{label} cannot be reached ({told}).", "Check the connection and the address: homebody models status"),
+    "overflow": ("The conversation is too long for {model}.", "Shorten it with /compact, or begin anew with /new."),
+    "unknown_model": ("{label} does not know {model} ({told}).", "See what there is: homebody models list"),
+    "refusal": ("{label} refused to answer this.", "Say it differently, or choose another model."),
+    "bad_request": (
+        "{label} did not understand the request ({told}).",
+        "Begin anew with /new; if it stays, try another model.",
+    ),
+}
