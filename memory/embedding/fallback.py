@@ -1,0 +1,97 @@
+"""A second embedder that steps in for a first one: once, and not in secret."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from memory.errors import EmbeddingFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from memory.embedding.protocol import Embedder
+
+PATIENCE = 3
+"""So many calls in a row may fail in passing (each after its own retries) before the second embedder takes over."""
+
+
+class Fallback:
+    """Is the first embedder until it fails for good, and the second one from then on.
+
+    Vectors of two models must never meet in one index. So the call that fails still raises; the identity (``provider``,
+    ``model``, ``fingerprint``) changes with it, and whoever keeps an index sees that it needs rebuilding. The second embedder
+    takes over only after it answered a trial call. ``stepped_in`` names the first provider once that has happened, and
+    ``tell`` gets the sentence for the owner.
+    """
+
+    def __init__(self, first: Embedder, second: Embedder, *, tell: Callable[[str], None]) -> None:
+        self._first = first
+        self._second = second
+        self._active = first
+        self._tell = tell
+        self._failed_in_passing = 0
+        self.stepped_in: str | None = None
+
+    @property
+    def provider(self) -> str:
+        """The provider in use."""
+        return self._active.provider
+
+    @property
+    def model(self) -> str:
+        """The model in use."""
+        return self._active.model
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the embedder in use."""
+        return self._active.fingerprint
+
+    @property
+    def max_batch_tokens(self) -> int:
+        """What one call of the embedder in use carries."""
+        return self._active.max_batch_tokens
+
+    @property
+    def max_batch_texts(self) -> int:
+        """How many texts one call of the embedder in use carries."""
+        return self._active.max_batch_texts
+
+    async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
+        """Embed with the embedder in use. Raises ``EmbeddingFailed`` also when it has just been replaced: look who it is now."""
+        used = self._active
+        try:
+            vectors = await used.embed(texts, purpose=purpose)
+        except EmbeddingFailed as failure:
+            if used is self._first and self.stepped_in is None and self._is_enough(failure):
+                await self._switch(failure)
+            raise
+        if used is self._first:
+            self._failed_in_passing = 0
+        return vectors
+
+    async def close(self) -> None:
+        """Close both."""
+        await self._first.close()
+        await self._second.close()
+
+    def _is_enough(self, failure: EmbeddingFailed) -> bool:
+        if failure.about_text:
+            return False
+        self._failed_in_passing += 1
+        return not failure.passing or self._failed_in_passing >= PATIENCE
+
+    async def _switch(self, reason: EmbeddingFailed) -> None:
+        try:
+            await self._second.embed(["Does this embedder answer?"], purpose="query")
+        except EmbeddingFailed as failure:
+            self._tell(f"{self._first.provider} embeddings failed ({reason}), and so did the fallback ({failure}).")
+            return
+        if self.stepped_in is not None:  # another call was quicker
+            return
+        self.stepped_in = self._first.provider
+        self._active = self._second
+        self._tell(
+            f"{self._first.provider} embeddings failed ({reason}); {self._second.provider} ({self._second.model}) "
+            "has taken over until the next start, and the index is rebuilt with it."
+        )

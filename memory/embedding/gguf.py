@@ -1,0 +1,137 @@
+"""Embeddings by a GGUF model inside this process, through llama.cpp."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal
+
+from memory.embedding.batching import sendable
+from memory.embedding.download import HubFile, fetch
+from memory.embedding.identity import file_identity, fingerprint
+from memory.embedding.prompts import prompted
+from memory.embedding.vectors import unit_vectors
+from memory.errors import EmbeddingFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from memory.embedding.download import Progress
+
+INSTALL = "pip install 'homebody[gguf]'"
+
+_CONTEXT = 2048
+"""Tokens of one text at most. Encoder models want a whole text in one batch, so all three sizes of llama.cpp are this."""
+
+_MAGIC = b"GGUF"
+
+
+class GgufEmbedder:
+    """One GGUF file, or one on a hub that is fetched at the first call.
+
+    llama.cpp runs in one thread of its own: a context must not be used by two at once, and a call takes its time.
+    """
+
+    provider = "local"
+    max_batch_tokens = 4_000
+    max_batch_texts = 16
+
+    def __init__(
+        self,
+        source: HubFile | Path,
+        *,
+        cache_dir: Path,
+        hub_url: str,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._source = source
+        self._cache_dir = cache_dir
+        self._hub_url = hub_url
+        self._progress = progress
+        self._threads = threads or max(1, (os.cpu_count() or 2) // 2)
+        self.model = source.path.rpartition("/")[2] if isinstance(source, HubFile) else source.name
+        self.fingerprint = fingerprint(
+            self.provider, self.model, file=str(source) if isinstance(source, HubFile) else file_identity(source)
+        )
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="llama")
+        self._loading = asyncio.Lock()
+        self._llama: Any = None
+
+    async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
+        """Return one unit-length vector per text, in order. The first call loads the model, after fetching it if need be."""
+        if not texts:
+            return []
+        await self._load()
+        ready = [sendable(prompted(text, model=self.model, purpose=purpose), max_tokens=_CONTEXT * 2) for text in texts]
+        raw = await asyncio.get_running_loop().run_in_executor(self._worker, self._run, ready)
+        return await unit_vectors(raw, count=len(ready), dims=None, who=self.model)
+
+    async def close(self) -> None:
+        """Give the model's memory back, once the call under way has ended."""
+        await asyncio.get_running_loop().run_in_executor(self._worker, self._unload)
+        await asyncio.to_thread(self._worker.shutdown)
+
+    async def _load(self) -> None:
+        async with self._loading:
+            if self._llama is not None:
+                return
+            package = await asyncio.to_thread(_llama_cpp)
+            path = self._source
+            if isinstance(path, HubFile):
+                path = await fetch(path, cache_dir=self._cache_dir, hub_url=self._hub_url, progress=self._progress)
+            self._llama = await asyncio.get_running_loop().run_in_executor(self._worker, self._open, package, path)
+
+    def _open(self, package: Any, path: Path) -> Any:
+        try:
+            with path.open("rb") as file:
+                magic = file.read(len(_MAGIC))
+        except OSError as error:
+            raise EmbeddingFailed(
+                f"{path} cannot be read: {error.strerror}.", mend="Check memorySearch.local.modelPath."
+            ) from error
+        if magic != _MAGIC:
+            raise EmbeddingFailed(f"{path} is not a GGUF file.", mend="Delete it if it was downloaded, or name another one.")
+        try:
+            return package.Llama(
+                model_path=str(path),
+                embedding=True,
+                n_ctx=_CONTEXT,
+                n_batch=_CONTEXT,
+                n_ubatch=_CONTEXT,
+                n_threads=self._threads,
+                n_threads_batch=self._threads,
+                verbose=False,
+            )
+        except (ValueError, RuntimeError, OSError) as error:
+            raise EmbeddingFailed(
+                f"llama.cpp cannot load {path}: {error}", mend="Use a GGUF file of an embedding model."
+            ) from error
+
+    def _run(self, texts: list[str]) -> list[list[float]]:
+        try:
+            return [_pooled(vector) for vector in self._llama.embed(texts, normalize=False, truncate=True)]
+        except (RuntimeError, ValueError) as error:
+            raise EmbeddingFailed(f"{self.model} failed on a text: {error}", about_text=True) from error
+
+    def _unload(self) -> None:
+        if self._llama is not None:
+            self._llama.close()
+            self._llama = None
+
+
+def _pooled(vector: Any) -> list[float]:
+    """Average the token vectors that a model without a pooling layer gives."""
+    if vector and isinstance(vector[0], list):
+        return [sum(column) / len(vector) for column in zip(*vector, strict=True)]
+    return list(vector)
+
+
+def _llama_cpp() -> Any:
+    try:
+        return importlib.import_module("llama_cpp")
+    except ImportError as error:
+        raise EmbeddingFailed("Local GGUF models need the package llama-cpp-python.", mend=f"Run: {INSTALL}") from error
