@@ -1,0 +1,85 @@
+"""Starting is quick, and finds our rooms wherever it is started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CPU_SECONDS = 0.150
+HEAVY = {
+    "aiohttp", "anthropic", "apscheduler", "apsw", "asyncio", "discord", "httpx", "httpx2", "markdown_it", "numpy", "openai",
+    "prompt_toolkit", "pydantic", "rich", "slack_bolt", "sqlite_vec", "starlette", "structlog", "telegram", "uvicorn", "watchfiles",
+}  # fmt: skip
+
+
+def command(*arguments: str) -> list[str]:
+    """The installed program where there is one, as in `make test`; else the same function of this tree."""
+    program = Path(sys.executable).with_name("homebody")
+    start = (
+        [str(program)]
+        if program.exists()
+        else [sys.executable, "-P", "-c", "import sys; from gateway.cli import main; sys.exit(main())"]
+    )
+    return [*start, *arguments]
+
+
+def environment(**more: str) -> dict[str, str]:
+    installed = Path(sys.executable).with_name("homebody").exists()
+    return {**os.environ, **({} if installed else {"PYTHONPATH": str(ROOT)}), **more}
+
+
+def cpu_of(arguments: list[str]) -> float:
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, env=environment(), cwd=ROOT)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return used.ru_utime + used.ru_stime
+
+
+def test_help_costs_little_cpu() -> None:
+    assert min(cpu_of(command("--help")) for _ in range(5)) <= CPU_SECONDS
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; sys.argv[1:] = ['--help']\nfrom gateway.cli import main\ntry: main()\nexcept SystemExit: pass\nprint(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment())
+    assert "Usage: homebody" in told.stdout
+    imported = {name.partition(".")[0] for name in told.stdout.splitlines()[-1].split()}
+    assert "click" in imported
+    assert not imported & HEAVY
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A folder of somebody whose own packages have our names."""
+    for name in ("agent", "channels", "gateway", "memory"):
+        room = tmp_path / "project" / name
+        room.mkdir(parents=True)
+        (room / "__init__.py").write_text("raise SystemExit('a foreign room was imported')\n")
+    return tmp_path / "project"
+
+
+def test_the_foreign_folders_would_be_taken_without_care(foreign: Path) -> None:
+    told = subprocess.run([sys.executable, "-m", "gateway"], cwd=foreign, capture_output=True, text=True, check=False)
+    assert "a foreign room was imported" in told.stderr
+
+
+def test_the_command_finds_our_rooms_beside_foreign_ones(foreign: Path) -> None:
+    told = subprocess.run(
+        command("config", "schema"), cwd=foreign, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stderr
+    assert "foreign" not in told.stderr
+
+
+def test_the_module_finds_our_rooms_beside_foreign_ones_with_a_safe_path(foreign: Path) -> None:
+    start = [sys.executable, "-m", "gateway", "config", "schema"]
+    safe = environment(PYTHONSAFEPATH="1")
+    told = subprocess.run(start, cwd=foreign, env=safe, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+    assert "foreign" not in told.stderr

@@ -1,0 +1,47 @@
+"""The walls between the rooms stand, and a hole in one is seen."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("agent", "channels", "gateway", "memory")
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    program = str(Path(sys.executable).with_name("lint-imports"))
+    return subprocess.run([program, "--no-cache"], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_walls_stand() -> None:
+    told = lint(ROOT)
+    assert told.returncode == 0, told.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "contract"),
+    [
+        ("memory/audience.py", "import agent.messages", "agent above memory"),
+        ("channels/messages.py", "import agent.messages", "agent above memory"),
+        ("channels/messages.py", "import memory.audience", "channels do not know memory"),
+        ("agent/messages.py", "import gateway.clock", "gateway above agent"),
+        ("agent/messages.py", "import anthropic", "model SDKs only in agent.models"),
+        ("gateway/clock.py", "import telegram", "chat SDKs only in channels"),
+        ("gateway/clock.py", "import starlette", "web server packages only in gateway.http"),
+    ],
+)
+def test_a_hole_is_seen(tmp_path: Path, file: str, line: str, contract: str) -> None:
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with (tmp_path / file).open("a") as source:
+        source.write(f"\n\n{line}\n")
+    told = lint(tmp_path)
+    assert told.returncode != 0
+    broken = [text for text in told.stdout.splitlines() if " BROKEN" in text]
+    assert any(contract in text for text in broken), told.stdout

@@ -1,0 +1,49 @@
+"""What is shipped: our five rooms, the templates, one command; and nobody else uses our names."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = {"agent", "channels", "gateway", "memory", "workspace_templates"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stdout + built.stderr
+    [path] = folder.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_the_wheel_holds_our_rooms_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    tops = {name.partition("/")[0] for name in wheel.namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == ROOMS
+    assert wheel.testzip() is None
+
+
+def test_the_wheel_holds_every_module_and_template(wheel: zipfile.ZipFile) -> None:
+    shipped = set(wheel.namelist())
+    here = {str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / room).rglob("*") if path.suffix in {".py", ".md"}}
+    assert here <= shipped
+    assert {f"workspace_templates/{name}.md" for name in ("AGENTS", "SOUL", "MEMORY", "memory/TEMPLATE-daily")} <= shipped
+
+
+def test_the_wheel_brings_one_command_and_the_licence(wheel: zipfile.ZipFile) -> None:
+    [info] = {name.partition("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
+    assert wheel.read(f"{info}/entry_points.txt").decode().split() == ["[console_scripts]", "homebody", "=", "gateway.cli:main"]
+    assert "The Homebody authors" in wheel.read(f"{info}/licenses/LICENSE").decode()
+
+
+def test_no_other_package_uses_our_names() -> None:
+    owners = importlib.metadata.packages_distributions()
+    for name in [*ROOMS, "tests"]:
+        assert {owner.lower() for owner in owners.get(name, [])} <= {"homebody"}, f"{name} is also in {owners[name]}"
