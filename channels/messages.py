@@ -14,13 +14,17 @@ ChatKind = Literal["direct", "group"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """Where a message came from and where its answer goes. Ids are the platform's own and never change."""
+    """Where a message came from and where its answer goes. Ids are the platform's own and never change.
+
+    ``space`` is the guild or team that a group lies in, for channels that have such; it is no part of the address.
+    """
 
     channel: str
     account: str = "default"
     kind: ChatKind
     id: str
     thread: str | None = None
+    space: str | None = None
 
     @property
     def address(self) -> str:

@@ -76,17 +76,26 @@ class OutboxPart(Part):
         change = "state = 'sent', platform_id = :id, ended_at = :now"
         await self._thread.run(lambda db: _step(db, row, change, values, come_from=("sending",)))
 
-    async def retry_later(self, row: int, not_before: datetime) -> None:
+    async def retry_later(self, row: int, not_before: datetime, *, firm: bool = False) -> None:
         """See the protocol."""
-        values = {"at": stamp(not_before)}
-        await self._thread.run(
-            lambda db: _step(db, row, "state = 'ready', not_before = :at", values, come_from=("sending",)), self._ring
+        values = {"at": stamp(not_before), "firm": int(firm)}
+        change = "state = 'ready', not_before = :at, firm = :firm"
+        await self._thread.run(lambda db: _step(db, row, change, values, come_from=("sending",)), self._ring)
+
+    async def hurry(self, account: str) -> None:
+        """See the protocol."""
+        now = stamp(self._clock.now())
+        query = (
+            "UPDATE outbox SET not_before = :now "
+            "WHERE account = :account AND state IN ('ready', 'ambiguous') AND firm = 0 AND not_before > :now"
         )
+        values = {"account": account, "now": now}
+        await self._thread.run(lambda db: db.execute(query, values).fetchone(), self._ring)
 
     async def ambiguous(self, row: int, not_before: datetime) -> None:
         """See the protocol."""
         values = {"at": stamp(not_before)}
-        change = "state = 'ambiguous', doubts = doubts + 1, not_before = :at"
+        change = "state = 'ambiguous', doubts = doubts + 1, not_before = :at, firm = 0"
         await self._thread.run(lambda db: _step(db, row, change, values, come_from=("sending",)), self._ring)
 
     async def dead(self, row: int, reason: str, *, tell: bool = False) -> None:

@@ -130,8 +130,12 @@ class OutboxLedger(Protocol):
         """Note that it arrived."""
         ...
 
-    async def retry_later(self, row: int, not_before: datetime) -> None:
-        """Note that the attempt had no effect, and when to try again."""
+    async def retry_later(self, row: int, not_before: datetime, *, firm: bool = False) -> None:
+        """Note that the attempt had no effect, and when to try again. ``firm``: the platform named the time, so it holds."""
+        ...
+
+    async def hurry(self, account: str) -> None:
+        """The platform answers again: what waits by our own back-off may go now."""
         ...
 
     async def ambiguous(self, row: int, not_before: datetime) -> None:

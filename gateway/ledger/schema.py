@@ -76,6 +76,7 @@ CREATE TABLE outbox (
     state TEXT NOT NULL CHECK (state IN ('ready', 'sending', 'sent', 'ambiguous', 'dead')),
     attempt INTEGER NOT NULL DEFAULT 0,
     doubts INTEGER NOT NULL DEFAULT 0,
+    firm INTEGER NOT NULL DEFAULT 0,
     recorded TEXT,
     platform_id TEXT,
     reason TEXT,

@@ -1,0 +1,166 @@
+"""Who may speak: the one place that decides it, for messages, buttons, reactions and commands alike."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from channels.messages import Conversation, Sender
+    from gateway.ledger.protocol import PairingLedger
+    from gateway.ledger.rows import ApprovedSender, Role
+
+DmPolicy = Literal["pairing", "allowlist", "open", "disabled"]
+
+CODE_ALPHABET: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+"""No 0, O, 1 or I: the code is read off one screen and typed on another."""
+
+CODE_LENGTH: Final = 8
+ANYBODY: Final = "*"
+LOCAL_PERSON: Final = "owner"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Who may speak on one channel account.
+
+    ``allow_from`` holds immutable platform ids; the first one is the owner, the others are guests. Empty means nobody.
+    ``open`` lets everybody in only when ``"*"`` is listed. ``groups`` are the ids of groups that may be spoken in, where
+    senders must be in ``allow_from``: being paired in private gives no right in a group. ``local`` marks a channel that only
+    the owner of this machine reaches.
+    """
+
+    dm_policy: DmPolicy = "pairing"
+    allow_from: tuple[str, ...] = ()
+    groups: frozenset[str] = frozenset()
+    local: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Someone who may speak, and with what rights.
+
+    ``person`` is the name that ``session.identityLinks`` gives them, or ``channel-id``. An owner has all rights and hears the owner's
+    memory in private; a peer has neither.
+    """
+
+    role: Role
+    person: str
+    sender: str
+    local: bool = False
+
+    @property
+    def owner(self) -> bool:
+        """Whether the owner speaks."""
+        return self.role == "owner"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The sender may speak."""
+
+    actor: Actor
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A stranger, who is to be given ``text`` with the ``code`` and nothing else."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """The sender may not speak and is not told."""
+
+    reason: str
+
+
+Decision = Allowed | Pair | Ignored
+
+
+class Access:
+    """Decides. ``policies`` gives the settings in force by channel and account, so that changes hold at once."""
+
+    def __init__(
+        self,
+        ledger: PairingLedger,
+        policies: Callable[[], Mapping[tuple[str, str], Policy]],
+        identity_links: Callable[[], Mapping[str, Sequence[str]]],
+        *,
+        code: Callable[[], str] | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._policies = policies
+        self._links = identity_links
+        self._code = code or new_code
+
+    async def decide(self, conversation: Conversation, sender: Sender, *, mentioned: bool = False) -> Decision:
+        """Say whether ``sender`` may speak in ``conversation``. Only ids count, never names. Changes nothing."""
+        where = (conversation.channel, conversation.account)
+        policy = self._policies().get(where, Policy())
+        if policy.local:
+            return Allowed(Actor(role="owner", person=LOCAL_PERSON, sender=sender.id, local=True))
+        if conversation.kind == "direct" and policy.dm_policy == "disabled":
+            return Ignored("private messages are turned off for this channel")
+        approved = await self._ledger.approved()
+        actor = self._actor(conversation.channel, sender.id, approved)
+        listed = sender.id in policy.allow_from
+        if conversation.kind == "group":
+            return _decide_group(policy, conversation, actor, listed=listed, mentioned=mentioned)
+        paired = policy.dm_policy == "pairing" and any(
+            (one.channel, one.account, one.sender) == (*where, sender.id) for one in approved
+        )
+        if listed or paired or (policy.dm_policy == "open" and ANYBODY in policy.allow_from):
+            return Allowed(actor)
+        if policy.dm_policy == "pairing":
+            code = self._code()
+            return Pair(code, pairing_text(conversation.channel, code))
+        return Ignored("the sender is not in allowFrom")
+
+    def owners(self, approved: Sequence[ApprovedSender]) -> frozenset[str]:
+        """Return the names of the people who own the house: first in an allowFrom, or approved as owner."""
+        listed = [
+            (channel, next((entry for entry in policy.allow_from if entry != ANYBODY), None))
+            for (channel, _), policy in self._policies().items()
+        ]
+        return frozenset(
+            [self.person(channel, sender) for channel, sender in listed if sender is not None]
+            + [self.person(one.channel, one.sender) for one in approved if one.role == "owner"]
+        )
+
+    def person(self, channel: str, sender: str) -> str:
+        """Return the name of a person: the linked one, or one made of channel and id."""
+        return person(self._links(), channel, sender)
+
+    def _actor(self, channel: str, sender: str, approved: Sequence[ApprovedSender]) -> Actor:
+        name = self.person(channel, sender)
+        return Actor(role="owner" if name in self.owners(approved) else "peer", person=name, sender=sender)
+
+
+def person(links: Mapping[str, Sequence[str]], channel: str, sender: str) -> str:
+    """Return who an id is: the name under which ``identityLinks`` has ``channel:id``, or ``channel-id``."""
+    return next((name for name, ids in links.items() if f"{channel}:{sender}" in ids), f"{channel}-{sender}")
+
+
+def _decide_group(policy: Policy, conversation: Conversation, actor: Actor, *, listed: bool, mentioned: bool) -> Decision:
+    if conversation.id not in policy.groups:
+        return Ignored("the group is not listed")
+    if not listed and ANYBODY not in policy.allow_from:
+        return Ignored("the sender is not in allowFrom")
+    return Allowed(actor) if mentioned else Ignored("the agent was not mentioned")
+
+
+def pairing_text(channel: str, code: str) -> str:
+    """What a stranger is told: how the owner lets them in, and nothing about the house."""
+    command = f"homebody pairing approve {channel} {code}"
+    return f"I do not know you yet. Your pairing code is {code}. The owner of this agent lets you in with:\n`{command}`"
+
+
+def new_code() -> str:
+    """Return a pairing code."""
+    return "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_LENGTH))

@@ -1,0 +1,149 @@
+"""One turn at a time in a session, many sessions at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+Item = TypeVar("Item")
+Ending = Literal["stop", "drain"]
+
+
+@dataclass(slots=True, eq=False)
+class Ticket(Generic[Item]):
+    """One thing to do in a session. ``ending`` says why it was cancelled: the owner's wish, or the house closing."""
+
+    session: str
+    item: Item
+    ending: Ending | None = None
+
+
+@dataclass(slots=True)
+class _Lane(Generic[Item]):
+    waiting: deque[Item] = field(default_factory=deque)
+    running: Ticket[Item] | None = None
+    task: asyncio.Task[None] | None = None
+
+
+class Lanes(Generic[Item]):
+    """Runs ``work`` for each item: in the order of submission within a session, at most ``limit`` at once in the house.
+
+    Items are best small (ids of inbox rows): what is not started when the house closes is simply forgotten here, because the
+    inbox still has it. ``broken`` is told what ``work`` raised; a failing item never stops its lane. Each item runs in a task of
+    its own, cancelled by ``stop`` and ``drain``.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Ticket[Item]], Awaitable[None]],
+        *,
+        limit: int = 4,
+        broken: Callable[[Ticket[Item], Exception], None],
+    ) -> None:
+        self._work = work
+        self._places = asyncio.Semaphore(limit)
+        self._broken = broken
+        self._lanes: dict[str, _Lane[Item]] = {}
+        self._closed = False
+
+    def submit(self, session: str, item: Item) -> int:
+        """Put an item at the end of its session's lane; return how many are ahead of it. After ``drain`` it is left alone."""
+        if self._closed:
+            return 0
+        lane = self._lanes.setdefault(session, _Lane())
+        ahead = len(lane.waiting) + (lane.running is not None)
+        lane.waiting.append(item)
+        if lane.task is None:
+            self._go_on(session, lane)
+        return ahead
+
+    def queued(self, session: str) -> int:
+        """Return how many items wait in a session, the running one not counted."""
+        lane = self._lanes.get(session)
+        return len(lane.waiting) if lane else 0
+
+    def running(self) -> list[Ticket[Item]]:
+        """Return what runs now."""
+        return [lane.running for lane in self._lanes.values() if lane.running is not None]
+
+    def take(self, session: str) -> list[Item]:
+        """Take all waiting items out of a lane, for a turn that answers them together."""
+        lane = self._lanes.get(session)
+        if lane is None:
+            return []
+        taken = list(lane.waiting)
+        lane.waiting.clear()
+        return taken
+
+    def stop(self, session: str) -> bool:
+        """Cancel what runs in a session; say whether anything did. What waits behind it goes on."""
+        lane = self._lanes.get(session)
+        if lane is None or lane.running is None or lane.task is None:
+            return False
+        if lane.running.ending is None:
+            lane.running.ending = "stop"
+            lane.task.cancel()
+        return True
+
+    async def quiet(self) -> None:
+        """Wait until nothing runs and nothing waits."""
+        while tasks := [lane.task for lane in self._lanes.values() if lane.task is not None]:
+            await asyncio.wait(tasks)
+
+    async def drain(self, seconds: float, *, grace: float = 2.0) -> int:
+        """Begin nothing more, give what runs ``seconds`` to end, then cancel it and return how many that were.
+
+        What was cancelled has ``grace`` seconds to put its things in order; after that the process may as well end.
+        """
+        self._closed = True
+        for session in [session for session, lane in self._lanes.items() if lane.running is None]:
+            self._leave(self._lanes.pop(session))
+        for lane in self._lanes.values():
+            lane.waiting.clear()
+        tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
+        if not tasks:
+            return 0
+        _, late = await asyncio.wait(tasks, timeout=seconds)
+        for lane in list(self._lanes.values()):
+            if lane.task in late and lane.running is not None and lane.running.ending is None:
+                lane.running.ending = "drain"
+                lane.task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=grace)
+        return len(late)
+
+    def _go_on(self, session: str, lane: _Lane[Item]) -> None:
+        lane.task = asyncio.create_task(self._run_next(session, lane), name=f"lane {session}")
+
+    async def _run_next(self, session: str, lane: _Lane[Item]) -> None:
+        try:
+            async with self._places:
+                if lane.waiting:
+                    lane.running = Ticket(session, lane.waiting.popleft())
+                    await self._run(lane.running)
+        finally:
+            lane.running = lane.task = None
+            if lane.waiting and not self._closed:
+                self._go_on(session, lane)
+            elif self._lanes.get(session) is lane:
+                del self._lanes[session]
+
+    async def _run(self, ticket: Ticket[Item]) -> None:
+        try:
+            await self._work(ticket)
+        except asyncio.CancelledError:
+            if ticket.ending is None:  # not our doing: the event loop ends
+                self._closed = True
+                raise
+        except Exception as error:  # noqa: BLE001  (a turn that fails is told, and the session goes on)
+            self._broken(ticket, error)
+
+    def _leave(self, lane: _Lane[Item]) -> None:
+        lane.waiting.clear()
+        if lane.task is not None:
+            lane.task.cancel()

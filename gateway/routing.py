@@ -1,0 +1,219 @@
+"""Which agent answers a conversation, in which session, and whose memory it hears."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from gateway.errors import UsageWrong
+from memory.audience import OWNER, Audience
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from channels.messages import Conversation, Inbound
+    from gateway.access import Actor
+    from gateway.sessions.settings import DmScope
+
+AGENT_HINT: Final = "agent"
+SESSION_HINT: Final = "session"
+
+_LONGEST_KEY = 80
+_MARK = 10
+
+
+class Section(BaseModel):
+    """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
+    )
+
+
+class PeerMatch(Section):
+    """One person or one group."""
+
+    kind: Literal["dm", "direct", "group", "channel"] = "dm"
+    """``dm`` for a person, ``group`` or ``channel`` for a group."""
+    id: str
+    """The platform's id of the person or group."""
+
+
+class BindingMatch(Section):
+    """What a conversation must be like; everything that is said must hold."""
+
+    channel: str
+    """The channel, such as ``telegram``."""
+    account_id: str | None = None
+    """The account; none means the default one, ``*`` any."""
+    peer: PeerMatch | None = None
+    """One person or one group."""
+    guild_id: str | None = None
+    """The Discord server that a group lies in."""
+    team_id: str | None = None
+    """The Slack workspace that a group lies in."""
+
+
+class Binding(Section):
+    """One rule that gives conversations to an agent."""
+
+    agent_id: str
+    """The agent that answers."""
+    match: BindingMatch
+    """The conversations it answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Where a message goes. ``audience`` are the people who hear the session."""
+
+    agent: str
+    session: str
+    audience: Audience
+
+
+class Router:
+    """Decides. A pure function of the settings it is made with, so that a message is routed alike after a restart."""
+
+    def __init__(
+        self,
+        *,
+        agents: Collection[str],
+        default_agent: str,
+        bindings: Sequence[Binding] = (),
+        dm_scope: DmScope = "main",
+        identity_links: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self._agents = agents
+        self._default = default_agent
+        self._bindings = bindings
+        self._scope = dm_scope
+        self._links = identity_links or {}
+
+    def resolve(self, inbound: Inbound, actor: Actor) -> Route:
+        """Route a message of ``actor``. Only a local client's hints are heeded.
+
+        Raises:
+            UsageWrong: a hint names an agent that is not there, or a session that cannot be.
+        """
+        hints = inbound.hints if actor.local else {}
+        agent = self._known(hints[AGENT_HINT]) if hints.get(AGENT_HINT) else None
+        if wish := hints.get(SESSION_HINT, "").strip().lower():
+            return self._wished(wish, agent)
+        agent = agent or self._bound_agent(inbound.conversation)
+        session = self.session_key(agent, inbound.conversation, actor)
+        direct_owner = inbound.conversation.kind == "direct" and actor.owner
+        return Route(agent=agent, session=session, audience=OWNER if direct_owner else self.audience(session))
+
+    def session_key(self, agent: str, conversation: Conversation, actor: Actor) -> str:
+        """Return the key of the session in which ``actor`` speaks. A guest never shares the owner's main session."""
+        channel = _part(conversation.channel)
+        if conversation.kind == "group":
+            thread = "" if conversation.thread is None else f":thread:{_part(conversation.thread)}"
+            return f"agent:{agent}:{channel}:group:{_part(conversation.id)}{thread}"
+        scope = "per-channel-peer" if self._scope == "main" and not actor.owner else self._scope
+        if scope == "main" or actor.local:
+            return f"agent:{agent}:main"
+        if scope == "per-peer":
+            return f"agent:{agent}:dm:{_part(actor.person)}"
+        peer = actor.sender
+        if actor.person in self._links or self._names_somebody(_part(peer)):
+            peer = actor.person
+        return f"agent:{agent}:{channel}:dm:{_part(peer)}"
+
+    def audience(self, session: str) -> Audience:
+        """Return who hears a session, from its key alone: a group, a guest, or (any other shape of key) the owner."""
+        match session.split(":"):
+            case ["agent", _, channel, "group" | "channel", peer, *_]:
+                return Audience("group", folder_key(f"{channel}-{peer}"))
+            case ["agent", _, "dm", peer]:
+                return Audience("peer", folder_key(peer))
+            case ["agent", _, channel, "dm", peer]:
+                return Audience("peer", folder_key(peer if self._names_somebody(peer) else f"{channel}-{peer}"))
+            case _:
+                return OWNER
+
+    def _names_somebody(self, part: str) -> bool:
+        return any(_part(name) == part for name in self._links)
+
+    def _wished(self, wish: str, agent: str | None) -> Route:
+        """A session by name: a whole key, or a word that becomes ``agent:<id>:<word>``."""
+        if wish.startswith("agent:"):
+            named = self._known(wish.split(":")[1])
+            if agent is not None and named != agent:
+                raise UsageWrong(
+                    f"session {wish!r} belongs to agent {named!r}, not {agent!r}",
+                    mend="Leave --agent out, or name another session.",
+                )
+            agent, key = named, wish
+        else:
+            agent = agent or self._default
+            key = f"agent:{agent}:{wish}"
+        if not re.fullmatch(r"agent:[a-z0-9_-]+(:[^\s:\x00-\x1f/\\]{1,200}){1,6}", key):
+            raise UsageWrong(
+                f"{wish!r} cannot name a session", mend="Use a word such as `travel`, or a key that `homebody sessions` lists."
+            )
+        return Route(agent=agent, session=key, audience=self.audience(key))
+
+    def _known(self, agent: str) -> str:
+        wanted = agent.strip().lower()
+        if wanted not in self._agents:
+            raise UsageWrong(f"there is no agent {agent!r}", mend=f"There is: {', '.join(sorted(self._agents))}.")
+        return wanted
+
+    def _bound_agent(self, conversation: Conversation) -> str:
+        """The nearest rule wins: peer, guild, team, account, any account; the first of equals. Rules for unknown agents are passed over."""
+        fitting = [
+            (tier, binding.agent_id.lower())
+            for binding in self._bindings
+            if (tier := _tier(binding.match, conversation)) is not None and binding.agent_id.lower() in self._agents
+        ]
+        return min(fitting, key=lambda found: found[0])[1] if fitting else self._default
+
+
+def _tier(match: BindingMatch, conversation: Conversation) -> int | None:
+    """Say how near a rule is to a conversation (0 is nearest), or None when it does not hold."""
+    wanted = match.account_id or "default"
+    if match.channel.lower() != conversation.channel or wanted not in {"*", conversation.account}:
+        return None
+    if match.peer is not None:
+        kind = "direct" if match.peer.kind in {"dm", "direct"} else "group"
+        if (kind, match.peer.id) != (conversation.kind, conversation.id):
+            return None
+    for space in (match.guild_id, match.team_id):
+        if space is not None and space != conversation.space:
+            return None
+    named = (match.peer is not None, match.guild_id is not None, match.team_id is not None, wanted != "*", True)
+    return named.index(True)
+
+
+def _part(text: str) -> str:
+    """An id as part of a key: lower-case, without what separates parts.
+
+    Different ids give different parts, but for an id in small letters and the same in capitals, which no platform has both of.
+    """
+    plain = re.sub(r"[\s:/\\\x00-\x1f%~]", lambda found: f"%{ord(found[0]):02x}", text)
+    lowered = plain.lower()
+    mixed = plain not in {lowered, plain.upper()}
+    return f"{lowered}~{_mark(text)}" if mixed else lowered
+
+
+def folder_key(name: str) -> str:
+    """A name as a folder of ``memory/groups`` or ``memory/peers``: readable, and different for different names.
+
+    A name that is no folder name gets a mark (a hash) behind what is readable of it, and so does one that looks marked.
+    """
+    slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).lstrip("-_")
+    marked = re.search(rf"-[0-9a-f]{{{_MARK}}}$", slug) is not None
+    if slug == name and slug and len(slug) <= _LONGEST_KEY and not marked:
+        return slug
+    return f"{slug[: _LONGEST_KEY - _MARK - 1].rstrip('-_') or 'x'}-{_mark(name)}"
+
+
+def _mark(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK]
