@@ -1,0 +1,24 @@
+"""Time, as this room needs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class Clock(Protocol):
+    """Time from outside, so that tests can turn it."""
+
+    def now(self) -> datetime:
+        """Return the current instant, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...

@@ -1,0 +1,134 @@
+"""One search: what both sides propose, ranked and joined, unless nothing comes close."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from memory.dates import spans
+from memory.joining import join, single
+from memory.protocol import Hit
+from memory.ranking import (
+    REFERENCE_MIN_SCORE,
+    REFERENCE_MOST_CANDIDATES,
+    REFERENCE_SNIPPET_CHARS,
+    documented,
+    fuse,
+)
+from memory.words import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from memory.dates import Span
+    from memory.joining import Passage
+    from memory.ranking import Candidate
+    from memory.settings import QuerySettings
+    from memory.store.index import Index, Lookup
+    from memory.words import Terms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked, by whom (``audience`` as in ``memory.sources.audience_key``) and how much may come back."""
+
+    text: str
+    terms: Terms
+    days: tuple[Span, ...]
+    audience: str | None
+    vector: Sequence[float] | None
+    most: int
+    min_score: float | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Recalled:
+    """What a search found, and every candidate in its order. ``floored`` says that the nearest was not near enough."""
+
+    hits: tuple[Hit, ...]
+    ranked: list[Candidate] = field(default_factory=list)
+    passages: list[Passage] = field(default_factory=list)
+    floored: bool = False
+    coverage: float = 0.0
+    scan: str = "none"
+
+
+def ask(
+    text: str,
+    settings: QuerySettings,
+    *,
+    today: date,
+    audience: str | None,
+    vector: Sequence[float] | None,
+    most: int | None = None,
+    min_score: float | None = None,
+) -> Question:
+    """Make a question of what somebody typed."""
+    return Question(
+        text=text,
+        terms=terms(text),
+        days=tuple(spans(text, today=today)),
+        audience=audience,
+        vector=vector,
+        most=most or settings.max_results,
+        min_score=settings.min_score if min_score is None else min_score,
+    )
+
+
+def recall(index: Index, question: Question, settings: QuerySettings) -> Recalled:
+    """Answer a question from the index. Runs on the store's thread."""
+    return _reference(index, question, settings) if settings.ranking == "reference" else _fused(index, question, settings)
+
+
+def _fused(index: Index, question: Question, settings: QuerySettings) -> Recalled:
+    fused = settings.fused
+    found = index.lookup(
+        question.terms, question.vector, days=question.days, audience=question.audience, limit=fused.candidates
+    )
+    ranked = fuse(found.candidates, fused, question.days)
+    covered = coverage(found)
+    if _is_nothing(found, covered, fused.floor, question):
+        return Recalled(hits=(), ranked=ranked, floored=True, coverage=covered, scan=found.scan)
+    kept = [c for c in ranked if question.min_score is None or c.score >= question.min_score]
+    passages = join(kept, most=question.most, tokens=settings.max_tokens)
+    hits = tuple(_hit(passage, settings.snippet_chars) for passage in passages)
+    return Recalled(hits=hits, ranked=ranked, passages=passages, coverage=covered, scan=found.scan)
+
+
+def _reference(index: Index, question: Question, settings: QuerySettings) -> Recalled:
+    hybrid = settings.hybrid
+    limit = min(REFERENCE_MOST_CANDIDATES, question.most * hybrid.candidate_multiplier)
+    words = question.terms if hybrid.enabled or question.vector is None else terms("")
+    found = index.lookup(words, question.vector, days=(), audience=question.audience, limit=limit)
+    ranked = documented(found.candidates, hybrid, by_vector=question.vector is not None)
+    least = REFERENCE_MIN_SCORE if question.min_score is None else question.min_score
+    passages = single([c for c in ranked if c.score >= least], most=question.most)
+    chars = REFERENCE_SNIPPET_CHARS if settings.snippet_chars is None else settings.snippet_chars
+    hits = tuple(_hit(passage, chars) for passage in passages)
+    return Recalled(hits=hits, ranked=ranked, passages=passages, scan=found.scan)
+
+
+def coverage(found: Lookup) -> float:
+    """Say how much of the question the best keyword hit accounts for: about 1 when a chunk of usual length holds every word once."""
+    best = max((c.keyword for c in found.candidates if c.keyword is not None), default=0.0)
+    return best / found.full_score if found.full_score > 0 else 0.0
+
+
+def _is_nothing(found: Lookup, covered: float, floor: float, question: Question) -> bool:
+    if not found.candidates:
+        return False
+    named_day = any(c.day and any(c.day in span for span in question.days) for c in found.candidates)
+    return covered < floor and not named_day
+
+
+def _hit(passage: Passage, snippet_chars: int | None) -> Hit:
+    text = passage.text if not snippet_chars else passage.text[:snippet_chars]
+    return Hit(
+        path=passage.path,
+        start_line=passage.start_line,
+        end_line=passage.end_line,
+        score=round(passage.score, 4),
+        snippet=text,
+        source=passage.source,
+    )

@@ -1,0 +1,213 @@
+"""Where memory's Markdown lies, what each file is called, and who may hear of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from memory.audience import Audience
+
+Source = Literal["memory", "sessions"]
+
+LONG_TERM = ("MEMORY.md", "memory.md")
+FOLDER = "memory"
+_SUFFIX = ".md"
+_TEMPLATE = "template-"
+_FOLDERS_OF = {"groups": "group", "peers": "peer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the file system says of a file without reading it. Equal stamps mean equal bytes, unless it was just written."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file that belongs to the memory, or an entry that cannot (``trouble`` says why)."""
+
+    path: str
+    stamp: Stamp
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder whose Markdown is memory. ``label`` stands before the names of its files; "" for the workspace itself."""
+
+    folder: Path
+    label: str
+    only: tuple[str, ...] = ()
+
+
+class Sources:
+    """The workspace's notes and the further paths of the settings.
+
+    Files are named relative to the workspace. Files of a further path outside of it are named ``@folder/...`` after the
+    path's last part. Symbolic links below a root are never followed: whatever leaves its root that way is refused.
+    """
+
+    def __init__(self, workspace: Path, extra_paths: Sequence[str] = ()) -> None:
+        self.workspace = Path(os.path.realpath(workspace.expanduser()))
+        self.roots = [Root(self.workspace, "", (*LONG_TERM, FOLDER)), *self._extra_roots(extra_paths)]
+
+    def walk(self) -> Iterator[Found]:
+        """Yield every file of the memory once, and every entry that was refused or cannot be read."""
+        seen: set[str] = set()
+        for root in self.roots:
+            for found in self._walk_root(root):
+                if found.path not in seen:
+                    seen.add(found.path)
+                    yield found
+
+    def place(self, path: str) -> tuple[Path, PurePosixPath] | None:
+        """Return the root folder of a named file and its place below, or None if the name is not one of the memory's."""
+        pure = PurePosixPath(path)
+        if pure.is_absolute() or ".." in pure.parts or not pure.parts or "\x00" in path or not is_note(pure.name):
+            return None
+        for root in self.roots:
+            label = PurePosixPath(root.label)
+            if root.label and pure.parts[: len(label.parts)] != label.parts:
+                continue
+            below = PurePosixPath(*pure.parts[len(label.parts) :])
+            if below.parts and (not root.only or _within(below, root.only)) and not any(p.startswith(".") for p in below.parts):
+                return root.folder, below
+        return None
+
+    def stamp(self, path: str) -> Stamp | None:
+        """Return the stamp of a named file, or None if it is gone, a link, or not a file."""
+        placed = self.place(path)
+        if placed is None:
+            return None
+        try:
+            with open_beneath(*placed) as fd:
+                return stamp_of(os.fstat(fd))
+        except OSError:
+            return None
+
+    def _extra_roots(self, extra_paths: Sequence[str]) -> Iterator[Root]:
+        taken: set[str] = set()
+        for extra in extra_paths:
+            target = Path(os.path.realpath(self.workspace / Path(extra).expanduser()))
+            only: tuple[str, ...] = ()
+            if not target.is_dir():
+                target, only = target.parent, (target.name,)
+            if target.is_relative_to(self.workspace):
+                inside = target.relative_to(self.workspace).as_posix()
+                yield Root(target, "" if inside == "." else inside, only)
+                continue
+            label = base = "@" + (target.name or "root")
+            number = 2
+            while label in taken:
+                label, number = f"{base}-{number}", number + 1
+            taken.add(label)
+            yield Root(target, label, only)
+
+    def _walk_root(self, root: Root) -> Iterator[Found]:
+        if not root.only:
+            yield from _walk(root.folder, root.label)
+            return
+        try:
+            entries = {entry.name: entry for entry in os.scandir(root.folder) if entry.name in root.only}
+        except OSError:
+            return
+        for name in root.only:
+            if name in entries:
+                yield from _entry(entries[name], f"{root.label}/{name}" if root.label else name)
+
+
+@contextmanager
+def open_beneath(folder: Path, below: PurePosixPath) -> Iterator[int]:
+    """Open a regular file below ``folder`` part by part, following no link on the way, and yield its descriptor.
+
+    Raises:
+        OSError: it is missing, a link, no regular file, or may not be read.
+    """
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in below.parts[:-1]:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            os.close(at)
+            at = inner
+        fd = os.open(below.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
+    finally:
+        os.close(at)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(below))
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def is_note(name: str) -> bool:
+    """Tell whether a file of this name is memory: Markdown, neither hidden nor a template."""
+    lowered = name.lower()
+    return lowered.endswith(_SUFFIX) and not lowered.startswith((_TEMPLATE, "."))
+
+
+def audience_of(path: str, source: Source = "memory") -> str:
+    """Return who, beside the owner, may hear of a file: ``group:<key>``, ``peer:<key>``, or "" for nobody."""
+    parts = PurePosixPath(path).parts
+    if source == "memory" and len(parts) > 3 and parts[0] == FOLDER and parts[1] in _FOLDERS_OF:  # noqa: PLR2004 - memory/groups/<key>/<note>
+        return f"{_FOLDERS_OF[parts[1]]}:{parts[2]}"
+    return ""
+
+
+def audience_key(audience: Audience) -> str | None:
+    """Return what ``audience_of`` must be for this audience to see a file; None sees all."""
+    return None if audience.kind == "owner" else f"{audience.kind}:{audience.key}"
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return the stamp in a stat result."""
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def _within(below: PurePosixPath, only: tuple[str, ...]) -> bool:
+    if below.parts[0] == FOLDER and FOLDER in only:
+        return len(below.parts) > 1
+    return len(below.parts) == 1 and below.name in only
+
+
+def _walk(folder: Path | str, label: str) -> Iterator[Found]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield Found(label or ".", Stamp(0, 0, 0, 0), f"the folder cannot be read: {error.strerror}")
+        return
+    for entry in entries:
+        yield from _entry(entry, f"{label}/{entry.name}" if label else entry.name)
+
+
+def _entry(entry: os.DirEntry[str], path: str) -> Iterator[Found]:
+    if entry.name.startswith("."):
+        return
+    try:
+        if entry.is_symlink():
+            if is_note(entry.name) or entry.is_dir():
+                yield Found(
+                    path, Stamp(0, 0, 0, 0), "a symbolic link is not followed; name its target in memorySearch.extraPaths"
+                )
+        elif entry.is_dir(follow_symlinks=False):
+            yield from _walk(entry.path, path)
+        elif is_note(entry.name) and entry.is_file(follow_symlinks=False):
+            yield Found(path, stamp_of(entry.stat(follow_symlinks=False)))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield Found(path, Stamp(0, 0, 0, 0), f"cannot be looked at: {error.strerror}")

@@ -1,0 +1,53 @@
+"""Vectors that were computed once, by the hash of their text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from memory.store.database import Database
+
+_ASK_AT_ONCE = 500
+
+
+class EmbeddingCache:
+    """Keyed by provider, model, fingerprint and text; the least recently used leave first."""
+
+    def __init__(self, database: Database, *, enabled: bool, most: int) -> None:
+        self._db = database
+        self._enabled = enabled and most > 0
+        self._most = most
+
+    def find(self, embedder: tuple[str, str, str], digests: Sequence[bytes], *, now: int) -> dict[bytes, bytes]:
+        """Return the known vectors among ``digests``, and mark them as used."""
+        if not self._enabled:
+            return {}
+        found: dict[bytes, bytes] = {}
+        for start in range(0, len(digests), _ASK_AT_ONCE):
+            part = digests[start : start + _ASK_AT_ONCE]
+            where = f"provider = ? AND model = ? AND fingerprint = ? AND hash IN ({','.join('?' * len(part))})"
+            bindings = (*embedder, *part)
+            found.update(self._db.rows(f"SELECT hash, vector FROM embedding_cache WHERE {where}", bindings))  # noqa: S608 - placeholders only
+            self._db.connection.execute(f"UPDATE embedding_cache SET used = ? WHERE {where}", (now, *bindings))  # noqa: S608 - the same
+        return found
+
+    def keep(self, embedder: tuple[str, str, str], vectors: Iterable[tuple[bytes, bytes]], *, now: int) -> None:
+        """Add vectors, and let go of the least recently used beyond the limit."""
+        if not self._enabled:
+            return
+        self._db.connection.executemany(
+            "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?)",
+            ((*embedder, digest, vector, now) for digest, vector in vectors),
+        )
+        excess = int(self._db.one("SELECT count(*) FROM embedding_cache")) - self._most
+        if excess > 0:
+            self._db.connection.execute(
+                "DELETE FROM embedding_cache WHERE rowid IN (SELECT rowid FROM embedding_cache ORDER BY used, rowid LIMIT ?)",
+                (excess,),
+            )
+
+    def size(self) -> int:
+        """How many vectors are kept."""
+        return int(self._db.one("SELECT count(*) FROM embedding_cache"))

@@ -1,0 +1,165 @@
+"""Opening the index file: its tables, and what happens to a file that is broken."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from memory.errors import IndexBroken
+from memory.store.drivers import Drivers, Parts, detect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from pathlib import Path
+
+    import apsw
+
+    from memory.settings import VectorStoreSettings
+
+FORMAT = 1
+"""Raised when the tables change; a file of another format is set aside and rebuilt from the notes."""
+
+_CHECK_SECONDS = 0.5
+_BUSY_MS = 5_000
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (
+    generation INTEGER NOT NULL, path TEXT NOT NULL, source TEXT NOT NULL, audience TEXT NOT NULL, hash BLOB,
+    size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
+    settled INTEGER NOT NULL, trouble TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (generation, path)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS chunks (
+    id INTEGER PRIMARY KEY, path TEXT NOT NULL, source TEXT NOT NULL, audience TEXT NOT NULL,
+    start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, part INTEGER NOT NULL, day TEXT,
+    header TEXT NOT NULL, text TEXT NOT NULL, hash BLOB NOT NULL, embedded INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX IF NOT EXISTS chunks_by_path ON chunks (path, id);
+CREATE INDEX IF NOT EXISTS chunks_by_audience ON chunks (audience) WHERE audience <> '';
+CREATE INDEX IF NOT EXISTS chunks_by_day ON chunks (day) WHERE day IS NOT NULL;
+CREATE INDEX IF NOT EXISTS chunks_without_vector ON chunks (id) WHERE embedded = 0;
+CREATE TABLE IF NOT EXISTS embedding_cache (
+    provider TEXT NOT NULL, model TEXT NOT NULL, fingerprint TEXT NOT NULL, hash BLOB NOT NULL,
+    vector BLOB NOT NULL, used INTEGER NOT NULL, UNIQUE (provider, model, fingerprint, hash)
+);
+CREATE INDEX IF NOT EXISTS embedding_cache_by_use ON embedding_cache (used);
+CREATE TABLE IF NOT EXISTS vectors_plain (id INTEGER PRIMARY KEY, embedding BLOB NOT NULL);
+"""
+_KEYWORD_TABLES = """
+CREATE VIRTUAL TABLE IF NOT EXISTS chunks_fts USING fts5(
+    header, text, pairs, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE IF NOT EXISTS chunks_trigram USING fts5(
+    text, content='', contentless_delete=1, tokenize='trigram remove_diacritics 1');
+"""
+
+
+class Database:
+    """An open index file. To be used on one thread only, the one that opened it.
+
+    ``told`` is what the owner should know of the opening: that a broken file was set aside, and where.
+    """
+
+    def __init__(self, path: Path, connection: apsw.Connection, drivers: Drivers, told: str = "") -> None:
+        self.path = path
+        self.connection = connection
+        self.drivers = drivers
+        self.told = told
+
+    @classmethod
+    def open(cls, path: Path, settings: VectorStoreSettings, *, now: datetime, parts: Parts | None = None) -> Database:
+        """Open or create the file. One that is broken, or of another format, is renamed with the date, and a new one made.
+
+        Raises:
+            IndexBroken: the place cannot be used at all.
+        """
+        import apsw
+
+        told = ""
+        for attempt in (1, 2):
+            try:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                return cls._open(path, settings, parts or Parts(), told)
+            except (apsw.NotADBError, apsw.CorruptError, _OtherFormat) as error:
+                if attempt == 2:  # noqa: PLR2004 - a fresh file was refused too
+                    raise IndexBroken(f"the memory index {path} cannot be made: {error}", mend="homebody doctor") from error
+                told = f"the memory index was {error}; it was set aside as {set_aside(path, now).name} and is rebuilt"
+            except (OSError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError) as error:
+                raise IndexBroken(f"the memory index {path} cannot be opened: {error}", mend=f"ls -ld {path.parent}") from error
+        raise AssertionError("unreachable")
+
+    @classmethod
+    def _open(cls, path: Path, settings: VectorStoreSettings, parts: Parts, told: str) -> Database:
+        import apsw
+
+        connection = apsw.Connection(str(path))
+        try:
+            connection.set_busy_timeout(_BUSY_MS)
+            connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216")
+            _check(connection)
+            drivers = detect(connection, settings, parts)
+            with connection:
+                connection.execute(_TABLES)
+                if drivers.keywords:
+                    connection.execute(_KEYWORD_TABLES)
+                found = connection.execute("SELECT value FROM meta WHERE key = 'format'").get
+                if found is None:
+                    connection.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
+                elif found != str(FORMAT):
+                    _refuse_format(found)
+        except BaseException:
+            connection.close()
+            raise
+        path.chmod(0o600)
+        return cls(path, connection, drivers, told)
+
+    def rows(self, sql: str, bindings: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        """Run a query and yield its rows."""
+        return iter(self.connection.execute(sql, bindings))
+
+    def one(self, sql: str, bindings: tuple[Any, ...] = ()) -> Any:
+        """Run a query and return the only column of its only row, or the row, or None."""
+        return self.connection.execute(sql, bindings).get
+
+    def close(self) -> None:
+        """Close the file; its write-ahead log is folded in."""
+        self.connection.close()
+
+
+class _OtherFormat(Exception):
+    """The file was written by another version."""
+
+
+def set_aside(path: Path, now: datetime) -> Path:
+    """Rename a broken index and its log, and return its new name. Nothing of it is opened: SQLite may still hold locks on it."""
+    aside = path.with_name(f"{path.name}.broken-{now:%Y%m%dT%H%M%S}")
+    number = 2
+    while aside.exists():
+        aside, number = path.with_name(f"{path.name}.broken-{now:%Y%m%dT%H%M%S}-{number}"), number + 1
+    path.rename(aside)
+    for end in ("-wal", "-shm"):
+        log = path.with_name(path.name + end)
+        if log.exists():
+            log.rename(aside.with_name(aside.name + end))
+    return aside
+
+
+def _refuse_format(found: str) -> NoReturn:
+    raise _OtherFormat(f"of format {found}")
+
+
+def _check(connection: apsw.Connection) -> None:
+    """Look the file over for as long as half a second; a big file is looked over in part."""
+    import apsw
+
+    deadline = time.monotonic() + _CHECK_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
+    try:
+        verdict = connection.execute("PRAGMA quick_check(1)").get
+    except apsw.InterruptError:
+        return
+    finally:
+        connection.set_progress_handler(None)
+    if verdict != "ok":
+        raise apsw.CorruptError(f"damaged ({verdict})")

@@ -1,0 +1,260 @@
+"""The index as one thing: generations, lookups, and the vectors that are still missing. Everything here runs on its thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from memory.ranking import Candidate
+from memory.store.cache import EmbeddingCache
+from memory.store.database import Database
+from memory.store.keywords import Keywords
+from memory.store.notes import Generation, Notes
+from memory.store.vectors import Vectors, packed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from memory.dates import Span
+    from memory.settings import MemorySettings
+    from memory.store.drivers import Parts
+    from memory.words import Terms
+
+Identity = tuple[str, str, str]
+"""Provider, model and fingerprint of an embedder."""
+
+_FEW = 20
+_MISSING_SHARE = 0.1
+_MOST_DATED = 60
+_LONGEST_SPAN = 31
+_COLUMNS = "id, path, source, start_line, end_line, part, day, text, header, embedded"
+
+MISSING, DONE, REFUSED = 0, 1, 2
+"""What ``chunks.embedded`` says."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Lookup:
+    """What both sides propose. ``full_score`` is what a chunk that holds all words of the question once would score."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    full_score: float = 0.0
+    scan: str = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """A chunk without a vector, and the text that makes one."""
+
+    id: int
+    digest: bytes
+    text: str
+
+
+class Index:
+    """One agent's index file, open."""
+
+    def __init__(self, database: Database, settings: MemorySettings) -> None:
+        self.database = database
+        self.notes = Notes(database)
+        self.keywords = Keywords(database, self.notes)
+        self.vectors = Vectors(database)
+        self.notes.on_drop = self.vectors.removed
+        self.cache = EmbeddingCache(database, enabled=settings.cache.enabled, most=settings.cache.max_entries)
+        self._settings = settings
+
+    @classmethod
+    def open(cls, path: Path, settings: MemorySettings, *, now: datetime, parts: Parts | None = None) -> Index:
+        """Open the file and make sure that there is a generation that answers.
+
+        Raises:
+            IndexBroken: the place cannot be used at all.
+        """
+        index = cls(Database.open(path, settings.store.vector, now=now, parts=parts), settings)
+        with index.database.connection:
+            live = index.notes.live()
+            if live is None:
+                chunking = settings.chunking
+                index.notes.keep("live", Generation(index.notes.next_number(), chunking.tokens, chunking.overlap))
+            elif not index.vectors.fits(live):
+                index.notes.keep("live", replace(live, provider="", model="", fingerprint="", dims=0, table=""))
+                index.database.connection.execute("UPDATE chunks SET embedded = 0 WHERE embedded = 1")
+        return index
+
+    @property
+    def live(self) -> Generation:
+        """The generation that answers."""
+        live = self.notes.live()
+        assert live is not None
+        return live
+
+    def plan(self, embedder: Identity | None) -> list[Generation]:
+        """Begin, go on with, or give up a generation that fits the settings; return all that must follow the files, live first."""
+        live, building = self.live, self.notes.building()
+        chunking = (self._settings.chunking.tokens, self._settings.chunking.overlap)
+        other_vectors = embedder is not None and live.table != "" and live.embedder != embedder and self.vectors.usable
+        wanted = (live.tokens, live.overlap) != chunking or other_vectors
+        if building is not None and (not wanted or not self._serves(building, chunking, embedder)):
+            self._give_up(building)
+            building = None
+        if wanted and building is None:
+            with self.database.connection:
+                building = Generation(self.notes.next_number(), *chunking)
+                self.notes.keep("building", building)
+        return [live] if building is None else [live, building]
+
+    def switch(self) -> None:
+        """Let the generation that was built answer from now on, in one transaction."""
+        old, new = self.live, self.notes.building()
+        if new is None:
+            return
+        with self.database.connection:
+            self.notes.keep("live", new)
+            self.notes.keep("building", None)
+            self.vectors.drop(old.table)
+            self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES ('sweeping', '1')")
+
+    def sweep(self, limit: int = 500) -> bool:
+        """Remove a part of what no generation needs any more; say whether more is left."""
+        if not self.database.one("SELECT 1 FROM meta WHERE key = 'sweeping'"):
+            return False
+        return self.notes.sweep([g for g in (self.live, self.notes.building()) if g], limit)
+
+    def missing(self, generation: Generation, limit: int) -> list[Missing]:
+        """Return chunks that have no vector yet, oldest first."""
+        sql = "SELECT id, hash, header, text FROM chunks WHERE embedded = 0 AND id BETWEEN ? AND ? ORDER BY id LIMIT ?"
+        rows = self.database.rows(sql, (generation.first_id, generation.last_id, limit))
+        return [Missing(id=id_, digest=digest, text=f"{head}\n{text}" if head else text) for id_, digest, head, text in rows]
+
+    def missing_count(self, generation: Generation) -> int:
+        """How many chunks have no vector yet."""
+        sql = "SELECT count(*) FROM chunks WHERE embedded = 0 AND id BETWEEN ? AND ?"
+        return int(self.database.one(sql, (generation.first_id, generation.last_id)))
+
+    def fill_from_cache(
+        self, generation: Generation, embedder: Identity, missing: Sequence[Missing], *, now: int
+    ) -> list[Missing]:
+        """Give chunks the vectors that their texts already have in the cache; return those that have none there."""
+        with self.database.connection:
+            known = self.cache.find(embedder, [m.digest for m in missing], now=now)
+            if known:
+                found = [(m, known[m.digest]) for m in missing if m.digest in known]
+                self._put(generation, embedder, [(m.id, data) for m, data in found])
+        return [m for m in missing if m.digest not in known]
+
+    def put_vectors(
+        self, generation: Generation, embedder: Identity, vectors: Sequence[tuple[Missing, Sequence[float]]], *, now: int
+    ) -> None:
+        """Keep new vectors, in the cache too. Vectors of chunks that are gone by now only go to the cache."""
+        with self.database.connection:
+            data = [(m, packed(vector)) for m, vector in vectors]
+            self.cache.keep(embedder, ((m.digest, d) for m, d in data), now=now)
+            self._put(generation, embedder, [(m.id, d) for m, d in data])
+
+    def refuse(self, missing: Sequence[Missing]) -> None:
+        """Mark chunks whose text no vector can be had for; they are found by keyword."""
+        with self.database.connection:
+            self.database.connection.executemany("UPDATE chunks SET embedded = 2 WHERE id = ?", [(m.id,) for m in missing])
+
+    def answers_by_vector(self, embedder: Identity | None) -> bool:
+        """Whether the live generation has vectors of this embedder, but for a few that are still to come."""
+        live = self.live
+        if embedder is None or not live.table or live.embedder != embedder or not self.vectors.usable:
+            return False
+        allowed = max(_FEW, int(self.keywords.total() * _MISSING_SHARE))
+        sql = "SELECT count(*) FROM (SELECT 1 FROM chunks WHERE embedded = 0 AND id BETWEEN ? AND ? LIMIT ?)"
+        return bool(self.database.one(sql, (live.first_id, live.last_id, allowed + 1)) <= allowed)
+
+    def lookup(
+        self, terms: Terms, vector: Sequence[float] | None, *, days: Sequence[Span], audience: str | None, limit: int
+    ) -> Lookup:
+        """Ask both sides, and bring the texts of what they propose. Notes of days that are named join as candidates too."""
+        live = self.live
+        words = self.keywords.search(terms, live, audience=audience, limit=limit)
+        cosines = self.vectors.search(packed(vector), live, audience=audience, limit=limit) if vector is not None else {}
+        ids = {*words.scores, *cosines, *self._dated(live, days, audience)}
+        candidates = self.fetch(sorted(ids))
+        for candidate in candidates:
+            candidate.keyword = words.scores.get(candidate.id)
+            candidate.vector = cosines.get(candidate.id)
+        scan = self.vectors.scan_of(live) if vector is not None else "none"
+        return Lookup(candidates=candidates, full_score=words.full_score, scan=scan)
+
+    def fetch(self, ids: Sequence[int]) -> list[Candidate]:
+        """Return chunks by id, with their texts."""
+        marks = ",".join("?" * len(ids))
+        rows = self.database.rows(f"SELECT {_COLUMNS} FROM chunks WHERE id IN ({marks})", tuple(ids))  # noqa: S608 - placeholders only
+        return [_candidate(*row) for row in rows]
+
+    def at_line(self, path: str, line: int) -> list[Candidate]:
+        """Return the live chunks that hold a line of a file."""
+        live = self.live
+        sql = f"SELECT {_COLUMNS} FROM chunks WHERE path = ? AND id BETWEEN ? AND ? AND start_line <= ? AND end_line >= ?"  # noqa: S608 - constant
+        return [_candidate(*row) for row in self.database.rows(sql, (path, live.first_id, live.last_id, line, line))]
+
+    def close(self) -> None:
+        """Close the file."""
+        self.database.close()
+
+    def _put(self, generation: Generation, embedder: Identity, rows: list[tuple[int, bytes]]) -> None:
+        """Store vectors, making the table when the first one tells its length. A chunk that was dropped meanwhile is passed over."""
+        current = next((g for g in (self.live, self.notes.building()) if g and g.number == generation.number), None)
+        if current is None or not rows:
+            return
+        if not current.table:
+            role = "live" if current.number == self.live.number else "building"
+            dims = len(rows[0][1]) // 4
+            table = self.vectors.create(dims, beside=self.live.table)
+            provider, model, fingerprint = embedder
+            current = replace(current, provider=provider, model=model, fingerprint=fingerprint, dims=dims, table=table)
+            self.notes.keep(role, current)
+        still = [row for row in rows if self.database.one("SELECT 1 FROM chunks WHERE id = ? AND embedded = 0", (row[0],))]
+        fitting = [row for row in still if len(row[1]) == current.dims * 4]
+        self.vectors.put(current, fitting)
+        update = "UPDATE chunks SET embedded = ? WHERE id = ?"
+        self.database.connection.executemany(
+            update, [(DONE if len(row[1]) == current.dims * 4 else REFUSED, row[0]) for row in still]
+        )
+
+    def _serves(self, building: Generation, chunking: tuple[int, int], embedder: Identity | None) -> bool:
+        fits_vectors = not building.table or (building.embedder == embedder and self.vectors.fits(building))
+        return (building.tokens, building.overlap) == chunking and fits_vectors
+
+    def _give_up(self, building: Generation) -> None:
+        with self.database.connection:
+            self.notes.keep("building", None)
+            self.vectors.drop(building.table)
+            self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES ('sweeping', '1')")
+
+    def _dated(self, live: Generation, days: Sequence[Span], audience: str | None) -> list[int]:
+        ids: list[int] = []
+        for span in days:
+            if span.days > _LONGEST_SPAN:
+                continue
+            where = "day BETWEEN ? AND ? AND id BETWEEN ? AND ?"
+            bindings: list[Any] = [span.first.isoformat(), span.last.isoformat(), live.first_id, live.last_id]
+            if audience is not None:
+                where += " AND audience = ?"
+                bindings.append(audience)
+            sql = f"SELECT id FROM chunks WHERE {where} ORDER BY day DESC, id LIMIT ?"  # noqa: S608 - constants only
+            ids += [row[0] for row in self.database.rows(sql, (*bindings, _MOST_DATED))]
+        return ids
+
+
+def _candidate(*row: Any) -> Candidate:
+    id_, path, source, start, end, part, day, text, head, embedded = row
+    return Candidate(
+        id=id_,
+        path=path,
+        source=source,
+        start_line=start,
+        end_line=end,
+        part=part,
+        day=date.fromisoformat(day) if day else None,
+        text=text,
+        header=head,
+        embedded=embedded == DONE,
+    )

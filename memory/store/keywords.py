@@ -1,0 +1,103 @@
+"""The keyword side: BM25 over stemmed words, character pairs and code."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from memory.words import quoted
+
+if TYPE_CHECKING:
+    from memory.store.database import Database
+    from memory.store.notes import Generation, Notes
+    from memory.words import Terms
+
+_TRIGRAM_WEIGHT = 0.5
+_LARGE = 20_000
+_MOST_POSTINGS = 40_000
+_FEWEST_WORDS = 3
+_CHANGE_THAT_COUNTS = 0.02
+
+
+@dataclass(slots=True)
+class KeywordHits:
+    """Scores by chunk id, the higher the better, and what a text that holds every word of the question once would score."""
+
+    scores: dict[int, float] = field(default_factory=dict)
+    full_score: float = 0.0
+
+
+class Keywords:
+    """Looks words up. The number of chunks that hold a word is remembered until the index has changed by some."""
+
+    def __init__(self, database: Database, notes: Notes) -> None:
+        self._db = database
+        self._notes = notes
+        self._counts: dict[str, int] = {}
+        self._total = 0
+        self._counted_at = 0
+
+    def search(self, terms: Terms, generation: Generation, *, audience: str | None, limit: int) -> KeywordHits:
+        """Return the best ``limit`` chunks that hold any of the terms. ``audience`` None means all, else only its own notes."""
+        hits = KeywordHits()
+        if not self._db.drivers.keywords or not terms:
+            return hits
+        self._recount()
+        parts = [quoted(word) for word in terms.words] + [f"pairs : {quoted(pair)}" for pair in terms.pairs]
+        counts = {part: self._count(part) for part in parts}
+        hits.full_score = sum(self._weight(count) for count in counts.values())
+        chosen = self._rarest(counts)
+        if chosen:
+            hits.scores = self._match("chunks_fts", " OR ".join(chosen), generation, audience, limit)
+        if terms.code:
+            query = " OR ".join(quoted(code) for code in terms.code)
+            for id_, score in self._match("chunks_trigram", query, generation, audience, limit).items():
+                hits.scores[id_] = hits.scores.get(id_, 0.0) + _TRIGRAM_WEIGHT * score
+        return hits
+
+    def total(self) -> int:
+        """About how many chunks there are."""
+        self._recount()
+        return self._total
+
+    def _match(self, table: str, query: str, generation: Generation, audience: str | None, limit: int) -> dict[int, float]:
+        where, bindings = f"{table} MATCH ?", [query]
+        bounds: list[object] = []
+        if self._notes.mixed():
+            where += " AND rowid BETWEEN ? AND ?"
+            bounds += [generation.first_id, generation.last_id]
+        if audience is not None:
+            where += " AND rowid IN (SELECT id FROM chunks WHERE audience = ?)"
+            bounds.append(audience)
+        sql = f"SELECT rowid, -rank FROM {table} WHERE {where} ORDER BY rank LIMIT ?"  # noqa: S608 - names of ours
+        return dict(self._db.rows(sql, (*bindings, *bounds, limit)))
+
+    def _recount(self) -> None:
+        if self._notes.words_changed - self._counted_at > self._total * _CHANGE_THAT_COUNTS or not self._total:
+            self._counts.clear()
+            self._total = int(self._db.one("SELECT count(*) FROM chunks"))
+            self._counted_at = self._notes.words_changed
+
+    def _count(self, part: str) -> int:
+        if part not in self._counts:
+            self._counts[part] = int(self._db.one("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", (part,)))
+        return self._counts[part]
+
+    def _weight(self, count: int) -> float:
+        """The inverse document frequency that BM25 gives a word."""
+        total = max(self._total, count)
+        return max(1e-6, math.log((total - count + 0.5) / (count + 0.5)))
+
+    def _rarest(self, counts: dict[str, int]) -> list[str]:
+        """Leave out the most frequent words where scoring every chunk that has them would take long."""
+        if self._total <= _LARGE:
+            return list(counts)
+        chosen: list[str] = []
+        postings = 0
+        for part in sorted(counts, key=lambda part: counts[part]):
+            postings += counts[part]
+            if len(chosen) >= _FEWEST_WORDS and postings > _MOST_POSTINGS:
+                break
+            chosen.append(part)
+        return chosen

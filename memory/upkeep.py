@@ -1,0 +1,158 @@
+"""Keeping the index in step with the notes: what changed on disk is cut and indexed by keyword; a new generation is built."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from memory.chunks import Chunk, chunk, split_lines
+from memory.errors import MemoryUnreadable
+from memory.reading import read_whole
+from memory.sources import Stamp
+from memory.store.notes import Filed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from memory.clock import Clock
+    from memory.sources import Found, Sources
+    from memory.store.index import Index
+    from memory.store.notes import Generation
+    from memory.store.thread import StoreThread
+
+    Progress = Callable[[str, int, int], None]
+    """Takes what is being done ("files", "vectors"), how much of it is done, and how much there is."""
+
+    Changed = Callable[[str, str | None], None]
+    """Takes a path and its new text (None: it is gone), when the index notices a change."""
+
+_BATCH_FILES = 24
+_BATCH_BYTES = 400_000
+_FRESH_NS = 2_000_000_000
+"""A file that changed in the last two seconds is read again next time, as its stamp may stay while its bytes change."""
+
+_NO_STAMP = Stamp(0, 0, 0, 0)
+
+
+@dataclass(slots=True)
+class Synced:
+    """What a pass over the files came to. ``troubles`` are files that could not be indexed, and why."""
+
+    files: int = 0
+    changed: int = 0
+    removed: int = 0
+    chunks: int = 0
+    troubles: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A file, ready to be filed: ``chunks`` is None when its bytes are the same as before."""
+
+    path: str
+    filed: Filed
+    chunks: list[Chunk] | None
+    text: str | None = None
+
+
+class Upkeep:
+    """Follows the files. Reading and cutting happen on worker threads, writing on the store's."""
+
+    def __init__(self, sources: Sources, thread: StoreThread, clock: Clock, *, changed: Changed | None = None) -> None:
+        self._sources = sources
+        self._thread = thread
+        self._clock = clock
+        self._changed = changed
+        self._one_at_a_time = asyncio.Lock()
+
+    async def follow(self, index: Index, generations: Sequence[Generation], progress: Progress | None = None) -> Synced:
+        """Bring every generation in step with the files on disk."""
+        found = await asyncio.to_thread(lambda: list(self._sources.walk()))
+        synced = Synced(files=len(found), troubles={f.path: f.trouble for f in found if f.trouble})
+        for generation in generations:
+            await self._follow_one(index, generation, found, synced, progress)
+        return synced
+
+    async def take(self, index: Index, path: str) -> None:
+        """Bring one file in step at once, ahead of everything that waits."""
+        generations = await self._thread.run(lambda: [g for g in (index.notes.live(), index.notes.building()) if g])
+        async with self._one_at_a_time:
+            for generation in generations:
+                cut = await asyncio.to_thread(self._cut, path, generation, None)
+                await self._thread.run(lambda g=generation, c=cut: self._file(index, g, [c]))  # type: ignore[misc]
+        self._tell([cut])
+
+    async def _follow_one(
+        self, index: Index, generation: Generation, found: Sequence[Found], synced: Synced, progress: Progress | None
+    ) -> None:
+        known = await self._thread.run(lambda: index.notes.filed(generation, "memory"), urgent=False)
+        due = [f for f in found if not f.trouble and not _unchanged(known.get(f.path), f.stamp)]
+        gone = sorted(known.keys() - {f.path for f in found if not f.trouble})
+        done = 0
+        for batch in _batches(due):
+            async with self._one_at_a_time:
+                cuts = await asyncio.to_thread(lambda b=batch: [self._cut(f.path, generation, known.get(f.path)) for f in b])  # type: ignore[misc]
+                synced.chunks += await self._thread.run(lambda c=cuts: self._file(index, generation, c), urgent=False)  # type: ignore[misc]
+            self._tell([cut for cut in cuts if cut.chunks is not None])
+            synced.changed += sum(cut.chunks is not None for cut in cuts)
+            synced.troubles.update({cut.path: cut.filed.trouble for cut in cuts if cut.filed.trouble})
+            done += len(batch)
+            if progress is not None:
+                progress("files", done, len(due))
+        if gone:
+            async with self._one_at_a_time:
+                gone = await asyncio.to_thread(lambda: [path for path in gone if self._sources.stamp(path) is None])
+                await self._thread.run(lambda: index.notes.remove(generation, gone), urgent=False)
+            self._tell([_Cut(path, Filed(None, _NO_STAMP, settled=False, trouble=""), None) for path in gone])
+            synced.removed += len(gone)
+
+    def _cut(self, path: str, generation: Generation, known: Filed | None) -> _Cut:
+        try:
+            content = read_whole(self._sources, path)
+        except MemoryUnreadable as trouble:
+            stamp = self._sources.stamp(path)
+            reason = "" if stamp is None else str(trouble)
+            return _Cut(path, Filed(None, stamp or _NO_STAMP, settled=stamp is not None, trouble=reason), [])
+        settled = self._clock.now().timestamp() * 1e9 - content.stamp.mtime_ns > _FRESH_NS
+        filed = Filed(content.digest, content.stamp, settled, "")
+        if known is not None and known.digest == content.digest:
+            return _Cut(path, filed, None)
+        chunks = chunk(split_lines(content.text), tokens=generation.tokens, overlap=generation.overlap)
+        return _Cut(path, filed, chunks, content.text)
+
+    @staticmethod
+    def _file(index: Index, generation: Generation, cuts: Sequence[_Cut]) -> int:
+        new = 0
+        with index.database.connection:
+            for cut in cuts:
+                if cut.chunks is None:
+                    index.notes.note(generation, cut.path, cut.filed)
+                elif cut.filed.digest is None and not cut.filed.trouble:
+                    index.notes.remove(generation, [cut.path])
+                else:
+                    new += index.notes.put(generation, cut.path, cut.filed, cut.chunks)
+        return new
+
+    def _tell(self, cuts: Sequence[_Cut]) -> None:
+        if self._changed is not None:
+            for cut in cuts:
+                with contextlib.suppress(OSError):  # a journal that cannot be written must not stop the index
+                    self._changed(cut.path, cut.text)
+
+
+def _unchanged(known: Filed | None, stamp: Stamp) -> bool:
+    return known is not None and known.settled and known.stamp == stamp
+
+
+def _batches(found: Sequence[Found]) -> list[list[Found]]:
+    batches: list[list[Found]] = []
+    size = _BATCH_BYTES + 1
+    for one in found:
+        if size + one.stamp.size > _BATCH_BYTES or len(batches[-1]) >= _BATCH_FILES:
+            batches.append([])
+            size = 0
+        batches[-1].append(one)
+        size += one.stamp.size
+    return batches

@@ -1,0 +1,305 @@
+"""The memory of one agent: its workspace's Markdown, indexed, searchable, and kept in step."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, TypeVar
+
+from memory.backfill import Backfill, identity
+from memory.errors import IndexBroken, MemoryTrouble, MemoryUnreadable
+from memory.protocol import Excerpt, SearchAnswer
+from memory.querying import QueryVectors
+from memory.reading import read_lines
+from memory.recall import ask, recall
+from memory.sources import Sources, audience_key, audience_of
+from memory.store.thread import StoreThread
+from memory.upkeep import Synced, Upkeep
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+    from datetime import tzinfo
+    from pathlib import Path
+
+    from memory.audience import Audience
+    from memory.clock import Clock
+    from memory.embedding.protocol import Embedder
+    from memory.recall import Question, Recalled
+    from memory.settings import MemorySettings
+    from memory.store.drivers import Parts
+    from memory.store.index import Index
+    from memory.upkeep import Progress
+
+T = TypeVar("T")
+
+
+class WorkspaceMemory:
+    """Implements ``memory.protocol.Memory`` over a workspace folder and an index file.
+
+    Making one does nothing: the file is opened, and SQLite loaded, when somebody first asks or syncs; nothing is embedded
+    before that. ``store`` may hold ``{agentId}``. ``zone`` is the owner's, for questions such as "what was yesterday?".
+    ``tell`` gets sentences for the owner (a broken index was set aside, vectors cannot be had).
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        store: Path,
+        settings: MemorySettings,
+        *,
+        agent: str,
+        clock: Clock,
+        embedder: Embedder | None = None,
+        zone: tzinfo = UTC,
+        tell: Callable[[str], None] = lambda _: None,
+        parts: Parts | None = None,
+    ) -> None:
+        self.agent = agent
+        self.settings = settings
+        self.sources = Sources(workspace, settings.extra_paths)
+        self.store = store.with_name(store.name.replace("{agentId}", agent))
+        self._clock = clock
+        self._zone = zone
+        self._tell = tell
+        self._parts = parts
+        self._embedder = embedder
+        self._thread = StoreThread(f"memory of {agent}")
+        self._upkeep = Upkeep(self.sources, self._thread, clock)
+        self._backfill = Backfill(self._thread, clock)
+        self._queries = QueryVectors(clock)
+        self._opened: Index | None = None
+        self._opening = asyncio.Lock()
+        self._syncing = asyncio.Lock()
+        self._background: set[asyncio.Task[object]] = set()
+        self._dirty = True
+        self._closed = False
+
+    async def search(
+        self, query: str, *, audience: Audience, max_results: int | None = None, min_score: float | None = None
+    ) -> SearchAnswer:
+        """Find passages. Never waits for a sync; works without an embedder."""
+        recalled, notes = await self.recalled(query, audience=audience, max_results=max_results, min_score=min_score)
+        stale = self._dirty or self._syncing.locked()
+        if stale and self.settings.sync.on_search:
+            self.sync_soon()
+        if stale:
+            notes.append("Notes changed since they were indexed; results may be stale.")
+        embedder = self._embedder
+        by_vector = recalled.scan != "none" and embedder is not None
+        return SearchAnswer(
+            hits=recalled.hits,
+            provider=embedder.provider if by_vector and embedder else "none",
+            model=embedder.model if by_vector and embedder else "bm25",
+            fallback=getattr(embedder, "stepped_in", None),
+            stale=stale,
+            note=" ".join(notes) or None,
+        )
+
+    async def recalled(
+        self, query: str, *, audience: Audience, max_results: int | None = None, min_score: float | None = None
+    ) -> tuple[Recalled, list[str]]:
+        """Search, and return everything there is to know of how the hits came about, with sentences for the reader."""
+        index = await self._index()
+        notes: list[str] = []
+        vector = None
+        who = identity(self._embedder) if self._embedder else None
+        if self._embedder is not None:
+            if await self._run(lambda index: index.answers_by_vector(who)):
+                vector = await self._queries.vector(self._embedder, query, notes)
+            else:
+                notes.append("Vectors are still being made; these hits are by keyword alone.")
+        question = self._question(query, audience, vector, max_results, min_score)
+        recalled = await self._run(lambda index: recall(index, question, self.settings.query))
+        if recalled.floored:
+            notes.insert(0, "Nothing in memory comes close to this question.")
+        if vector is not None and recalled.scan == "vec0":
+            self._in_background(self._load_vectors(index))
+        return recalled, notes
+
+    async def get(self, path: str, *, audience: Audience, from_line: int = 1, lines: int | None = None) -> Excerpt:
+        """Read lines of one memory file."""
+        pure = PurePosixPath(path)
+        name = str(pure)
+        key = audience_key(audience)
+        hidden = not audience.may_see(pure) or (key is not None and audience_of(name) != key)
+        if hidden:
+            raise MemoryUnreadable(
+                f"there is no note {path!r} for this conversation", mend="memory_search names the notes there are"
+            )
+        try:
+            return await asyncio.to_thread(read_lines, self.sources, name, from_line=from_line, lines=lines)
+        except MemoryUnreadable as trouble:
+            if key is None:
+                raise
+            mend = "memory_search names the notes there are"
+            raise MemoryUnreadable(f"there is no note {path!r} for this conversation", mend=mend) from trouble
+
+    async def wrote(self, path: str) -> None:
+        """Take note that a tool just changed ``path``: its new text is found by keyword on return, its vectors follow.
+
+        A path that is not memory is passed over.
+        """
+        name = str(PurePosixPath(path))
+        if self.sources.place(name) is None:
+            return
+        index = await self._index()
+        await self._mending(lambda: self._upkeep.take(index, name))
+        if self._embedder is not None:
+            self._in_background(self._fill_vectors())
+
+    async def sync(self, progress: Progress | None = None, *, vectors: bool = True) -> Synced:
+        """Bring the index in step with the files, then make what vectors are missing.
+
+        Raises:
+            MemoryTrouble: the index cannot be written; it goes on answering as it is.
+        """
+        async with self._syncing:
+            self._dirty = False
+            try:
+                synced = await self._mending(lambda: self._follow(progress))
+            except BaseException:
+                self._dirty = True
+                raise
+            if vectors:
+                await self._mending(lambda: self._complete(progress))
+            return synced
+
+    def sync_soon(self) -> None:
+        """Start a sync, unless one is under way."""
+        if not self._syncing.locked() and not self._closed:
+            self._in_background(self._sync_quietly())
+
+    def touched(self) -> None:
+        """Take note that files may have changed: until the next sync, results are called stale."""
+        self._dirty = True
+
+    async def close(self) -> None:
+        """Stop what runs in the background and close the file. The embedder belongs to whoever made it."""
+        self._closed = True
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._thread.close(lambda: self._opened.close() if self._opened else None)
+
+    def _question(
+        self, query: str, audience: Audience, vector: list[float] | None, most: int | None, min_score: float | None
+    ) -> Question:
+        today = self._clock.now().astimezone(self._zone).date()
+        key = audience_key(audience)
+        return ask(query, self.settings.query, today=today, audience=key, vector=vector, most=most, min_score=min_score)
+
+    async def _follow(self, progress: Progress | None) -> Synced:
+        index = await self._index()
+        who = identity(self._embedder) if self._embedder else None
+        generations = await self._thread.run(lambda: index.plan(who), urgent=False)
+        synced = await self._upkeep.follow(index, generations, progress)
+        await self._to_the_end(index.sweep)
+        return synced
+
+    async def _complete(self, progress: Progress | None) -> None:
+        """Make the vectors that are missing, and let a finished generation take over."""
+        index = await self._index()
+        building = await self._thread.run(index.notes.building, urgent=False)
+        live = await self._thread.run(lambda: index.live, urgent=False)
+        target = building or live
+        complete = True
+        if self._embedder is not None:
+            told = self._backfill.trouble
+            complete = await self._backfill.fill(index, target, self._embedder, progress)
+            if self._backfill.trouble and self._backfill.trouble != told:
+                self._tell(f"Memory is searched by keyword: {self._backfill.trouble}")
+        if complete and building is not None:
+            await self._thread.run(index.switch, urgent=False)
+            await self._to_the_end(index.sweep)
+
+    async def _fill_vectors(self) -> None:
+        async with self._syncing:
+            await self._mending(lambda: self._complete(None))
+
+    async def _sync_quietly(self) -> None:
+        try:
+            await self.sync()
+        except MemoryTrouble as trouble:
+            self._tell(f"{trouble} {trouble.mend}".strip())
+
+    async def _load_vectors(self, index: Index) -> None:
+        """Bring the vectors into RAM, where they are searched several times faster; a part at a time, behind all searches."""
+        await self._to_the_end(lambda: index.vectors.load_slice(index.live))
+
+    async def _to_the_end(self, step: Callable[[], bool]) -> None:
+        """Repeat a piece of housekeeping until it says that nothing is left; searches go in between."""
+        more = True
+        while more:
+            more = await self._thread.run(step, urgent=False)
+
+    async def _index(self) -> Index:
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await self._thread.run(self._open)
+                if self._opened.database.told:
+                    self._tell(self._opened.database.told)
+            return self._opened
+
+    def _open(self) -> Index:
+        from memory.store.index import Index
+
+        return Index.open(self.store, self.settings, now=self._clock.now(), parts=self._parts)
+
+    async def _run(self, work: Callable[[Index], T]) -> T:
+        """Run something on the open index, ahead of housekeeping."""
+
+        async def on_thread() -> T:
+            index = await self._index()
+            return await self._thread.run(lambda: work(index))
+
+        return await self._mending(on_thread)
+
+    async def _mending(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run ``work``; if it shows that the file is damaged, set the file aside and run it once more on a new one."""
+        import apsw
+
+        try:
+            return await work()
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            await self._set_aside(str(error))
+        except apsw.FullError as error:
+            raise IndexBroken(
+                f"the disk of {self.store} is full; notes are searched as they were", mend="free some space"
+            ) from error
+        except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, apsw.BusyError) as error:
+            raise IndexBroken(
+                f"the memory index {self.store} cannot be written: {error}", mend="homebody memory status"
+            ) from error
+        return await work()
+
+    async def _set_aside(self, reason: str) -> None:
+        from memory.store.database import set_aside
+
+        async with self._opening:
+            broken, self._opened = self._opened, None
+            if broken is None:
+                return
+
+            def put_away() -> Path:
+                broken.close()
+                return set_aside(self.store, self._clock.now())
+
+            aside = await self._thread.run(put_away)
+        self._dirty = True
+        self._tell(f"The memory index was damaged ({reason}); it was set aside as {aside.name} and is rebuilt.")
+        self.sync_soon()
+
+    def _in_background(self, work: Coroutine[object, object, object]) -> None:
+        if self._closed:
+            work.close()
+            return
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[object]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            mend = error.mend if isinstance(error, MemoryTrouble) else "homebody memory index"
+            self._tell(f"Memory: {error} {mend}".strip())
