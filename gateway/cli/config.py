@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.invocation import Invocation, pass_invocation, warn
+from gateway.errors import OK, SETTINGS_WRONG, HomebodyError, UsageWrong
+
+if TYPE_CHECKING:
+    from gateway.config.document import Document
+    from gateway.config.key import KeyPath
+    from gateway.config.problem import Problem
+    from gateway.config.store import Changed
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_RESTART = "takes effect after a restart of the gateway"
+_HOT = "is taken over by a running gateway"
 
 
 @click.group()
 def config() -> None:
-    """Show, check and change the settings."""
+    """Show, check and change the settings.
+
+    KEY is a dotted name such as agents.defaults.model, agents.list[0].id or channels.telegram.botToken.
+    """
 
 
 @config.command()
@@ -17,3 +36,176 @@ def config() -> None:
 def path(invocation: Invocation) -> None:
     """Print where the settings file is, or would be."""
     click.echo(invocation.paths.config_file())
+
+
+@config.command()
+@click.argument("key", required=False)
+@AS_JSON
+@pass_invocation
+def get(invocation: Invocation, key: str | None, as_json: bool) -> None:
+    """Print what is in force: one setting, a section, or everything. Secrets are never shown.
+
+    A single value goes to stdout alone; where it comes from goes to stderr.
+    """
+    from gateway.config.asking import answers, in_force, reload_of
+    from gateway.config.load import load
+
+    path = _known(key) if key else ()
+    loaded = load(invocation.paths, os.environ, only_look=True)
+    warn(loaded)
+    if as_json and not path:
+        _print_json(in_force(loaded.settings))
+        return
+    found = list(answers(loaded, path))
+    single = len(found) == 1 and found[0].path == path
+    if as_json:
+        unset = {"path": key, "value": None, "origin": "default", "reload": reload_of(path)}
+        _print_json(found[0].as_json() if single else [answer.as_json() for answer in found] or unset)
+    elif single:
+        answer = found[0]
+        click.echo(_shown(answer.value))
+        said = (
+            "not set; this is the default"
+            if answer.origin == "default"
+            else f"set in {loaded.source if answer.origin == 'file' else answer.origin}"
+        )
+        click.echo(f"({said}; a change {_HOT if answer.reload == 'hot' else _RESTART})", err=True)
+    elif not found:
+        click.echo(f"({key} is not set)", err=True)
+    else:
+        from gateway.config.key import dotted
+
+        for answer in found:
+            mark = "" if answer.origin == "file" else f"  ({answer.origin})"
+            click.echo(f"{dotted(answer.path)} = {_shown(answer.value)}{mark}")
+
+
+@config.command("set")
+@click.argument("key")
+@click.argument("value", required=False)
+@click.option("--force", is_flag=True, help="Write a key that this version does not know.")
+@AS_JSON
+@pass_invocation
+def set_(invocation: Invocation, key: str, value: str | None, force: bool, as_json: bool) -> None:
+    """Set one setting in the file and leave everything else in it as it is, comments included.
+
+    Without VALUE it is read from standard input (unseen, at a terminal), which keeps a secret out of the shell's history.
+    Secrets may also be given as env:NAME or file:PATH. Lists and sections are written as in YAML: '[a, b]', '{a: 1}'.
+    """
+    from gateway.config.asking import reload_of, typed_value
+    from gateway.config.edit import with_value
+
+    path = _known(key, force=force)
+    text = value if value is not None else _asked(key)
+    meant = typed_value(text, path)
+    if meant is None:
+        raise UsageWrong(f"{key} would have no value", mend=f"To take it out: homebody config unset {key}")
+    changed = _change(invocation, lambda document: with_value(document, _place(document, path), meant))
+    _report(changed, f"{key} is set; it {_HOT if reload_of(path) == 'hot' else _RESTART}.", as_json=as_json)
+
+
+@config.command()
+@click.argument("key")
+@AS_JSON
+@pass_invocation
+def unset(invocation: Invocation, key: str, as_json: bool) -> None:
+    """Take one setting or section out of the file, so that its default applies again."""
+    from gateway.config.asking import reload_of
+    from gateway.config.edit import without
+
+    path = _known(key, force=True)
+    changed = _change(invocation, lambda document: without(document, _place(document, path)))
+    _report(changed, f"{key} is taken out; that {_HOT if reload_of(path) == 'hot' else _RESTART}.", as_json=as_json)
+
+
+@config.command()
+@AS_JSON
+@pass_invocation
+def validate(invocation: Invocation, as_json: bool) -> int:
+    """Check the settings file and tell everything that is wrong with it. Exit code 3 when something is."""
+    from gateway.config.document import read_text
+    from gateway.config.load import check
+
+    source = invocation.paths.config_file()
+    try:
+        checked = check(read_text(source), source, os.environ)
+    except FileNotFoundError:
+        if invocation.paths.chosen_config:
+            raise HomebodyError("there is no such file", where=str(source)) from None
+        _told_valid(f"There is no {source}: every default applies.", as_json=as_json, problems=(), warnings=())
+        return OK
+    summary = f"{source} is valid." if not checked.problems else f"{source}: {_count(checked.problems, 'error')}."
+    _told_valid(summary, as_json=as_json, problems=checked.problems, warnings=checked.warnings)
+    return SETTINGS_WRONG if checked.problems else OK
+
+
+@config.command()
+def schema() -> None:
+    """Print the JSON Schema of the settings: every key, its meaning, type, default, and whether a change needs a restart."""
+    from gateway.config.settings import Settings
+
+    _print_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **Settings.model_json_schema(by_alias=True)})
+
+
+def _known(key: str, *, force: bool = False) -> KeyPath:
+    from gateway.config.asking import named
+
+    path, complaint = named(key)
+    if complaint and not force:
+        raise UsageWrong(f"there is no setting {key!r}", mend=complaint)
+    return path
+
+
+def _place(document: Document, path: KeyPath) -> KeyPath:
+    from gateway.config.asking import spelled_in
+    from gateway.config.node import plain
+
+    return spelled_in(plain(document.root) if document.root else {}, path)
+
+
+def _asked(key: str) -> str:
+    if sys.stdin.isatty():
+        answer: str = click.prompt(key, hide_input=True)
+        return answer
+    return sys.stdin.readline().rstrip("\r\n")
+
+
+def _change(invocation: Invocation, edit: Any) -> Changed:
+    from gateway.clock import SystemClock
+    from gateway.config.store import change
+
+    return change(invocation.paths.config_file(), os.environ, SystemClock().now(), edit)
+
+
+def _report(changed: Changed, sentence: str, *, as_json: bool) -> None:
+    if as_json:
+        notes = [note.as_json() for note in changed.notes]
+        _print_json({"file": str(changed.file), "copy": str(changed.copy) if changed.copy else None, "warnings": notes})
+        return
+    for note in changed.notes:
+        click.echo(f"homebody: warning: {note.as_text()}", err=True)
+    click.echo(sentence)
+
+
+def _told_valid(summary: str, *, as_json: bool, problems: tuple[Problem, ...], warnings: tuple[Problem, ...]) -> None:
+    if as_json:
+        told = {"errors": [found.as_json() for found in problems], "warnings": [found.as_json() for found in warnings]}
+        _print_json({"valid": not problems, **told})
+        return
+    for problem in problems:
+        click.echo(f"error: {problem.as_text()}")
+    for warning in warnings:
+        click.echo(f"warning: {warning.as_text()}")
+    click.echo(summary)
+
+
+def _count(found: tuple[Problem, ...], noun: str) -> str:
+    return f"{len(found)} {noun}{'' if len(found) == 1 else 's'}"
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))

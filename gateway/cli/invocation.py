@@ -37,10 +37,11 @@ class Invocation:
 
         return load(self.paths, os.environ)
 
-    def warn(self) -> None:
-        """Show the settings' warnings on stderr."""
-        for warning in self.loaded.warnings:
-            click.echo(f"homebody: warning: {warning.as_text()}", err=True)
+
+def warn(loaded: Loaded) -> None:
+    """Show the warnings of the settings on stderr."""
+    for warning in loaded.warnings:
+        click.echo(f"homebody: warning: {warning.as_text()}", err=True)
 
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)

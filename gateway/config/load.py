@@ -47,8 +47,11 @@ class Checked:
     given: Mapping[str, Any]
 
 
-def load(paths: Paths, env: Mapping[str, str]) -> Loaded:
-    """Read the settings of a house. Raises SettingsWrong with every problem of the file; unknown keys are warnings."""
+def load(paths: Paths, env: Mapping[str, str], *, only_look: bool = False) -> Loaded:
+    """Read the settings of a house. Raises SettingsWrong with every problem of the file; unknown keys are warnings.
+
+    ``only_look`` is for showing settings: what the environment lacks (variables, files of secrets) is then a warning too.
+    """
     source = paths.config_file()
     try:
         text = read_text(source)
@@ -58,10 +61,10 @@ def load(paths: Paths, env: Mapping[str, str]) -> Loaded:
             raise SettingsWrong([Problem("there is no such file", file=str(source), mend=mend)]) from error
         return Loaded(Settings(), (), None, {})
     checked = check(text, source, env)
-    if checked.problems or checked.settings is None:
+    lacking = tuple(problem for problem in checked.problems if only_look and problem.environment)
+    if len(checked.problems) > len(lacking) or checked.settings is None:
         raise SettingsWrong(checked.problems, where=str(source))
-    warnings = checked.warnings
-    return Loaded(checked.settings, warnings, source, checked.given)
+    return Loaded(checked.settings, (*lacking, *checked.warnings), source, checked.given)
 
 
 def check(text: str, source: Path, env: Mapping[str, str]) -> Checked:

@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 from agent.models.settings import ModelsSettings
 from agent.settings import AgentSettings
 from gateway.errors import UsageWrong
+from gateway.http.settings import GatewaySettings
 from gateway.logs.settings import LoggingSettings
 from memory.settings import MemorySettings
 
@@ -86,6 +87,8 @@ class Settings(Section):
     """The agents of the house."""
     models: ModelsSettings = ModelsSettings()
     """Providers of language models beyond those known from the environment."""
+    gateway: GatewaySettings = GatewaySettings()
+    """Where the house listens, and to whom."""
     plugins: PluginsSettings = PluginsSettings()
     """Parts that can be exchanged."""
     logging: LoggingSettings = LoggingSettings()

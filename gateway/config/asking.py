@@ -1,0 +1,157 @@
+"""What the command line asks of the settings: what a key's name means, what is in force there, and what a typed value means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gateway.config.document import AGENT_SHORTHAND
+from gateway.config.fitting import nearest
+from gateway.config.key import KeyPath, dotted, parse
+from gateway.config.secrets import masked
+from gateway.config.settings import Settings
+from gateway.config.shape import Shape
+from gateway.config.yaml_notation import read_yaml
+from gateway.errors import SettingsWrong, UsageWrong
+
+if TYPE_CHECKING:
+    from gateway.config.load import Loaded
+    from gateway.config.node import Node
+
+ROOT = Shape((Settings,))
+_DEFAULTS: KeyPath = ("agents", "defaults")
+_LIST: KeyPath = ("agents", "list")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One setting as it is in force. ``origin`` is "file", "agents.defaults" (taken over from there) or "default"."""
+
+    path: KeyPath
+    value: Any
+    origin: str
+    reload: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The same, for programs."""
+        return {"path": dotted(self.path), "value": self.value, "origin": self.origin, "reload": self.reload}
+
+
+def named(text: str) -> tuple[KeyPath, str]:
+    """Return the path that a typed name means, and a complaint when no such key exists (or an empty string).
+
+    ``agent.x`` means ``agents.defaults.x`` and ``list.0`` means ``list[0]``. Raises UsageWrong for what is no name at all.
+    """
+    try:
+        typed = parse(text)
+    except ValueError as error:
+        raise UsageWrong(str(error), mend="Write it like agents.defaults.model or agents.list[0].id.") from error
+    if typed[0] == AGENT_SHORTHAND:
+        typed = (*_DEFAULTS, *typed[1:])
+    path: KeyPath = ()
+    here: Shape | None = ROOT
+    for step in typed:
+        if isinstance(step, str) and step.isdigit() and here and here.under(step) is None and here.under(int(step)):
+            step = int(step)  # noqa: PLW2901 -- what was typed as a name is an index here
+        if here is not None and (below := here.under(step)) is None and here.models and not here.open:
+            near = nearest(str(step), path, list(here.keys()), Settings)
+            known = f"Known here: {', '.join(sorted(here.keys()))}."
+            return (*path, *typed[len(path) :]), f"Did you mean {near}?" if near else known
+        here = below if here is not None else None
+        path = (*path, step)
+    return path, ""
+
+
+def spelled_in(written: Mapping[str, Any], path: KeyPath) -> KeyPath:
+    """Return the path under which a file says (or should say) a setting: under ``agent`` where it uses that shorthand."""
+    short = written.get(AGENT_SHORTHAND)
+    if path[:2] != _DEFAULTS or not isinstance(short, Mapping) or len(path) == len(_DEFAULTS):
+        return path
+    agents = written.get("agents")
+    spelled_out = isinstance(agents, Mapping) and isinstance(agents.get("defaults"), Mapping)
+    return path if spelled_out and path[2] not in short else (AGENT_SHORTHAND, *path[2:])
+
+
+def answers(loaded: Loaded, path: KeyPath = ()) -> Iterator[Answer]:
+    """Yield what is in force at ``path`` and below, secrets masked. Nothing at all: the key is known and not set."""
+    here: Any = in_force(loaded.settings)
+    for step in path:
+        try:
+            here = here[step]
+        except (KeyError, IndexError, TypeError):
+            return
+    for leaf, value in _leaves(path, here):
+        yield Answer(leaf, value, _origin(loaded.given, leaf), reload_of(leaf))
+
+
+def in_force(settings: Settings) -> dict[str, Any]:
+    """Return all settings as plain values, secrets masked, each agent's entry laid over the defaults."""
+    values: dict[str, Any] = masked(settings)
+    values["agents"]["list"] = [
+        {"id": entry.id, "name": entry.name, "default": entry.default} | masked(settings.agent(entry.id).settings)
+        for entry in settings.agents.list
+    ]
+    return values
+
+
+def reload_of(path: KeyPath) -> str:
+    """Return "hot" or "restart": what a change of this key takes, as declared by the key or the nearest section above."""
+    here: Shape | None = ROOT
+    found = "restart"
+    for step in path:
+        here = here.under(step) if here else None
+        extra = here.field.json_schema_extra if here and here.field else None
+        if isinstance(extra, dict) and extra.get("reload") in {"hot", "restart"}:
+            found = str(extra["reload"])
+    return found
+
+
+def typed_value(text: str, path: KeyPath) -> Any:
+    """Return the value that was typed for a key: as it stands where text is wanted, else read as YAML."""
+    shape = ROOT.at(path) or Shape(())
+    if shape.secret:
+        return text
+    try:
+        node = read_yaml(text, "")
+    except SettingsWrong:
+        return text
+    return None if node is None and not shape.text else text if node is None else _meant(node, shape, text)
+
+
+def _meant(node: Node, shape: Shape, text: str) -> Any:
+    if node.kind == "map":
+        return {entry.key: _meant(entry.value, shape.under(entry.key) or Shape(()), text) for entry in node.value}
+    if node.kind == "list":
+        return [_meant(item, shape.under(index) or Shape(()), text) for index, item in enumerate(node.value)]
+    if shape.text and not isinstance(node.value, str):
+        return text[node.start : node.end]
+    return node.value
+
+
+def _leaves(path: KeyPath, value: Any) -> Iterator[tuple[KeyPath, Any]]:
+    if isinstance(value, dict) and value:
+        for key, child in value.items():
+            yield from _leaves((*path, key), child)
+    elif isinstance(value, list) and any(isinstance(child, dict | list) for child in value):
+        for index, child in enumerate(value):
+            yield from _leaves((*path, index), child)
+    else:
+        yield path, value
+
+
+def _origin(given: Mapping[str, Any], path: KeyPath) -> str:
+    if _says(given, path):
+        return "file"
+    inherited = path[: len(_LIST)] == _LIST and len(path) > len(_LIST) + 1 and _says(given, (*_DEFAULTS, *path[3:]))
+    return "agents.defaults" if inherited else "default"
+
+
+def _says(given: Any, path: KeyPath) -> bool:
+    here = given
+    for step in path:
+        known = isinstance(here, Mapping) and step in here
+        if not known and not (isinstance(here, list) and step in range(len(here))):
+            return False
+        here = here[step]
+    return here is not None

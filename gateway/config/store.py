@@ -1,0 +1,114 @@
+"""Writing the settings file: checked first, a dated copy kept beside it, replaced in one step, readable by its owner alone."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway.config.document import Document, read_document, read_text
+from gateway.config.load import Checked, check
+from gateway.errors import SettingsWrong, StorageFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
+
+    from gateway.config.problem import Problem
+
+COPIES_KEPT = 20
+_NO_CHANGE = "Nothing was written."
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What became of a change. ``copy`` is the file as it was, None for a new one. ``notes`` are its warnings."""
+
+    file: Path
+    copy: Path | None
+    notes: tuple[Problem, ...]
+
+
+def change(path: Path, env: Mapping[str, str], now: datetime, edit: Callable[[Document], str]) -> Changed:
+    """Apply ``edit`` to the settings file (made when missing), unless that would bring an error in.
+
+    Errors that were there before stay allowed, so that a broken file can be mended key by key; what the environment lacks
+    (a variable of the gateway's own, say) is only noted. Raises SettingsWrong, EditRefused and StorageFailed.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _alone(target.parent):
+            return _change(target, env, now, edit)
+    except OSError as error:
+        raise StorageFailed.from_os(error, "write the settings", target) from error
+
+
+def _change(target: Path, env: Mapping[str, str], now: datetime, edit: Callable[[Document], str]) -> Changed:
+    try:
+        before = read_text(target)
+        is_new = False
+    except FileNotFoundError:
+        before, is_new = "", True
+    unix = before.replace("\r\n", "\n")
+    after = edit(read_document(unix, str(target)))
+    checked = check(after, target, env)
+    fresh = _new_errors(check(unix, target, env), checked)
+    if fresh:
+        raise SettingsWrong(fresh, where=str(target), mend=_NO_CHANGE)
+    copy = None if is_new else _dated_copy(target, before, now)
+    _replace(target, after.replace("\n", "\r\n") if before != unix else after)
+    missing = tuple(problem for problem in checked.problems if problem.environment)
+    return Changed(target, copy, (*missing, *checked.warnings))
+
+
+def _new_errors(before: Checked, after: Checked) -> list[Problem]:
+    known = {(problem.path, problem.message) for problem in before.problems}
+    return [p for p in after.problems if not p.environment and (p.path, p.message) not in known]
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep two changes from crossing."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _dated_copy(target: Path, text: str, now: datetime) -> Path:
+    stamp = f"{now:%Y-%m-%dT%H-%M-%S}"
+    copy = target.with_name(f"{target.name}.{stamp}.bak")
+    number = 1
+    while copy.exists():
+        number += 1
+        copy = target.with_name(f"{target.name}.{stamp}-{number}.bak")
+    _replace(copy, text)
+    copies = sorted(target.parent.glob(f"{target.name}.*.bak"), key=lambda found: found.stat().st_mtime_ns)
+    for old in copies[:-COPIES_KEPT]:
+        old.unlink(missing_ok=True)
+    return copy
+
+
+def _replace(target: Path, text: str) -> None:
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")  # mkstemp makes it 0600
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as opened:
+            opened.write(text)
+            opened.flush()
+            os.fsync(opened.fileno())
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    folder = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
