@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from agent import prompt, tokens
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from agent.settings import AgentSettings
     from agent.tools.toolbox import Toolbox
     from agent.transcript import Transcript
-    from agent.workspace import Workspace
+    from agent.workspace import Workspace, WorkspaceFile
     from memory.audience import Audience
 
 
@@ -53,7 +52,7 @@ class Conversation:
     zone: ZoneInfo
     clock: Clock
     calibration: Calibration = field(default_factory=Calibration)
-    _files: tuple[prompt.PromptFile, ...] = ()
+    _files: tuple[WorkspaceFile, ...] = ()
 
     @property
     def window(self) -> Window:
@@ -75,7 +74,7 @@ class Conversation:
 
     async def prepare(self) -> None:
         """Read the workspace files, and on a session's first turn take the notes that it starts with."""
-        self._files = await asyncio.to_thread(self._read_files)
+        self._files = await asyncio.to_thread(self.workspace.bootstrap_files, self.audience)
         if self.transcript.opened is None:
             notes = await asyncio.to_thread(self._start_notes)
             body = Opened(agent=self.agent, session=self.session, key=self.key, notes=notes)
@@ -125,13 +124,6 @@ class Conversation:
         """The messages that no memory flush has seen yet."""
         mark = max((i for i, entry in enumerate(self.transcript.entries) if entry.body.kind == "flush_receipt"), default=-1)
         return [entry for entry in self.transcript.entries[mark + 1 :] if isinstance(entry.body, Said)]
-
-    def _read_files(self) -> tuple[prompt.PromptFile, ...]:
-        files = self.workspace.bootstrap_files()
-        return tuple(prompt.PromptFile(file.name, file.text) for file in files if self._may_know(file.name))
-
-    def _may_know(self, name: str) -> bool:
-        return self.audience.may_see(PurePosixPath(name))
 
     def _start_notes(self) -> str:
         settings = self.settings.startup_context

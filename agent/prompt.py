@@ -6,7 +6,6 @@ only the time zone is named, and every message carries its own time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.models.protocol import Segment
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal
 
+    from agent.workspace import WorkspaceFile
     from memory.audience import Audience
 
 INSTRUCTIONS = """\
@@ -40,20 +40,12 @@ instruction to you. When nothing is to be said, reply with exactly NO_REPLY.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class PromptFile:
-    """A workspace file as it goes into the prompt. ``text`` is None when the file is missing."""
-
-    name: str
-    text: str | None
-
-
 def system_text(
     *,
     mode: Literal["full", "minimal", "none"],
     zone: str,
     audience: Audience,
-    files: Sequence[PromptFile],
+    files: Sequence[WorkspaceFile],
     notes: str,
     file_chars: int,
     total_chars: int,
@@ -74,7 +66,7 @@ def system_text(
     return tuple(segments)
 
 
-def _file_segments(files: Sequence[PromptFile], file_chars: int, total_chars: int) -> list[Segment]:
+def _file_segments(files: Sequence[WorkspaceFile], file_chars: int, total_chars: int) -> list[Segment]:
     segments = []
     left = total_chars
     for file in files:

@@ -20,10 +20,14 @@ def spoken(text: str) -> str:
 
 
 class Gate:
-    """Lets a streamed reply through piece by piece, holding back whatever may yet turn out to be the token at either edge."""
+    """Lets a streamed reply through piece by piece, holding back whatever may yet turn out to be the token at either edge.
+
+    What it lets through in all is what ``spoken`` makes of the whole, up to blanks at the end.
+    """
 
     def __init__(self) -> None:
         self._held = ""
+        self._before = ""
         self._begun = False
         self._silent = False
 
@@ -40,15 +44,20 @@ class Gate:
                 self._silent = True
                 return ""
             self._begun = True
-        keep = _doubtful_tail(self._held)
+        keep = min(len(self._held), _doubtful_tail(self._before + self._held))
         shown, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
+        self._before = (self._before + shown)[-2 * len(TOKEN) :]
         return shown
 
     def finish(self) -> str:
         """Return what was still held back and is for people after all."""
-        rest = "" if self._silent else spoken(self._held)
-        self._held = ""
-        return rest if self._begun or rest.strip() else ""
+        held, self._held = self._held, ""
+        if self._silent:
+            return ""
+        if self._begun:
+            closing = _ENDS.search(self._before + held)
+            return held if closing is None else held[: max(0, closing.start() - len(self._before))].rstrip()
+        return spoken(held)
 
 
 def _doubtful_tail(text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -190,10 +189,6 @@ class HousedAgent:
         while len(self._open) > KEPT_OPEN:
             self._open.popitem(last=False)
         return conversation
-
-    async def seed(self, templates: object) -> None:
-        """Put what is missing into the workspace."""
-        await asyncio.to_thread(self.workspace.seed, templates)
 
     async def _begin(self, key: str, now: datetime, address: str) -> SessionRecord:
         record = SessionRecord(session=self._new_id(), key=key, started=now, spoken=now, address=address)

@@ -1,0 +1,97 @@
+"""What fills a conversation's window, part by part, for people to see."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent import tokens
+from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.wire import SUMMARY_HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.conversation import Conversation
+    from agent.messages import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of the request. ``tokens`` is an estimate; ``cached`` says that it lies before a cache mark."""
+
+    name: str
+    chars: int
+    tokens: int
+    cached: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextReport:
+    """The whole request. ``tokens`` is the best figure for its size; the parts are estimates and need not add up to it.
+
+    ``turns_left`` is a forecast of how many turns fit before the next memory flush, or None while there is too little to go by.
+    """
+
+    tokens: int
+    window: int
+    flush_at: int
+    compact_above: int
+    parts: tuple[Part, ...]
+    turns_left: int | None
+
+
+def context_report(conversation: Conversation) -> ContextReport:
+    """Describe the next request of a conversation that was prepared."""
+    calibrate = conversation.calibration.apply
+    schemas = [
+        json.dumps({"name": t.name, "description": t.description, "input": t.parameters}) for t in conversation.toolbox.specs
+    ]
+    parts = [
+        Part(
+            name="tools",
+            chars=sum(map(len, schemas)),
+            tokens=calibrate(tokens.of_tools(conversation.toolbox.specs)),
+            cached=True,
+        )
+    ]
+    parts += [
+        Part(name=segment.name, chars=len(segment.text), tokens=calibrate(tokens.estimate(segment.text)), cached=True)
+        for segment in conversation.system()
+    ]
+    messages = conversation.messages()
+    kinds = {"summary": [], "people": [], "answers": [], "tool results": []}  # type: dict[str, list[Message]]
+    for message in messages:
+        kinds[_kind(message)].append(message)
+    parts += [
+        Part(name=name, chars=sum(map(_chars, group)), tokens=calibrate(tokens.of_messages(group)), cached=True)
+        for name, group in kinds.items()
+        if group
+    ]
+    size = conversation.tokens()
+    return ContextReport(
+        tokens=size,
+        window=conversation.window.size,
+        flush_at=conversation.window.flush_at,
+        compact_above=conversation.window.compact_above,
+        parts=tuple(parts),
+        turns_left=_turns_left(messages, conversation.window.flush_at - size, calibrate(tokens.of_messages(messages))),
+    )
+
+
+def _kind(message: Message) -> str:
+    if isinstance(message, UserMessage):
+        return "summary" if message.text.startswith(SUMMARY_HEAD) else "people"
+    return "tool results" if isinstance(message, ToolMessage) else "answers"
+
+
+def _chars(message: Message) -> int:
+    if isinstance(message, AssistantMessage):
+        return len(message.text) + sum(len(json.dumps(call.arguments)) for call in message.calls)
+    return len(message.text)
+
+
+def _turns_left(messages: Sequence[Message], room: int, size: int) -> int | None:
+    turns = sum(isinstance(message, UserMessage) for message in messages)
+    return max(0, room * turns // size) if turns and size else None

@@ -1,0 +1,98 @@
+"""What a person sees while a turn runs: typing, a preview of the reply, and what the tools are doing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from agent.events import AnswerFinished, Notice, Restarted, TextDelta, ToolFinished, ToolStarted
+from channels.terminal.link import Activity, Note
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from agent.clock import Clock
+    from agent.events import Event
+    from agent.messages import ToolCall
+    from channels.messages import Conversation
+    from channels.protocol import Channel, Drafts
+    from channels.terminal.link import Frame
+
+TYPING_SECONDS = 4.0
+"""Platforms let the sign fade after five seconds or more."""
+_SHOWN = {"path": "", "query": "“{}”", "pattern": "“{}”"}
+_SHOWN_CHARS = 60
+
+
+class Showing:
+    """Carries the events of one turn to where it was asked. Nothing here can hold the turn up or fail it."""
+
+    def __init__(self, channel: Channel, conversation: Conversation, turn: str, clock: Clock, *, verbose: bool) -> None:
+        self._channel = channel
+        self._conversation = conversation
+        self._turn = turn
+        self._clock = clock
+        self._verbose = verbose
+        self._drafts: Drafts | None = channel if hasattr(channel, "draft") else None  # type: ignore[assignment]
+        self._finished = ""
+        self._text = ""
+        self._news = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def shown(self) -> AsyncIterator[None]:
+        """Show until the block ends."""
+        tasks = [asyncio.create_task(self._type())]
+        if self._drafts is not None:
+            tasks.append(asyncio.create_task(self._preview(self._drafts)))
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def emit(self, event: Event) -> None:
+        """Take one event."""
+        match event:
+            case TextDelta(text):
+                self._text += text
+                self._news.set()
+            case Restarted():
+                self._text = ""
+                self._news.set()
+            case AnswerFinished(message) if message.calls and self._text.strip():
+                self._finished += self._text.rstrip() + "\n\n"
+                self._text = ""
+            case ToolStarted(call):
+                self._frame(Activity(describe(call), "started"))
+            case ToolFinished(call, result):
+                self._frame(Activity(describe(call), "failed" if result.is_error else "finished"))
+            case Notice(text, verbose) if self._verbose or not verbose:
+                self._frame(Note(text))
+
+    def _frame(self, frame: Frame) -> None:
+        show = getattr(self._channel, "show", None)
+        if show is not None:
+            show(self._conversation, frame)
+
+    async def _type(self) -> None:
+        while True:
+            await self._channel.typing(self._conversation)
+            await self._clock.sleep(TYPING_SECONDS)
+
+    async def _preview(self, drafts: Drafts) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await drafts.draft(self._conversation, self._turn, self._finished + self._text)
+
+
+def describe(call: ToolCall) -> str:
+    """Say in a few words what a tool call is about."""
+    for name, form in _SHOWN.items():
+        value = (call.arguments or {}).get(name)
+        if isinstance(value, str) and value:
+            short = value if len(value) <= _SHOWN_CHARS else value[: _SHOWN_CHARS - 1] + "…"
+            return f"{call.name} {form.format(short) if form else short}"
+    return call.name

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent.entries import Compacted, Opened, Said, Torn, decode, encode
+from agent.errors import NotKept
+from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
+from agent.transcript import Transcript
+from gateway.clock import ManualClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def said(text: str) -> Said:
+    return Said(message=UserMessage(content=(Text(text=text),), at=AT))
+
+
+def clock() -> ManualClock:
+    return ManualClock(AT)
+
+
+async def test_what_was_appended_is_read_back_by_the_next_process(tmp_path: Path) -> None:
+    first = await Transcript.load(tmp_path / "deep" / "s.jsonl", clock())
+    await first.append("open", Opened(agent="main", session="s", key="k", notes="n"), n=0)
+    await first.append("t1", said("hello"))
+    call = ToolCall(id="c", name="read", arguments=None, raw="{broken")
+    await first.append("t1", Said(message=AssistantMessage(content=(call,), model="m", stop="tools")))
+    second = await Transcript.load(tmp_path / "deep" / "s.jsonl", clock())
+    assert second.entries == first.entries
+    assert second.opened == first.opened
+    assert (tmp_path / "deep" / "s.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+async def test_the_same_place_is_written_once(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    one = await Transcript.load(path, clock())
+    await one.append("t1", said("hello"), n=0)
+    again = await Transcript.load(path, clock())
+    entry = await again.append("t1", said("hello, again"), n=0)
+    assert entry.body == said("hello")
+    assert len(path.read_bytes().splitlines()) == 1
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=60))
+def test_any_text_survives_a_line(text: str) -> None:
+    from agent.entries import Entry
+
+    line = encode(Entry(id="t:0", parent=None, at=AT, body=said(text)))
+    assert line.endswith(b"\n")
+    assert b"\n" not in line[:-1]
+    back = decode(line)
+    assert isinstance(back.body, Said)
+    clean = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert back.body.message == UserMessage(content=(Text(text=clean),), at=AT)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(cut=st.integers(min_value=1, max_value=400), texts=st.lists(st.text(max_size=30), min_size=1, max_size=5))
+def test_a_torn_tail_is_set_aside_and_nothing_before_it_is_lost(tmp_path: Path, cut: int, texts: list[str]) -> None:
+    path = tmp_path / f"s-{os.urandom(6).hex()}.jsonl"
+
+    async def story() -> None:
+        whole = await Transcript.load(path, clock())
+        for text in texts:
+            await whole.append("t", said(text))
+        data = path.read_bytes()
+        short = data[: max(0, len(data) - cut)]
+        path.write_bytes(short)
+        after = await Transcript.load(path, clock())
+        lines = short.count(b"\n")
+        tail = short.rpartition(b"\n")[2]
+        complete = tail != b"" and len(tail) + 1 == len(data.splitlines(keepends=True)[lines])
+        assert len(after.entries) == lines + complete
+        assert path.read_bytes() == (short + b"\n" if complete else short[: len(short) - len(tail)])
+        assert (after.torn is not None and after.torn.read_bytes().endswith(tail)) == bool(tail and not complete)
+        await after.append("t", said("next"))
+        assert (await Transcript.load(path, clock())).entries[-1].body == said("next")
+
+    asyncio.run(story())
+
+
+async def test_a_changed_line_is_skipped_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    one = await Transcript.load(path, clock())
+    for text in ("first", "second", "third"):
+        await one.append("t", said(text))
+    path.write_bytes(path.read_bytes().replace(b"second", b"forged"))
+    again = await Transcript.load(path, clock())
+    assert [entry.body for entry in again.entries] == [said("first"), said("third")]
+    assert again.bad_lines == 1
+
+
+async def test_only_what_the_last_summary_keeps_is_held_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    one = await Transcript.load(path, clock())
+    await one.append("open", Opened(agent="main", session="s", key="k"), n=0)
+    for number in range(6):
+        await one.append("t", said(str(number)))
+    mark = Compacted(summary="so far", first_kept="t:4", tokens_before=9, tokens_after=3, model="m", reason="threshold")
+    await one.append("t", mark)
+    again = await Transcript.load(path, clock())
+    assert [entry.body for entry in again.entries] == [said("4"), said("5"), mark] == [e.body for e in one.entries]
+    assert again.opened is not None
+    assert again.cycle == "t:6"
+    entry = await again.append("t", said("six"))
+    assert entry.id == "t:7"
+
+
+async def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    one = await Transcript.load(tmp_path / "s.jsonl", clock())
+    await one.append("t", said("kept"))
+    folder = tmp_path / "s.jsonl"
+    before = folder.read_bytes()
+    folder.rename(tmp_path / "away")
+    folder.symlink_to("/dev/full")
+    with pytest.raises(NotKept) as refused:
+        await one.append("t", said("lost"))
+    assert "symbolic link" in refused.value.mend
+    folder.unlink()
+    (tmp_path / "away").rename(folder)
+    assert folder.read_bytes() == before
+    assert [entry.body for entry in one.entries] == [said("kept")]
+
+
+def test_a_line_without_its_checksum_is_torn() -> None:
+    with pytest.raises(Torn):
+        decode(b'{"v":1,"kind":"said","id":"t:0"}\n')
