@@ -65,6 +65,16 @@ class Channel(Protocol):
         ...
 
 
+class Repeatable(Protocol):
+    """An extra that a channel may offer: its ``send`` may be repeated after ``Uncertain`` as often as needed.
+
+    True for a platform that recognises the key, or that can be read back. Elsewhere a chunk is repeated once, and then given
+    up and named in a notice; unless ``record`` was called, which promises that a later attempt finds the message again.
+    """
+
+    repeats_safely: bool
+
+
 class Drafts(Protocol):
     """An extra that a channel may offer: a preview of the answer while it is being written."""
 
