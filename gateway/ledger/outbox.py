@@ -50,6 +50,17 @@ class OutboxPart(Part):
         values = {"accounts": listed(accounts), "now": stamp(self._clock.now()), "limit": limit}
         return await self._thread.run(lambda db: [_row(found) for found in db.execute(query, values)])
 
+    async def due_in(self, conversation: str) -> OutboxRow | None:
+        """See the protocol."""
+        query = (
+            f"SELECT {_COLUMNS}, not_before <= :now AND expires > :now AND state <> 'sending' FROM outbox "
+            f"WHERE epoch = {_EPOCH} AND conversation = :conversation AND state IN ('ready', 'sending', 'ambiguous') "
+            "ORDER BY place, id LIMIT 1"
+        )
+        values = {"conversation": clean(conversation), "now": stamp(self._clock.now())}
+        found = await self._thread.run(lambda db: db.execute(query, values).fetchone())
+        return _row(found[:-1]) if found and found[-1] else None
+
     async def next_due(self, accounts: Collection[str]) -> datetime | None:
         """See the protocol."""
         query = f"SELECT min(not_before) FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous')"

@@ -114,6 +114,10 @@ class OutboxLedger(Protocol):
         """
         ...
 
+    async def due_in(self, conversation: str) -> OutboxRow | None:
+        """Return the next chunk of the conversation with this address, if it may be sent now."""
+        ...
+
     async def next_due(self, accounts: Collection[str]) -> datetime | None:
         """Return when the earliest first chunk that must still wait may be sent, or None."""
         ...

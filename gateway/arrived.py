@@ -1,0 +1,74 @@
+"""A message that was taken in, and how its row keeps it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from channels.messages import Inbound, Sender
+from gateway.access import Actor
+from gateway.ledger.part import read_conversation, write_conversation
+from gateway.routing import Route
+from memory.audience import Audience
+
+if TYPE_CHECKING:
+    from gateway.ledger.rows import InboxRow
+
+_VERSION = 1
+_PLAIN = ("text", "key", "alias", "message_id", "reply_to", "mentioned")
+_ACTOR = tuple(field.name for field in fields(Actor))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """A message that was taken in: its row, what was said, by whom, and where it goes."""
+
+    row: InboxRow
+    inbound: Inbound
+    actor: Actor
+    route: Route
+
+
+class Unreadable(ValueError):
+    """Raised for a row that this version cannot read."""
+
+
+def write_arrived(inbound: Inbound, actor: Actor, route: Route | None) -> str:
+    """Return the payload of a row: plain ASCII, so that every text survives."""
+    written = {
+        "v": _VERSION,
+        "inbound": {
+            **{name: getattr(inbound, name) for name in _PLAIN},
+            "conversation": json.loads(write_conversation(inbound.conversation)),
+            "sender": asdict(inbound.sender),
+            "at": inbound.at.isoformat(),
+            "hints": dict(inbound.hints),
+        },
+        "actor": asdict(actor),
+        "route": None if route is None else asdict(route),
+    }
+    return json.dumps(written, separators=(",", ":"))
+
+
+def read_arrived(row: InboxRow) -> tuple[Inbound, Actor, Route | None]:
+    """Read a row; the route is None when there was none. Raises Unreadable."""
+    try:
+        written: dict[str, Any] = json.loads(row.payload)
+        if written["v"] != _VERSION:
+            raise Unreadable(f"it was written by another version ({written['v']})")
+        said, route = written["inbound"], written["route"]
+        inbound = Inbound(
+            conversation=read_conversation(json.dumps(said["conversation"])),
+            sender=Sender(**said["sender"]),
+            at=datetime.fromisoformat(said["at"]),
+            hints=said["hints"],
+            **{name: said[name] for name in _PLAIN},
+        )
+        actor = Actor(**{name: written["actor"][name] for name in _ACTOR})
+        if route is None:
+            return inbound, actor, None
+        return inbound, actor, Route(**{**route, "audience": Audience(**route["audience"])})
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unreadable(f"its payload is not what it should be: {error!r}"[:300]) from error

@@ -1,0 +1,222 @@
+"""The way out: what the outbox holds is sent in order, and never twice where a platform lets us know."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from channels.errors import NotSent, Uncertain
+from channels.messages import Outbound
+from gateway.errors import OutOfStep, StorageFailed
+from gateway.ledger.part import account_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from channels.protocol import Channel
+    from gateway.ledger.protocol import OutboxLedger
+    from gateway.ledger.rows import OutboxRow
+
+log = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 30.0
+SHORTEST_PAUSE = 1.0
+LONGEST_BACKOFF = 60.0
+STORAGE_PAUSE = 5.0
+
+
+class Clock(Protocol):
+    """Time, from outside."""
+
+    def now(self) -> datetime:
+        """Return the current instant, in UTC."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class Delivery:
+    """Sends. Each conversation has one chunk under way at most; ``parallel`` conversations at once.
+
+    Nothing is sent on an account before its channel said that it is ready. What becomes of a chunk is decided here: a clean refusal is
+    tried again with back-off until it expires, or given up when it is permanent; a doubtful one is repeated where that is safe, and
+    otherwise once. ``jitter`` returns a number from 0 to 1.
+    """
+
+    def __init__(self, ledger: OutboxLedger, clock: Clock, *, jitter: Callable[[], float], parallel: int = 8) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._jitter = jitter
+        self._parallel = parallel
+        self._channels: dict[str, Channel] = {}
+        self._ready: set[str] = set()
+        self._hurried: set[str] = set()
+        self._busy: dict[str, asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+        self._moved = asyncio.Condition()
+        self._closing = False
+        ledger.on_outbound(self._wake.set)
+
+    def attach(self, channel: Channel) -> None:
+        """Make a channel known. Sending begins once it is ready."""
+        self._channels[f"{channel.name}:{channel.account}"] = channel
+
+    def detach(self, channel: str, account: str) -> None:
+        """Forget a channel: what it has to send waits, and expires in time."""
+        self._channels.pop(f"{channel}:{account}", None)
+        self._ready.discard(f"{channel}:{account}")
+
+    def ready(self, channel: str, account: str) -> None:
+        """The platform answers (again): begin, and try at once what waits by our own back-off."""
+        self._ready.add(f"{channel}:{account}")
+        self._hurried.add(f"{channel}:{account}")
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Send until cancelled or drained."""
+        async with asyncio.TaskGroup() as group:
+            while not self._closing:
+                self._wake.clear()
+                pause = STORAGE_PAUSE
+                try:
+                    pause = await self._send_due(group)
+                except StorageFailed as error:
+                    log.warning("the outbox cannot be read: %s", error)
+                async with self._moved:
+                    self._moved.notify_all()
+                await self._pause(pause)
+
+    async def settled(self) -> None:
+        """Wait until every chunk that may be sent now was tried."""
+        async with self._moved:
+            while self._busy or self._hurried or await self._ledger.due(self._open_accounts(), limit=1):
+                await self._moved.wait()
+
+    async def drain(self, seconds: float) -> None:
+        """Send what is due for at most ``seconds``, then end ``run``. A send that is cut off counts as doubtful."""
+        try:
+            await asyncio.wait_for(self.settled(), seconds)
+        except TimeoutError:
+            log.warning("%d messages were still being sent at the end", len(self._busy))
+        self._closing = True
+        self._wake.set()
+        for task in self._busy.values():
+            task.cancel()
+
+    def _open_accounts(self) -> list[str]:
+        return sorted(self._ready & self._channels.keys())
+
+    async def _send_due(self, group: asyncio.TaskGroup) -> float:
+        """Start what can be started; return for how many seconds nothing more will be."""
+        for account in list(self._hurried):
+            await self._ledger.hurry(account)
+            self._hurried.discard(account)
+        await self._ledger.expire()
+        accounts = self._open_accounts()
+        for row in await self._ledger.due(accounts, limit=self._parallel + len(self._busy)):
+            address = row.conversation.address
+            if address not in self._busy and len(self._busy) < self._parallel:
+                self._busy[address] = group.create_task(self._converse(address, row), name=f"delivery {address}")
+        due = await self._ledger.next_due(accounts)
+        if due is None:
+            return LONGEST_PAUSE
+        return min(LONGEST_PAUSE, max(SHORTEST_PAUSE, (due - self._clock.now()).total_seconds()))
+
+    async def _pause(self, seconds: float) -> None:
+        timer = asyncio.ensure_future(self._clock.sleep(seconds))
+        waker = asyncio.ensure_future(self._wake.wait())
+        try:
+            await asyncio.wait((timer, waker), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            waker.cancel()
+
+    async def _converse(self, address: str, row: OutboxRow) -> None:
+        """Send a conversation's chunks one after the other, as long as there is one that may go."""
+        following: OutboxRow | None = row
+        try:
+            while following is not None and not self._closing:
+                channel = self._channels.get(account_of(following.conversation))
+                if channel is None:
+                    return
+                await self._attempt(channel, following)
+                following = await self._ledger.due_in(address)
+        except OutOfStep as error:  # somebody dropped the chunk meanwhile: what they did stands
+            log.info("a message to send was changed meanwhile: %s", error)
+        except StorageFailed as error:
+            log.warning("the outbox cannot be used: %s", error)
+        finally:
+            self._busy.pop(address, None)
+            self._wake.set()
+
+    async def _attempt(self, channel: Channel, row: OutboxRow) -> None:
+        row = await self._ledger.sending(row.id)
+        noted = row.recorded is not None
+
+        async def record(text: str) -> None:
+            nonlocal noted
+            await self._ledger.recorded(row.id, text)
+            noted = True
+
+        outbound = Outbound(
+            key=row.key,
+            conversation=row.conversation,
+            text=row.text,
+            reply_to=row.reply_to,
+            attempt=row.attempt,
+            recorded=row.recorded,
+            uncertain=row.doubts > 0,
+        )
+        try:
+            sent = await channel.send(outbound, record)
+        except NotSent as refusal:
+            await self._refused(row, refusal)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._ledger.ambiguous(row.id, self._clock.now()))
+            raise
+        except Exception as error:  # noqa: BLE001  (a channel raises nothing but Uncertain here; a defect in it leaves the same doubt)
+            await self._doubted(channel, row, error, noted=noted)
+        else:
+            await self._surely(lambda: self._ledger.sent(row.id, sent.platform_id))
+
+    async def _refused(self, row: OutboxRow, refusal: NotSent) -> None:
+        if refusal.permanent:
+            log.warning("a message to %s was refused for good: %s", row.conversation.address, refusal)
+            await self._surely(lambda: self._ledger.dead(row.id, str(refusal)))
+            return
+        firm = refusal.retry_after is not None
+        wait = refusal.retry_after if refusal.retry_after is not None else self._backoff(row.attempt)
+        at = self._clock.now() + timedelta(seconds=wait)
+        await self._surely(lambda: self._ledger.retry_later(row.id, at, firm=firm))
+
+    async def _doubted(self, channel: Channel, row: OutboxRow, error: Exception, *, noted: bool) -> None:
+        """Repeat where it is safe, else once; then give up and say so, because a third would be seen as a double."""
+        if not isinstance(error, Uncertain):
+            log.error("a defect in channel %s", channel.name, exc_info=error)
+        if noted or row.doubts == 0 or getattr(channel, "repeats_safely", False):
+            at = self._clock.now() + timedelta(seconds=self._backoff(row.attempt))
+            await self._surely(lambda: self._ledger.ambiguous(row.id, at))
+            return
+        log.warning("a message to %s may have arrived, and is not repeated again: %s", row.conversation.address, error)
+        await self._surely(lambda: self._ledger.dead(row.id, f"may have arrived: {error}", tell=True))
+
+    async def _surely(self, note: Callable[[], Awaitable[None]]) -> None:
+        """Note what became of a send; it has happened, so neither a full disk nor being cancelled may undo the note."""
+        while True:
+            try:
+                await asyncio.shield(asyncio.ensure_future(note()))
+            except StorageFailed as error:
+                log.warning("the outcome of a send cannot be noted yet: %s", error)
+                await self._clock.sleep(STORAGE_PAUSE)
+            else:
+                return
+
+    def _backoff(self, attempt: int) -> float:
+        """Seconds to wait after a failed attempt: doubling from one second to a minute, of which a random half is taken off."""
+        whole = min(LONGEST_BACKOFF, 2.0 ** min(attempt - 1, 10))
+        return whole * (0.5 + 0.5 * self._jitter())

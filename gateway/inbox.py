@@ -1,0 +1,198 @@
+"""The way in: who may speak is heard once, durably, before the platform is told that we have it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gateway.access import Allowed, Pair
+from gateway.arrived import Arrived, Unreadable, read_arrived, write_arrived
+from gateway.errors import StorageFailed, UsageWrong
+from gateway.ledger.part import account_of, clean
+from gateway.ledger.rows import Arrival, NewOutbound
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+
+    from channels.messages import Cursor, Inbound
+    from gateway.access import Access, Actor
+    from gateway.ledger.part import Clock
+    from gateway.ledger.protocol import Ledger
+    from gateway.ledger.rows import InboxEnd, InboxRow
+    from gateway.routing import Route, Router
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """What the way in leads to.
+
+    ``arrived`` is given each new message once, in order; it must return at once (a lane takes it from there). ``urgent`` is asked
+    first, for commands that go around the lane: True means that it is dealt with. It must be quick, and must take being
+    asked twice for one message after a crash. ``ready`` and ``alive`` pass on what a channel says, with its name and account.
+    """
+
+    arrived: Callable[[Arrived], None]
+    urgent: Callable[[Inbound, Actor], Awaitable[bool]]
+    ready: Callable[[str, str], None]
+    alive: Callable[[str, str], None]
+
+
+class Inbox:
+    """Makes the doors of the channels, and hands out after a restart what was not answered.
+
+    ``router`` gives the one in force, so that changed settings hold at once.
+    """
+
+    def __init__(self, ledger: Ledger, access: Access, router: Callable[[], Router], house: House, clock: Clock) -> None:
+        self.ledger = ledger
+        self.access = access
+        self.house = house
+        self._router = router
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def door(self, channel: str, account: str = "default") -> AccountDoor:
+        """Return the house as one account of a channel sees it."""
+        return AccountDoor(self, channel, account)
+
+    async def replay(self) -> int:
+        """Hand out what waits in the ledger, in the order of arrival; return how many. Once, before any channel starts."""
+        after = count = 0
+        while rows := await self.ledger.waiting(after=after, limit=100):
+            for row in rows:
+                await self.hand_out(row)
+            after, count = rows[-1].id, count + len(rows)
+        return count
+
+    async def read(self, rows: Sequence[int]) -> list[Arrived]:
+        """Return messages by the ids of their rows, in the order of arrival, without those that cannot be read any more."""
+        found = []
+        for row in await self.ledger.inbox_rows(rows):
+            try:
+                inbound, actor, route = read_arrived(row)
+                found.append(Arrived(row=row, inbound=inbound, actor=actor, route=route or self.route(inbound, actor)))
+            except (Unreadable, UsageWrong) as error:
+                log.warning("message %s cannot be read: %s", row.id, error)
+        return found
+
+    def route(self, inbound: Inbound, actor: Actor) -> Route:
+        """Route a message by the settings in force. Raises UsageWrong."""
+        return self._router().resolve(inbound, actor)
+
+    def arrival(self, inbound: Inbound, actor: Actor) -> Arrival:
+        """Make the row of a message. One that cannot be routed is taken all the same: its sender is told when it is handed out."""
+        try:
+            route = self.route(inbound, actor)
+        except UsageWrong:
+            route = None
+        return Arrival(
+            key=inbound.key,
+            alias=inbound.alias,
+            conversation=inbound.conversation.address,
+            session=route.session if route else None,
+            sender=inbound.sender.id,
+            payload=write_arrived(inbound, actor, route),
+            received_at=self._clock.now(),
+        )
+
+    async def hand_out(self, row: InboxRow) -> None:
+        """Give a message to the house, or end it here when it is urgent, cannot be routed, or cannot be read."""
+        try:
+            inbound, actor, route = read_arrived(row)
+        except Unreadable as error:
+            await self._end(row, "failed", reason=str(error))
+            return
+        if await self._is_urgent(inbound, actor):
+            await self._end(row, "answered", reason="urgent")
+            return
+        try:
+            route = route or self.route(inbound, actor)
+        except UsageWrong as error:
+            said = NewOutbound(conversation=inbound.conversation, text=error.as_text())
+            await self._end(row, "failed", reason=str(error), reply=[said])
+            return
+        self.house.arrived(Arrived(row=row, inbound=inbound, actor=actor, route=route))
+
+    async def _end(self, row: InboxRow, end: InboxEnd, *, reason: str, reply: Sequence[NewOutbound] = ()) -> None:
+        if end == "failed":
+            log.warning("message %s is given up: %s", row.id, reason)
+        try:
+            await self.ledger.settle([row.id], end, reason=reason, reply=reply)
+        except StorageFailed as error:  # the message is safe in the inbox: it is ended after the next start
+            log.warning("message %s could not be ended: %s", row.id, error)
+
+    async def _is_urgent(self, inbound: Inbound, actor: Actor) -> bool:
+        try:
+            return await self.house.urgent(inbound, actor)
+        except Exception:
+            # The message is durable and must not be lost with a command's defect: it goes the ordinary way.
+            log.exception("an urgent command failed")
+            return False
+
+    async def unbroken(self, work: Coroutine[None, None, None]) -> None:
+        """Finish ``work`` even when the caller is cancelled: what was committed must also be handed out."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await asyncio.shield(task)
+
+
+class AccountDoor:
+    """Implements ``channels.protocol.Door`` for one account."""
+
+    def __init__(self, inbox: Inbox, channel: str, account: str) -> None:
+        self._inbox = inbox
+        self._channel = channel
+        self._account = account
+        self._key = f"{channel}:{account}"
+        self._in_order = asyncio.Lock()
+
+    async def accept(self, messages: Sequence[Inbound], cursor: Cursor | None = None) -> None:
+        """See the protocol. Who may not speak causes one bounded pairing request at most, and nothing else is kept."""
+        arrivals = [arrival for message in messages if (arrival := await self._judged(_tidy(message))) is not None]
+        if arrivals or cursor is not None:
+            await self._inbox.unbroken(self._take(arrivals, cursor))
+
+    async def cursor(self, name: str) -> str | None:
+        """See the protocol."""
+        return await self._inbox.ledger.cursor(self._key, name)
+
+    def ready(self) -> None:
+        """See the protocol."""
+        self._inbox.house.ready(self._channel, self._account)
+
+    def alive(self) -> None:
+        """See the protocol."""
+        self._inbox.house.alive(self._channel, self._account)
+
+    async def _judged(self, inbound: Inbound) -> Arrival | None:
+        if account_of(inbound.conversation) != self._key:
+            raise ValueError(f"a message of {account_of(inbound.conversation)} came through the door of {self._key}")
+        decision = await self._inbox.access.decide(inbound.conversation, inbound.sender, mentioned=inbound.mentioned)
+        if isinstance(decision, Allowed):
+            return self._inbox.arrival(inbound if decision.actor.local else replace(inbound, hints={}), decision.actor)
+        if isinstance(decision, Pair):
+            await self._inbox.ledger.request_pairing(
+                inbound.conversation, inbound.sender.id, inbound.sender.name, decision.code, decision.text
+            )
+        else:
+            log.info("a message on %s was passed over: %s", self._key, decision.reason)
+        return None
+
+    async def _take(self, arrivals: Sequence[Arrival], cursor: Cursor | None) -> None:
+        accepted = await self._inbox.ledger.accept(self._key, arrivals, cursor)
+        if accepted.renumbered:
+            log.warning("%s began to number its messages anew", self._key)
+        async with self._in_order:
+            for row in accepted.rows:
+                await self._inbox.hand_out(row)
+
+
+def _tidy(inbound: Inbound) -> Inbound:
+    """Replace what is no valid text."""
+    name = clean(inbound.sender.name)
+    return replace(inbound, text=clean(inbound.text), sender=replace(inbound.sender, name=name))
