@@ -213,14 +213,14 @@ class _Answer:
 
     def _used(self) -> Usage | None:
         told = self._usage
-        if "input_tokens" not in told and "output_tokens" not in told:
-            return None
         usage = Usage(
             input=told.get("input_tokens", 0),
             output=told.get("output_tokens", 0),
             cache_read=told.get("cache_read_input_tokens", 0),
             cache_write=told.get("cache_creation_input_tokens", 0),
         )
+        if not usage.prompt and not usage.output:
+            return None
         if self._price is None:
             return usage
         hour = (told.get("cache_creation") or {}).get("ephemeral_1h_input_tokens") or 0

@@ -1,0 +1,230 @@
+"""Which model answers: the one that was asked for, else what the environment has a key for, else what runs here, else the notebook."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from agent.errors import ModelUnusable, UnknownModel
+from agent.models.anthropic import AnthropicModel
+from agent.models.catalog import MODELS, PROVIDERS, SAME_PROVIDER, Provider, facts_of
+from agent.models.discovery import Found, ollama_url
+from agent.models.offline import NAME as OFFLINE
+from agent.models.offline import OfflineModel
+from agent.models.openai_chat import OpenAIChatModel
+from agent.models.settings import Api, ModelsSettings, ProviderSettings
+
+if TYPE_CHECKING:
+    from agent.models.catalog import Facts
+    from agent.models.protocol import Model
+
+Discover: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Found | None]]
+
+ALIASES = {
+    "offline": OFFLINE,
+    "notebook": OFFLINE,
+    "opus": "anthropic/claude-opus-5-5",
+    "sonnet": "anthropic/claude-sonnet-5-5",
+    "haiku": "anthropic/claude-haiku-5-5",
+    "gpt": "openai/gpt-6.1-terra",
+    "gemini": "google/gemini-3.8-flash",
+}
+"""Short names that need no settings."""
+
+BY_KEY = ("anthropic", "openai", "google", "openrouter")
+"""Providers whose key in the environment makes a model without settings, first one wins."""
+
+_NO_KEY = "none"
+"""Sent where a server wants no key but the SDK insists on one."""
+_KINDS: dict[Api, Callable[..., Model]] = {
+    "anthropic-messages": AnthropicModel,
+    "openai-completions": OpenAIChatModel,
+    "openai-responses": OpenAIChatModel,
+}
+_BARE = (("claude-", "anthropic"), ("gpt-", "openai"), ("o3", "openai"), ("o4", "openai"), ("gemini-", "google"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Everything that is needed to build a model: where it is, what it is called, and what is known of it. No secret is shown."""
+
+    provider: str
+    model: str
+    label: str
+    api: Api
+    base_url: str
+    facts: Facts
+    key: str = ""
+    headers: Mapping[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """``provider/model``."""
+        return f"{self.provider}/{self.model}"
+
+    def __repr__(self) -> str:
+        return f"Place({self.name} at {self.base_url})"
+
+
+async def choose(
+    name: str | None, settings: ModelsSettings, env: Mapping[str, str], *, discover: Discover | None = None
+) -> Model:
+    """Return the model to use; nothing is imported or connected before its first call.
+
+    ``name`` is ``provider/model``, a bare model id, or an alias; None leaves it to keys in the settings and the environment, then
+    to ``discover`` (``agent.models.discovery.find_local``; None does not look), then to the notebook.
+    Raises UnknownModel for a name that nothing answers to, ModelUnusable where a key or an address is missing.
+    """
+    if name is not None and name.strip():
+        place = find(name.strip(), settings, env)
+        return OfflineModel() if place is None else build(place)
+    place = by_key(settings, env)
+    if place is None and discover is not None and settings.mode == "merge" and (found := await discover(env)) is not None:
+        place = _discovered(found)
+    return OfflineModel() if place is None else build(place)
+
+
+def build(place: Place) -> Model:
+    """Return the model at a place. Raises ModelUnusable for a key that cannot be one."""
+    return _KINDS[place.api](
+        place.model,
+        key=_sendable(place),
+        facts=place.facts,
+        base_url=place.base_url,
+        provider=place.provider,
+        label=place.label,
+        headers=place.headers,
+    )
+
+
+def find(name: str, settings: ModelsSettings, env: Mapping[str, str]) -> Place | None:
+    """Return where a named model is; None for the notebook. Raises UnknownModel and ModelUnusable."""
+    full = ALIASES.get(name.lower(), name)
+    if full.lower() == OFFLINE:
+        return None
+    provider, slash, model = full.partition("/")
+    provider = _same(provider, settings) if slash else ""
+    if not slash or not model or not _is_known(provider, settings):
+        provider, model = _guess(full, settings)
+    return _place(provider, model, settings, env)
+
+
+def by_key(settings: ModelsSettings, env: Mapping[str, str]) -> Place | None:
+    """Return the default model of the first provider that has a key, in the settings or the environment."""
+    for name in BY_KEY:
+        if _is_known(name, settings) and _key(name, settings, env):
+            return _place(name, PROVIDERS[name].default_model, settings, env)
+    described = (
+        (name, provider)
+        for name, provider in settings.providers.items()
+        if provider.models and (provider.base_url or name in PROVIDERS)
+    )
+    first = next(described, None)
+    return None if first is None else _place(first[0], first[1].models[0].id, settings, env)
+
+
+def known_names(settings: ModelsSettings) -> tuple[str, ...]:
+    """Return the names worth offering: those of the settings first, then those of the catalogue."""
+    own = [f"{name}/{model.id}" for name, provider in settings.providers.items() for model in provider.models]
+    listed = [f"{name}/{model}" for name, models in MODELS.items() if _is_known(name, settings) for model in models]
+    return tuple(dict.fromkeys((*own, *listed, OFFLINE)))
+
+
+def _same(provider: str, settings: ModelsSettings) -> str:
+    return provider if provider in settings.providers else SAME_PROVIDER.get(provider.lower(), provider.lower())
+
+
+def _is_known(provider: str, settings: ModelsSettings) -> bool:
+    return provider in settings.providers or (settings.mode == "merge" and provider in PROVIDERS)
+
+
+def _guess(name: str, settings: ModelsSettings) -> tuple[str, str]:
+    """Find the provider of a bare model id, in the settings or by the maker's way of naming."""
+    for provider, own in settings.providers.items():
+        if any(name == model.id for model in own.models):
+            return provider, name
+    maker = next((provider for start, provider in _BARE if name.lower().startswith(start)), None)
+    if maker is not None and "/" not in name and _is_known(maker, settings):
+        return maker, name
+    nearest = tuple(difflib.get_close_matches(name, [*known_names(settings), *ALIASES], n=3, cutoff=0.5))
+    hint = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
+    raise UnknownModel(
+        f"No model answers to {name!r}.{hint}",
+        mend="Write it as provider/model, such as anthropic/claude-sonnet-5-5 or ollama/qwen3; see: homebody models list",
+        nearest=nearest,
+    )
+
+
+def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str, str]) -> Place:
+    own = settings.providers.get(provider, ProviderSettings())
+    known = PROVIDERS.get(provider)
+    described = next((item for item in own.models if item.id == model), None)
+    return Place(
+        provider=provider,
+        model=model,
+        label=known.label if known else provider,
+        api=_api(provider, own, known),
+        base_url=_address(provider, own, known, env),
+        facts=facts_of(provider, model).with_settings(described),
+        key=_key(provider, settings, env) or _missing(provider, model, own, known),
+        headers={name: value.get_secret_value() for name, value in own.headers.items()},
+    )
+
+
+def _api(provider: str, own: ProviderSettings, known: Provider | None) -> Api:
+    return own.api or (known.api if known else "anthropic-messages" if "anthropic" in provider else "openai-completions")
+
+
+def _address(provider: str, own: ProviderSettings, known: Provider | None, env: Mapping[str, str]) -> str:
+    if own.base_url:
+        return own.base_url
+    if provider == "ollama":
+        return ollama_url(env)
+    if known is not None:
+        return env.get(known.address, "").strip() or known.base_url
+    raise ModelUnusable(
+        f"The provider {provider!r} has no address.",
+        mend=f"homebody config set models.providers.{provider}.baseUrl http://HOST:PORT/v1",
+    )
+
+
+def _key(provider: str, settings: ModelsSettings, env: Mapping[str, str]) -> str:
+    own = settings.providers.get(provider)
+    if own is not None and own.api_key is not None and own.api_key.get_secret_value().strip():
+        return own.api_key.get_secret_value().strip()
+    known = PROVIDERS.get(provider)
+    return next((value for name in (known.keys if known else ()) if (value := env.get(name, "").strip())), "")
+
+
+def _missing(provider: str, model: str, own: ProviderSettings, known: Provider | None) -> str:
+    """A server of one's own may want no key; a public one always does."""
+    if known is None or known.local or own.base_url:
+        return _NO_KEY
+    raise ModelUnusable(
+        f"{provider}/{model} needs a key of {known.label}, and there is none.",
+        mend=f"export {known.keys[0]}=...   (or: homebody config set models.providers.{provider}.apiKey ...)",
+    )
+
+
+def _sendable(place: Place) -> str:
+    """Refuse a key that no HTTP header can carry, such as one pasted with a line break or a typographic dash in it."""
+    if place.key.isascii() and place.key.isprintable() and " " not in place.key:
+        return place.key
+    raise ModelUnusable(
+        f"The key for {place.provider} holds a character that no key has (a blank, a line break or a letter beyond ASCII).",
+        mend=f"Copy it again: homebody config set models.providers.{place.provider}.apiKey ...",
+    )
+
+
+def _discovered(found: Found) -> Place:
+    return Place(
+        provider=found.provider,
+        model=found.model,
+        label=PROVIDERS[found.provider].label,
+        api=PROVIDERS[found.provider].api,
+        base_url=found.base_url,
+        facts=found.facts,
+        key=_NO_KEY,
+    )
