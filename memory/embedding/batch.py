@@ -81,7 +81,11 @@ class BatchService(Protocol):
     ``max_requests`` and ``max_tokens`` (estimate) bound one job.
     """
 
-    embedder: Embedder
+    @property
+    def embedder(self) -> Embedder:
+        """Whose vectors the jobs bring."""
+        ...
+
     max_requests: int
     max_tokens: int
 

@@ -12,14 +12,34 @@ class Embedder(Protocol):
     """One embedding model of one provider.
 
     ``fingerprint`` changes whenever vectors of the same text would (endpoint, model file), never with a key.
-    ``max_batch_tokens`` is how much one call may carry (estimate), ``max_batch_texts`` how many texts.
+    ``max_batch_tokens`` is how much one call may carry (estimate), ``max_batch_texts`` how many texts; more is cut into calls.
+    Read them anew before each use: a fallback changes who it is when it steps in.
     """
 
-    provider: str
-    model: str
-    fingerprint: str
-    max_batch_tokens: int
-    max_batch_texts: int
+    @property
+    def provider(self) -> str:
+        """Name of the provider: openai, gemini, local."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """Name of the model at that provider."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells vectors of this model from those of every other one."""
+        ...
+
+    @property
+    def max_batch_tokens(self) -> int:
+        """How many tokens one call may carry."""
+        ...
+
+    @property
+    def max_batch_texts(self) -> int:
+        """How many texts one call may carry."""
+        ...
 
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
         """Return one unit-length vector per text, in order.
