@@ -152,8 +152,12 @@ class Enclosure:
         with self._parent(path) as (folder, name), translated(path):
             _refuse_special(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
             descriptor = os.open(name, flags | _PLAIN, dir_fd=folder)
+            try:
+                _refuse_stranger(descriptor, os.stat(name, dir_fd=folder, follow_symlinks=False), path)
+            except BaseException:  # whatever it is, the descriptor must not stay open
+                os.close(descriptor)
+                raise
         try:
-            _refuse_special(os.fstat(descriptor), path)
             yield descriptor
         finally:
             os.close(descriptor)
@@ -232,6 +236,17 @@ def _refuse_special(found: os.stat_result, path: PurePosixPath) -> None:
         raise PathRefused(f"{path} is not a plain file (a pipe, socket or device)")
     if found.st_nlink > 1:
         raise PathRefused(f"{path} has a second name on the disk (a hard link), which may lie outside the workspace")
+
+
+def _refuse_stranger(descriptor: int, named: os.stat_result, path: PurePosixPath) -> None:
+    """Refuse a file that was opened by a name it has lost since: its other name may lie outside.
+
+    The name is looked at after the opening: if it still leads to this file, and the file has no second name, it is ours.
+    """
+    opened = os.fstat(descriptor)
+    _refuse_special(named, path)
+    if (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino):
+        raise OutOfDate(f"{path} was replaced by someone else just now: try again")
 
 
 def _read_to_end(descriptor: int, limit: int) -> bytes:

@@ -68,7 +68,7 @@ class MemorySearch(CheckedTool[SearchArguments]):
             if room < 0 and told["results"]:
                 break
             if room < 0:
-                one["snippet"] = hit.snippet[: self._max_chars // 2] + " [cut; memory_get reads the rest]"
+                one["snippet"] = _shortened(hit.snippet, self._max_chars // 2) + " [cut; memory_get reads the rest]"
             told["results"].append(one)
         left = len(answer.hits) - len(told["results"])
         notes = [answer.note or "", f"{left} more hits did not fit; ask for fewer or search more narrowly" if left else ""]
@@ -121,7 +121,7 @@ class MemoryGet(CheckedTool[GetArguments]):
         if kept == len(lines):
             return excerpt.text + (f"\n[cut; go on with from {excerpt.end_line + 1}]" if excerpt.cut else "")
         if kept == 0:
-            first = lines[0][: max(1, self._max_chars // 2 - _ENVELOPE)]
+            first = _shortened(lines[0], self._max_chars // 2)
             return f"{first}\n[line {excerpt.start_line} is {len(lines[0]):,} characters long and cut here]"
         return "\n".join(lines[:kept]) + f"\n[cut; go on with from {excerpt.start_line + kept}]"
 
@@ -135,6 +135,13 @@ def _told_hit(hit: Hit) -> dict[str, Any]:
         "snippet": hit.snippet,
         "source": hit.source,
     }
+
+
+def _shortened(text: str, room: int) -> str:
+    """Keep the beginning of a text, as much as takes up to ``room`` characters once it is JSON."""
+    while len(_json(text)) > room:
+        text = text[: len(text) * room // len(_json(text))]
+    return text
 
 
 def _json(value: Any) -> str:

@@ -1,0 +1,180 @@
+"""What a workspace begins with, and what sessions are given of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import date
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from agent.errors import FileTrouble
+from agent.workspace import PROMPT_FILES, Workspace, workspace_templates
+from memory.audience import OWNER, Audience
+
+DAY = date(2026, 2, 3)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "house"
+
+
+def texts(workspace: Workspace, audience: Audience = OWNER, *, heartbeat: bool = False) -> dict[str, str | None]:
+    return {file.name: file.text for file in workspace.bootstrap_files(audience, heartbeat=heartbeat)}
+
+
+def test_a_new_workspace_gets_every_template(root: Path) -> None:
+    made = Workspace(root).seed(workspace_templates())
+    assert made[0] == "BOOTSTRAP.md"
+    assert sorted(made) == [
+        *("AGENTS.md", "BOOTSTRAP.md", "HEARTBEAT.md", "IDENTITY.md", "MEMORY.md", "SOUL.md", "TOOLS.md", "USER.md"),
+        *("memory/TEMPLATE-daily.md", "memory/TEMPLATE-project-tracking.md", "memory/TEMPLATE-research-intel.md"),
+    ]
+    assert all((root / path).read_text() == (workspace_templates() / path).read_text() for path in made)
+    assert Workspace(root).seed(workspace_templates()) == ()
+
+
+def test_what_is_there_is_never_touched(root: Path) -> None:
+    (root / "memory").mkdir(parents=True)
+    (root / "SOUL.md").write_text("")
+    (root / "memory.md").write_text("mine")
+    (root / "Agents.MD").write_text("also mine")
+    (root / "TOOLS.md").symlink_to("nowhere")
+    (root / "HEARTBEAT.md").mkdir()
+    made = Workspace(root).seed(workspace_templates())
+    assert not {"SOUL.md", "MEMORY.md", "AGENTS.md", "TOOLS.md", "HEARTBEAT.md"} & set(made)
+    assert (root / "SOUL.md").read_text() == ""
+    assert (root / "memory.md").read_text() == "mine"
+    assert (root / "Agents.MD").read_text() == "also mine"
+    assert (root / "TOOLS.md").readlink() == Path("nowhere")
+
+
+@pytest.mark.parametrize("name", ["IDENTITY.md", "USER.md", "user.md"])
+def test_an_agent_that_is_somebody_already_gets_no_ritual(root: Path, name: str) -> None:
+    root.mkdir()
+    (root / name).write_text("Name: Ada")
+    assert "BOOTSTRAP.md" not in Workspace(root).seed(workspace_templates())
+
+
+def test_the_ritual_does_not_come_back(root: Path) -> None:
+    Workspace(root).seed(workspace_templates())
+    (root / "BOOTSTRAP.md").unlink()
+    (root / "SOUL.md").unlink()
+    assert Workspace(root).seed(workspace_templates()) == ("SOUL.md",)
+
+
+def test_a_start_that_was_interrupted_is_made_good(root: Path) -> None:
+    Workspace(root).seed(workspace_templates())
+    for path in root.glob("*.md"):
+        if path.name != "BOOTSTRAP.md":
+            path.unlink()
+    assert "IDENTITY.md" in Workspace(root).seed(workspace_templates())
+    assert (root / "BOOTSTRAP.md").exists()
+
+
+def test_files_come_in_their_order_and_a_missing_one_is_marked(root: Path) -> None:
+    workspace = Workspace(root)
+    workspace.seed(workspace_templates())
+    (root / "SOUL.md").unlink()
+    assert list(texts(workspace)) == [*PROMPT_FILES, "BOOTSTRAP.md"]
+    assert texts(workspace)["SOUL.md"] is None
+    assert list(texts(workspace, heartbeat=True)) == [*PROMPT_FILES, "HEARTBEAT.md", "BOOTSTRAP.md"]
+
+
+def test_others_get_no_private_file_and_no_ritual(root: Path) -> None:
+    workspace = Workspace(root)
+    workspace.seed(workspace_templates())
+    assert list(texts(workspace, Audience("group", "kitchen"))) == ["AGENTS.md", "SOUL.md", "IDENTITY.md", "TOOLS.md"]
+
+
+@pytest.mark.parametrize("text", ["DONE", "done\n", "`DONE`", "**Done.**\n"])
+def test_the_ritual_ends_with_one_word(root: Path, text: str) -> None:
+    workspace = Workspace(root)
+    workspace.seed(workspace_templates())
+    (root / "BOOTSTRAP.md").write_text(text)
+    assert "BOOTSTRAP.md" not in texts(workspace)
+    assert not (root / "BOOTSTRAP.md").exists()
+
+
+def test_a_ritual_under_way_stays(root: Path) -> None:
+    workspace = Workspace(root)
+    workspace.seed(workspace_templates())
+    (root / "BOOTSTRAP.md").write_text("step 1 done")
+    assert texts(workspace)["BOOTSTRAP.md"] == "step 1 done"
+
+
+def test_a_change_is_seen_at_once_and_what_has_not_changed_is_not_read_again(root: Path) -> None:
+    workspace = Workspace(root)
+    workspace.seed(workspace_templates())
+    first = texts(workspace)["AGENTS.md"]
+    assert texts(workspace)["AGENTS.md"] is first
+    (root / "AGENTS.md").write_text("new")
+    assert texts(workspace)["AGENTS.md"] == "new"
+    (root / "AGENTS.md").unlink()
+    assert texts(workspace)["AGENTS.md"] is None
+
+
+def test_a_file_that_cannot_be_read_says_why(root: Path, tmp_path: Path) -> None:
+    workspace = Workspace(root)
+    (tmp_path / "elsewhere.md").write_text("secret")
+    (root / "AGENTS.md").symlink_to(tmp_path / "elsewhere.md")
+    os.mkfifo(root / "SOUL.md")
+    (root / "USER.md").write_bytes(b"\xef\xbb\xbfna\xefve\0")
+    given = texts(workspace)
+    assert given["AGENTS.md"] == "[not given: AGENTS.md is a link, and links are not followed]"
+    assert given["SOUL.md"] == "[not given: SOUL.md is not a plain file (a pipe, socket or device)]"
+    assert given["USER.md"] == "na\ufffdve\ufffd"
+
+
+def test_notes_of_a_day_belong_to_their_audience(root: Path) -> None:
+    workspace = Workspace(root)
+    group = Audience("group", "kitchen")
+    workspace.enclosure.create(PurePosixPath("memory/2026-02-03.md"), b"private")
+    workspace.enclosure.create(PurePosixPath("memory/groups/kitchen/2026-02-03.md"), b"shared")
+    assert workspace.daily(OWNER, DAY) == "private"
+    assert workspace.daily(group, DAY) == "shared"
+    assert workspace.daily(Audience("group", "garden"), DAY) is None
+    assert workspace.daily(OWNER, date(2026, 2, 4)) is None
+
+
+@pytest.mark.parametrize("name", ["MEMORY.md", "memory.md"])
+def test_the_long_term_memory_is_found_in_either_case(root: Path, name: str) -> None:
+    workspace = Workspace(root)
+    assert workspace.memory_file() is None
+    (root / name).write_text("lasting")
+    assert workspace.memory_file() == "lasting"
+
+
+def test_a_root_that_is_a_link_is_followed_and_one_that_leads_nowhere_is_told(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    root.symlink_to(tmp_path / "real")
+    Workspace(root).seed(workspace_templates())
+    assert (tmp_path / "real" / "AGENTS.md").exists()
+    root.unlink()
+    root.symlink_to(tmp_path / "unmounted")
+    with pytest.raises(FileTrouble, match="leads nowhere") as trouble:
+        Workspace(root)
+    assert trouble.value.mend
+    assert not (tmp_path / "unmounted").exists()
+
+
+def test_a_root_that_is_a_file_is_told_with_what_to_set(root: Path) -> None:
+    root.write_text("x")
+    with pytest.raises(FileTrouble, match="is a file") as trouble:
+        Workspace(root)
+    assert "agents.defaults.workspace" in trouble.value.mend
+
+
+def test_what_a_first_hello_costs_stays_small(root: Path) -> None:
+    workspace = Workspace(root)
+    workspace.seed(workspace_templates())
+    given = texts(workspace)
+    assert len(given["AGENTS.md"] or "") <= 2500
+    assert len(json.dumps(given)) + len(workspace.memory_file() or "") < 6000
+
+
+def test_templates_hold_no_scripts_and_nothing_but_markdown() -> None:
+    files = [path for path in Path(str(workspace_templates())).rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} == {".md"}
