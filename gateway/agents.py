@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -34,14 +34,6 @@ KEPT_OPEN = 32
 UNDO_FOR = timedelta(days=7)
 
 Leaving = Due | Literal["command"]
-
-
-@dataclass(frozen=True, slots=True)
-class Renewal:
-    """A session that was just started afresh, and why."""
-
-    former: SessionRecord
-    reason: Leaving
 
 
 class HousedAgent:
@@ -83,7 +75,7 @@ class HousedAgent:
         """The key of the owner's own session."""
         return f"agent:{self.id}:main"
 
-    async def current(self, key: str, audience: Audience, *, address: str = "") -> tuple[SessionRecord, Renewal | None]:
+    async def current(self, key: str, audience: Audience, *, address: str = "") -> SessionRecord:
         """Return the session of ``key`` for a message that a person sends now, begun afresh where the rule says so.
 
         Raises:
@@ -92,11 +84,12 @@ class HousedAgent:
         now = self._clock.now()
         record = self.store.get(key)
         if record is None:
-            return await self._begin(key, now, address), None
+            record = SessionRecord(session=self._new_id(), key=key, started=now, spoken=now, address=address)
+            await self.store.put(record)
+            return record
         if reason := self.due(record, now):
-            fresh = await self.renew(record, audience, reason)
-            return await self.store.change(key, address=address or fresh.address), Renewal(record, reason)
-        return await self.store.change(key, spoken=now, address=address or record.address), None
+            record = await self.renew(record, audience, reason)
+        return await self.store.change(key, spoken=now, address=address or record.address)
 
     def due(self, record: SessionRecord, now: datetime) -> Due | None:
         """Judge a session by the one rule. One in which nothing was said since it began is never due."""
@@ -119,6 +112,7 @@ class HousedAgent:
             spoken=now if reason == "command" else record.spoken,
             address=record.address,
             verbose=record.verbose,
+            greeted=reason == "command" or not self._session_settings.reset.notice,
             former=record.session,
             former_until=now + UNDO_FOR,
         )
@@ -189,11 +183,6 @@ class HousedAgent:
         while len(self._open) > KEPT_OPEN:
             self._open.popitem(last=False)
         return conversation
-
-    async def _begin(self, key: str, now: datetime, address: str) -> SessionRecord:
-        record = SessionRecord(session=self._new_id(), key=key, started=now, spoken=now, address=address)
-        await self.store.put(record)
-        return record
 
 
 def _told(outcome: str, at: datetime) -> str:

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRecord:
-    """One session. Instants have a zone. ``address`` is the conversation it last spoke with, for notices."""
+    """One session. Instants have a zone.
+
+    ``address`` is the conversation that it last spoke with. ``greeted`` says that its owner was told of the fresh start.
+    ``former`` is the session that it took over from, which ``/undo`` brings back until ``former_until``.
+    """
 
     session: str
     key: str
@@ -36,6 +40,7 @@ class SessionRecord:
     model: str | None = None
     verbose: bool = False
     turns: int = 0
+    greeted: bool = False
     compactions: int = 0
     last_flush: str = ""
     former: str | None = None

@@ -1,0 +1,115 @@
+"""What the slash commands do, each in a session's lane (``gateway.commands`` has their table)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.accounting import context_report
+from agent.headroom import report, short
+from gateway.commands import HELP
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from agent.accounting import ContextReport
+    from gateway.agents import HousedAgent
+    from gateway.arrived import Arrived
+    from gateway.sessions.store import SessionRecord
+
+_YES = frozenset({"on", "yes", "true", "1"})
+
+
+class CommandDesk:
+    """Runs one command for one session and returns what to say.
+
+    Every command may be run twice for one message (a restart in between): none does harm by that.
+    """
+
+    def __init__(self, agent: HousedAgent, arrived: Arrived, record: SessionRecord) -> None:
+        self._agent = agent
+        self._arrived = arrived
+        self._record = record
+        self._commands: dict[str, Callable[[str], Awaitable[str]]] = {
+            "help": self._help,
+            "new": self._new,
+            "reset": self._new,
+            "undo": self._undo,
+            "compact": self._compact,
+            "context": self._context,
+            "model": self._model,
+            "verbose": self._verbose,
+            "tools": self._tools,
+            "whoami": self._whoami,
+        }
+
+    async def run(self, name: str, argument: str) -> str:
+        """Run the command. Raises KeyError for one that is not run in a lane, AgentError and HomebodyError as they come."""
+        return await self._commands[name](argument)
+
+    async def _help(self, _: str) -> str:
+        return HELP
+
+    async def _new(self, argument: str) -> str:
+        if argument:
+            await self._agent.conversation(self._record, self._arrived.route.audience, model=argument)
+        fresh = await self._agent.renew(self._record, self._arrived.route.audience, "command")
+        if argument:
+            await self._agent.store.change(fresh.key, model=argument)
+        return "🌱 A fresh conversation. What mattered in the last one is in my notes; /undo brings it back."
+
+    async def _undo(self, _: str) -> str:
+        back = await self._agent.undo(self._record.key)
+        if back is None:
+            return "There is no former conversation to bring back (they are kept for 7 days)."
+        return f"↩️ The conversation begun {back.started.astimezone(self._agent.zone):%a %d %b, %H:%M} is back. /undo again swaps once more."
+
+    async def _compact(self, argument: str) -> str:
+        shrunk = await self._agent.compact(self._record, self._arrived.route.audience, argument)
+        if shrunk is None:
+            return "There is nothing to compact yet: all of this conversation is recent."
+        return f"🧹 {report(shrunk)}"
+
+    async def _context(self, argument: str) -> str:
+        conversation = await self._agent.conversation(self._record, self._arrived.route.audience)
+        await conversation.prepare()
+        return told(context_report(conversation), detail=argument.casefold() == "detail")
+
+    async def _model(self, argument: str) -> str:
+        if not argument:
+            conversation = await self._agent.conversation(self._record, self._arrived.route.audience)
+            chosen = " (chosen for this conversation)" if self._record.model else ""
+            return f"Model: {conversation.model.name}{chosen}, window {short(conversation.window.size)} tokens."
+        wanted = None if argument.casefold() == "default" else argument
+        conversation = await self._agent.conversation(self._record, self._arrived.route.audience, model=wanted)
+        await self._agent.store.change(self._record.key, model=wanted)
+        return f"This conversation now uses {conversation.model.name}."
+
+    async def _verbose(self, argument: str) -> str:
+        wanted = argument.casefold() in _YES if argument else not self._record.verbose
+        await self._agent.store.change(self._record.key, verbose=wanted)
+        return "I show notices such as compactions." if wanted else "I keep notices such as compactions to myself."
+
+    async def _tools(self, _: str) -> str:
+        lines = [f"- `{spec.name}` — {spec.description.split('. ')[0].rstrip('.')}." for spec in self._agent.toolbox.specs]
+        return "\n".join(["What I can use:", "", *lines])
+
+    async def _whoami(self, _: str) -> str:
+        actor, inbound = self._arrived.actor, self._arrived.inbound
+        return (
+            f"You are {actor.person} ({actor.role}), id `{inbound.sender.id}` on {inbound.conversation.channel}. "
+            f"This is session `{self._record.key}`, heard by: {self._arrived.route.audience.kind}."
+        )
+
+
+def told(found: ContextReport, *, detail: bool) -> str:
+    """Put a context report into words: a line, and with ``detail`` a table of its parts."""
+    share = 100 * found.tokens / found.window if found.window else 0
+    left = "" if found.turns_left is None else f" About {found.turns_left} more turns fit before that."
+    head = (
+        f"🧮 {short(found.tokens)} of {short(found.window)} tokens ({share:.0f} %). Memory is flushed at {short(found.flush_at)}, "
+        f"history compacted above {short(found.compact_above)}.{left}"
+    )
+    if not detail:
+        return head
+    rows = [f"| {part.name} | {part.chars:,} | {part.tokens:,} | {'yes' if part.cached else 'no'} |" for part in found.parts]
+    return "\n".join([head, "", "| part | characters | tokens (est.) | cached |", "|---|---:|---:|---|", *rows])

@@ -1,0 +1,21 @@
+"""Which agent, session, channel and turn a log line belongs to, without importing the log machinery where nothing is logged."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def bound(**names: str) -> Iterator[None]:
+    """Mark every line that is logged within the block, in this task and those it starts."""
+    structlog = sys.modules.get("structlog")
+    if structlog is None:
+        yield
+        return
+    with structlog.contextvars.bound_contextvars(**names):
+        yield

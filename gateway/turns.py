@@ -1,0 +1,264 @@
+"""From a message that arrived to a reply that is queued: one turn of one session, in its lane.
+
+    session   the one reset rule, judged
+    claim     the turn is in the ledger
+    agent     transcript, flush, model, tools (``agent.turn``)
+    finish    reply and "turn done" in one transaction
+
+A crash anywhere leaves the turn running in the ledger; the next start goes on from what the transcript holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import AgentError, NotKept
+from agent.messages import Text, UserMessage
+from agent.turn import Turn as AgentTurn
+from agent.turn import TurnResult
+from channels.terminal.link import Done
+from gateway import errors
+from gateway.command_desk import CommandDesk
+from gateway.commands import parse
+from gateway.journal import LedgerJournal
+from gateway.ledger.rows import NewOutbound
+from gateway.shelving import shelved
+from gateway.showing import Showing
+from gateway.turn_log import bound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from agent.clock import Clock
+    from channels.messages import Conversation as Place
+    from channels.protocol import Channel
+    from gateway.agents import HousedAgent
+    from gateway.arrived import Arrived
+    from gateway.lanes import Ticket
+    from gateway.ledger.protocol import Ledger
+    from gateway.ledger.rows import Turn, TurnEnd
+    from gateway.sessions.store import SessionRecord
+
+log = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """A turn that the last process did not finish, and its messages."""
+
+    turn: Turn
+    arrived: Arrived
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A message about to be answered, and all that belongs to it."""
+
+    agent: HousedAgent
+    arrived: Arrived
+    record: SessionRecord
+    turn: Turn
+    greeting: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResetDue:
+    """A session that the scheduler found due for a fresh start."""
+
+    agent: str
+    key: str
+
+
+class Turns:
+    """Does what lanes are given. ``channel`` finds the channel of a conversation."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        agents: Mapping[str, HousedAgent],
+        channel: Callable[[Place], Channel],
+        audience: Callable[[str], Any],
+        clock: Clock,
+    ) -> None:
+        self._ledger = ledger
+        self._agents = agents
+        self._channel = channel
+        self._audience = audience
+        self._clock = clock
+
+    async def work(self, ticket: Ticket[Any]) -> None:
+        """Do one item of a lane."""
+        match ticket.item:
+            case Interrupted(turn, arrived):
+                await self._resume(ticket, turn, arrived)
+            case ResetDue(agent, key):
+                await self._reset(self._agents[agent], key)
+            case arrived:
+                await self._message(ticket, arrived)
+
+    async def _message(self, ticket: Ticket[Any], arrived: Arrived) -> None:
+        agent = self._agents[arrived.route.agent]
+        with bound(agent=agent.id, session=arrived.route.session, channel=arrived.inbound.conversation.channel):
+            if not arrived.inbound.text.strip():
+                await self._ledger.settle([arrived.row.id], "ignored", reason="empty")
+                self._done(arrived, _facts(agent.id, arrived.route.session, "", ""))
+                return
+            record = await agent.current(
+                arrived.route.session, arrived.route.audience, address=arrived.inbound.conversation.address
+            )
+            command = parse(arrived.inbound.text)
+            if command is not None:
+                await self._command(agent, arrived, record, command[0].name, command[1])
+                return
+            turn = await self._ledger.claim(arrived.route.session, agent.id, [arrived.row.id])
+            await self._answer(ticket, _Case(agent, arrived, record, turn, _greeting(record)))
+
+    async def _resume(self, ticket: Ticket[Any], turn: Turn, arrived: Arrived) -> None:
+        agent = self._agents.get(turn.agent)
+        record = agent.store.get(turn.session) if agent else None
+        if agent is None or record is None or turn.attempt >= MAX_ATTEMPTS:
+            text = "⚠️ I was interrupted several times over this message and gave it up. Say it again if it still matters."
+            await self._ledger.finish(turn.id, "failed", self._chunks(arrived, text), reason="interrupted too often")
+            return
+        turn = await self._ledger.retry(turn.id)
+        with bound(agent=agent.id, session=turn.session, channel=arrived.inbound.conversation.channel):
+            greeting = "(I was restarted and went on.)" if turn.attempt > 1 else ""
+            await self._answer(ticket, _Case(agent, arrived, record, turn, greeting))
+
+    async def _reset(self, agent: HousedAgent, key: str) -> None:
+        record = agent.store.get(key)
+        reason = agent.due(record, self._clock.now()) if record else None
+        if record is not None and reason is not None:
+            with bound(agent=agent.id, session=key):
+                log.info("the session starts afresh (%s)", reason)
+                await agent.renew(record, self._audience(key), reason)
+
+    async def _command(self, agent: HousedAgent, arrived: Arrived, record: SessionRecord, name: str, argument: str) -> None:
+        exit_code = errors.OK
+        try:
+            reply = await CommandDesk(agent, arrived, record).run(name, argument)
+        except (AgentError, errors.HomebodyError) as error:
+            reply, exit_code = _trouble(error)
+        chunks = self._chunks(arrived, reply)
+        await self._ledger.settle([arrived.row.id], "answered", reply=chunks)
+        self._done(arrived, _facts(agent.id, record.key, record.session, reply, chunks=len(chunks), exit_code=exit_code))
+
+    async def _answer(self, ticket: Ticket[Any], case: _Case) -> None:
+        place = case.arrived.inbound.conversation
+        showing = Showing(self._channel(place), place, case.turn.id, self._clock, verbose=case.record.verbose)
+        with bound(turn=case.turn.id):
+            try:
+                async with showing.shown():
+                    result = await self._run(case, showing)
+            except asyncio.CancelledError:
+                await _unbroken(self._cancelled(ticket, case))
+                raise
+            except (AgentError, errors.HomebodyError) as error:
+                log.warning("the turn failed: %s", error)
+                text, exit_code = _trouble(error)
+                await self._finish(case, "failed", text, None, exit_code)
+            else:
+                await case.agent.store.change(case.record.key, turns=case.record.turns + 1, greeted=True)
+                failed = result.outcome == "failed"
+                state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
+                await self._finish(case, state, result.reply, result, errors.FAILED if failed else errors.OK)
+
+    async def _run(self, case: _Case, showing: Showing) -> TurnResult:
+        inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
+        conversation = await case.agent.conversation(case.record, audience, model=inbound.hints.get("model"))
+        text = await shelved(conversation, inbound.text, name)
+        speaker = (inbound.sender.name or inbound.sender.id) if audience.kind == "group" else ""
+        message = UserMessage(content=(Text(text=text),), at=inbound.at, sender=speaker)
+        journal = LedgerJournal(self._ledger, case.turn.id)
+        return await AgentTurn(conversation=conversation, id=name, emit=showing.emit, journal=journal).run([message])
+
+    async def _finish(self, case: _Case, state: TurnEnd, text: str, result: TurnResult | None, exit_code: int) -> None:
+        chunks = self._chunks(case.arrived, case.greeting if text else "") + self._chunks(case.arrived, text)
+        await self._ledger.finish(case.turn.id, state, chunks)
+        record = case.record
+        self._done(
+            case.arrived,
+            _facts(case.agent.id, record.key, record.session, text, result, chunks=len(chunks), exit_code=exit_code),
+        )
+
+    async def _cancelled(self, ticket: Ticket[Any], case: _Case) -> None:
+        """Note why a turn was cut short: stopped by its owner it is over; by our own closing it goes on at the next start."""
+        if ticket.ending != "stop":
+            await self._ledger.interrupted(case.turn.id)
+            return
+        await self._ledger.finish(case.turn.id, "stopped", reason="stopped by its owner")
+        self._done(case.arrived, _facts(case.agent.id, case.record.key, case.record.session, ""))
+
+    def _chunks(self, arrived: Arrived, text: str) -> list[NewOutbound]:
+        place = arrived.inbound.conversation
+        pieces = self._channel(place).chunks(text) if text.strip() else []
+        return [NewOutbound(conversation=place, text=piece) for piece in pieces]
+
+    def _done(self, arrived: Arrived, facts: dict[str, Any]) -> None:
+        show = getattr(self._channel(arrived.inbound.conversation), "show", None)
+        if show is not None:
+            show(arrived.inbound.conversation, Done(arrived.row.uid, arrived.inbound.message_id, facts))
+
+
+def _greeting(record: SessionRecord) -> str:
+    """The one line that tells the owner of a fresh start by the clock: with the first answer after it, never at night."""
+    if record.former is None or record.greeted or record.turns:
+        return ""
+    return "🌅 A fresh conversation; what mattered in the last one is in my notes. /undo brings it back."
+
+
+def _trouble(error: AgentError | errors.HomebodyError) -> tuple[str, int]:
+    """Put an error into words for the chat, with the exit code for a program that asked."""
+    known = errors.as_homebody_error(error)
+    code = errors.STORAGE_FAILED if isinstance(error, NotKept) else known.exit_code if known else errors.FAILED
+    if isinstance(error, AgentError) and not isinstance(error, NotKept):
+        code = errors.NO_MODEL
+    return f"⚠️ {error}" + (f"\n{error.mend}" if error.mend else ""), code
+
+
+def _facts(
+    agent: str, key: str, session: str, reply: str, result: TurnResult | None = None, *, chunks: int = 0, exit_code: int = 0
+) -> dict[str, Any]:
+    """What ``homebody agent --json`` prints, with the two fields that a client needs. A figure not known is None."""
+    usage = result.usage if result else None
+    return {
+        "reply": reply,
+        "agent": agent,
+        "sessionKey": key,
+        "sessionId": session,
+        "model": result.model if result else None,
+        "usage": {
+            "input": usage.input if usage else None,
+            "output": usage.output if usage else None,
+            "cacheRead": usage.cache_read if usage else None,
+            "cacheWrite": usage.cache_write if usage else None,
+            "cost": usage.cost if usage else None,
+        },
+        "context": {"tokens": result.context if result else None, "window": result.window if result else None},
+        "toolCalls": [
+            {"name": call.name, "error": call.is_error} | _json(call.details) for call in (result.calls if result else ())
+        ],
+        "ms": round(result.seconds * 1000) if result else None,
+        "chunks": chunks,
+        "exit": exit_code,
+    }
+
+
+def _json(details: Mapping[str, Any]) -> dict[str, Any]:
+    return {"details": dict(details)} if details else {}
+
+
+async def _unbroken(work: Coroutine[Any, Any, None]) -> None:
+    """Finish ``work`` although the caller was cancelled."""
+    task = asyncio.ensure_future(work)
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.shield(task)
+    await asyncio.wait([task])
+    task.result()
