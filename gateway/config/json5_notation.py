@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from typing import Any, NoReturn
 
-from gateway.config.node import Entry, Node
+from gateway.config.node import Entry, Node, paired
 from gateway.config.problem import Problem
 from gateway.errors import SettingsWrong
 
@@ -24,7 +24,6 @@ _STRING = {
     '"': re.compile(r'"((?:[^"\\\n\r]|\\(?:\r\n|.))*)"', re.DOTALL),
     "'": re.compile(r"'((?:[^'\\\n\r]|\\(?:\r\n|.))*)'", re.DOTALL),
 }
-_PAIR = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|[\n\r\u2028\u2029])|(.))", re.DOTALL)
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
@@ -144,10 +143,7 @@ class _Reading:
         if match is None:
             self.fail("a quote is opened and not closed on its line", "Close the quote.")
         self.at = match.end()
-        joined = _PAIR.sub(
-            lambda pair: chr(0x10000 + ((int(pair[1], 16) & 0x3FF) << 10) + (int(pair[2], 16) & 0x3FF)), match[1]
-        )
-        return _ESCAPE.sub(_unescape, joined)
+        return paired(_ESCAPE.sub(_unescape, match[1])) if "\\" in match[1] else match[1]
 
     def _closes(self, bracket: str, *, bare: bool = False) -> bool:
         if bare:

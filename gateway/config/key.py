@@ -6,7 +6,7 @@ import re
 
 KeyPath = tuple[str | int, ...]
 
-_STEP = re.compile(r"""\[(\d+)\] | \["((?:[^"\\]|\\.)*)"\] | (?:(?<=^)|\.)([^.\[\]"]+)""", re.VERBOSE)
+_STEP = re.compile(r"""\[(\d+)\] | \["((?:[^"\\]|\\.)*)"\] | (?:^|(?<!^)\.)([^.\[\]"]+)""", re.VERBOSE)
 _PLAIN = re.compile(r"""[^.\[\]"]+""")
 
 

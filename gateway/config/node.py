@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from gateway.config.key import KeyPath
 
 Scalar = str | int | float | bool | None
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 MAX_VALUES = 50_000  # a settings file has hundreds; an alias bomb has billions
 
 
@@ -83,3 +85,8 @@ def lines(node: Node) -> dict[KeyPath, int]:
 def child(node: Node, step: str | int) -> Node | None:
     """Return the value under a key or index, or None."""
     return next((value for name, value, _ in children(node) if name == step), None)
+
+
+def paired(text: str) -> str:
+    """Join surrogates that were escaped one by one into the character that each pair stands for; a lone half stays."""
+    return _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)

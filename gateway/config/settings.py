@@ -14,6 +14,7 @@ from agent.settings import AgentSettings
 from gateway.errors import UsageWrong
 from gateway.http.settings import GatewaySettings
 from gateway.logs.settings import LoggingSettings
+from gateway.sessions.settings import SessionSettings
 from memory.settings import MemorySettings
 
 MAIN = "main"
@@ -87,6 +88,8 @@ class Settings(Section):
     """The agents of the house."""
     models: ModelsSettings = ModelsSettings()
     """Providers of language models beyond those known from the environment."""
+    session: SessionSettings = SessionSettings()
+    """Who shares a session, and when it starts afresh."""
     gateway: GatewaySettings = GatewaySettings()
     """Where the house listens, and to whom."""
     plugins: PluginsSettings = PluginsSettings()

@@ -22,6 +22,7 @@ def substitute(tree: Tree, env: Mapping[str, str]) -> Any:
 
 def _filled(value: Any, path: KeyPath, tree: Tree, env: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
+        _check_keys(value, path, tree)
         return {key: _filled(child, (*path, key), tree, env) for key, child in value.items()}
     if isinstance(value, list):
         return [_filled(child, (*path, index), tree, env) for index, child in enumerate(value)]
@@ -56,6 +57,13 @@ def _fill(text: str, path: KeyPath, tree: Tree, env: Mapping[str, str]) -> str |
 
     filled = _MARK.sub(variable, text)
     return None if wrong else filled
+
+
+def _check_keys(section: dict[str, Any], path: KeyPath, tree: Tree) -> None:
+    if not all(map(_is_text, section)):
+        tree.problems.append(
+            tree.problem(path, "has a key with half of a character (a lone surrogate)", "Write the key as text.")
+        )
 
 
 def _is_text(value: str) -> bool:

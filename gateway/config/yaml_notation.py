@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gateway.config.node import Entry, Node
+from gateway.config.node import Entry, Node, paired
 from gateway.config.problem import Problem
 from gateway.errors import SettingsWrong
 
@@ -26,7 +26,7 @@ _Loader.add_implicit_resolver(_TAG + "null", re.compile(r"^(?:~|null|Null|NULL|)
 _Loader.add_implicit_resolver(_TAG + "bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 _Loader.add_implicit_resolver(_TAG + "int", re.compile(r"^-?(?:0|[1-9]\d{0,29})$"), list("-0123456789"))
 _Loader.add_implicit_resolver(
-    _TAG + "float", re.compile(r"^-?(?:0|[1-9]\d{0,29})?(?:\.\d*)?(?:[eE][-+]?\d{1,3})?(?<=[\d.])$"), list("-.0123456789")
+    _TAG + "float", re.compile(r"^-?(?:(?:0|[1-9]\d{0,29})(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?$"), list("-.0123456789")
 )
 
 
@@ -40,7 +40,7 @@ def read_yaml(text: str, file: str) -> Node | None:
         raise SettingsWrong([_told(error, file)]) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        shown = f"U+{ord(error.character):04X}" if isinstance(error.character, str) else "a broken character"
+        shown = f"U+{error.character:04X}"
         problem = Problem(f"holds {shown}, which YAML does not allow", file=file, line=line, mend="Delete that character.")
         raise SettingsWrong([problem]) from error
     except RecursionError as error:
@@ -89,7 +89,7 @@ class _Reading:
             if not isinstance(key_node, yaml.ScalarNode):
                 self._wrong(key_node, "a key must be a word, not a list or a section", "Write the key as text.")
                 continue
-            key, mark = str(key_node.value), key_node.start_mark
+            key, mark = paired(key_node.value), key_node.start_mark
             value = self.convert(value_node)
             if key == _MERGE_KEY and not key_node.style:
                 for source in value.value if value.kind == "list" else (value,):
@@ -120,7 +120,7 @@ _SCALARS: dict[str, Any] = {
     _TAG + "bool": lambda text: text.lower() == "true",
     _TAG + "int": int,
     _TAG + "float": _number,
-    _TAG + "str": str,
+    _TAG + "str": paired,
 }
 
 

@@ -17,7 +17,9 @@ WORDS = st.sampled_from(["a", "b", "model", "off", "x-y", "12", "ü", "yes", "a 
 SCALARS = st.one_of(
     st.integers(-(10**20), 10**20), st.booleans(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=12)
 )
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3), max_leaves=6)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3), max_leaves=6
+)
 SECTIONS = st.dictionaries(WORDS, VALUES, min_size=1, max_size=4)
 
 
@@ -148,7 +150,9 @@ def test_a_json5_file_keeps_its_comments():
     text = with_value(document(JSON5, "homebody.json"), parse("agents.defaults.userTimezone"), "Europe/Berlin")
     text = with_value(document(text, "homebody.json"), parse("agents.defaults.compaction.memoryFlush.enabled"), value=False)
     text = without(document(text, "homebody.json"), parse("agents.defaults.model"))
-    assert text == """\
+    assert (
+        text
+        == """\
 // my house
 {
   agents: {
@@ -160,6 +164,7 @@ def test_a_json5_file_keeps_its_comments():
   },
 }
 """
+    )
 
 
 YAML = """\
