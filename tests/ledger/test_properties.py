@@ -1,0 +1,271 @@
+"""Whatever happens in whatever order: no message is answered twice, none is lost, and order is kept in each conversation.
+
+``LedgerMachine`` is what any ledger must pass; ``open`` is the only method that names one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from channels.messages import Conversation, Cursor
+from gateway.clock import ManualClock
+from gateway.errors import OutOfStep
+from gateway.ledger.rows import Arrival, NewOutbound
+from gateway.ledger.sqlite import SqliteLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from gateway.ledger.protocol import Ledger
+    from gateway.ledger.rows import OutboxRow, Turn
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ACCOUNT = "telegram:default"
+CHATS = [Conversation(channel="telegram", kind="direct", id=str(number)) for number in range(3)]
+
+
+@dataclass
+class Chunk:
+    """What the model knows of a chunk: how often it was shown, and how often its sender could not tell."""
+
+    text: str
+    shown: int = 0
+    doubts: int = 0
+    state: str = "ready"
+    not_before: datetime = NOON
+
+
+@dataclass
+class Under:
+    """A turn in the making, in the model."""
+
+    turn: Turn
+    chat: int
+    messages: list[str]
+    tools: dict[str, str] = field(default_factory=dict)
+    attempts: int = 1
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = tempfile.TemporaryDirectory()
+        self.clock = ManualClock(NOON)
+        self.ledger: Ledger = self.do(self.open())
+        self.written: list[tuple[int, str]] = []  # what the platform has: chat and alias, in order
+        self.taken: list[tuple[int, str]] = []  # in the order of arrival
+        self.waiting: list[tuple[int, str]] = []
+        self.turns: dict[str, Under] = {}
+        self.out: list[list[Chunk]] = [[] for _ in CHATS]
+        self.effects: Counter[str] = Counter()
+        self.cursor = 0
+
+    async def open(self) -> Ledger:
+        return await SqliteLedger.open(Path(self.folder.name) / "ledger.sqlite", self.clock)
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.loop.run_until_complete(work)
+
+    def teardown(self) -> None:
+        self.finish_everything()
+        self.do(self.ledger.close())
+        self.loop.close()
+        self.folder.cleanup()
+
+    # The platform and the way in
+
+    @initialize()
+    def begins(self) -> None:
+        self.write(chat=0)
+
+    @rule(chat=st.integers(0, len(CHATS) - 1))
+    def write(self, chat: int) -> None:
+        self.written.append((chat, f"m:{chat}:{len(self.written)}"))
+
+    @rule(data=st.data())
+    def deliver(self, data: st.DataObject) -> None:
+        """Any messages, in any order, some for the second time."""
+        chosen = data.draw(st.lists(st.sampled_from(self.written), max_size=4))
+        new = [one for position, one in enumerate(chosen) if one not in self.taken and one not in chosen[:position]]
+        self.cursor += 1
+        arrivals = [self.arrival(chat, alias) for chat, alias in chosen]
+        accepted = self.do(self.ledger.accept(ACCOUNT, arrivals, Cursor(name="offset", value=str(self.cursor))))
+        assert [row.alias for row in accepted.rows] == [alias for _, alias in new]
+        self.taken += new
+        self.waiting += new
+
+    def arrival(self, chat: int, alias: str) -> Arrival:
+        return Arrival(
+            key=alias.replace("m", "u"),
+            alias=alias,
+            conversation=CHATS[chat].address,
+            session=f"s{chat}",
+            sender=str(chat),
+            payload="{}",
+            received_at=self.clock.now(),
+        )
+
+    # Turns
+
+    @rule(chat=st.integers(0, len(CHATS) - 1), together=st.booleans())
+    def claim(self, chat: int, together: bool) -> None:
+        """The lane of a session: one turn at a time, for the oldest message or for all that wait."""
+        if any(under.chat == chat for under in self.turns.values()):
+            return
+        rows = [row for row in self.do(self.ledger.waiting()) if row.session == f"s{chat}"]
+        rows = rows if together else rows[:1]
+        if rows:
+            turn = self.do(self.ledger.claim(f"s{chat}", "main", [row.id for row in rows]))
+            messages = [row.alias for row in rows]
+            self.waiting = [one for one in self.waiting if one[1] not in messages]
+            self.turns[turn.id] = Under(turn, chat, messages)
+
+    @precondition(lambda self: self.turns)
+    @rule(data=st.data(), effect=st.sampled_from(["pure", "idempotent", "effect"]), done=st.booleans())
+    def run_tool(self, data: st.DataObject, effect: Any, done: bool) -> None:
+        under = self.turns[data.draw(st.sampled_from(sorted(self.turns)))]
+        call = f"{effect}-{data.draw(st.integers(0, 1))}"
+        self.do(self.ledger.tool_planned(under.turn.id, call, "tool", "hash", effect))
+        before = under.tools.get(call, "planned")
+        try:
+            self.do(self.ledger.tool_started(under.turn.id, call))
+        except OutOfStep:
+            assert before in {"done", "unknown"} or (before == "started" and effect == "effect")
+            return
+        assert before == "planned" or (before == "started" and effect != "effect")
+        self.effects[f"{under.turn.id}/{call}"] += effect == "effect"
+        under.tools[call] = "started"
+        if done:
+            self.do(self.ledger.tool_done(under.turn.id, call, "result"))
+            under.tools[call] = "done"
+
+    @precondition(lambda self: self.turns)
+    @rule(data=st.data(), pieces=st.integers(0, 2), state=st.sampled_from(["done", "failed", "stopped"]))
+    def finish(self, data: st.DataObject, pieces: int, state: Any) -> None:
+        self.end(data.draw(st.sampled_from(sorted(self.turns))), pieces, state)
+
+    def end(self, turn: str, pieces: int, state: Any) -> None:
+        under = self.turns.pop(turn)
+        texts = [f"{'+'.join(under.messages)}/{piece}" for piece in range(pieces)]
+        self.do(self.ledger.finish(turn, state, [NewOutbound(conversation=CHATS[under.chat], text=text) for text in texts]))
+        self.out[under.chat] += [Chunk(text, not_before=self.clock.now()) for text in texts]
+        for again in (self.ledger.finish(turn, state, []), self.ledger.retry(turn)):
+            try:
+                self.do(again)
+            except OutOfStep:
+                continue
+            raise AssertionError("a turn ended twice")
+
+    # The way out
+
+    def heads(self) -> dict[int, Chunk]:
+        """The first open chunk of each conversation."""
+        found = {chat: next((one for one in out if one.state != "sent"), None) for chat, out in enumerate(self.out)}
+        return {chat: one for chat, one in found.items() if one is not None}
+
+    @rule(
+        data=st.data(),
+        outcome=st.sampled_from(["sent", "refused", "doubt: shown", "doubt: not shown", "crash before", "crash after"]),
+    )
+    def send(self, data: st.DataObject, outcome: str) -> None:
+        due: list[OutboxRow] = self.do(self.ledger.due([ACCOUNT]))
+        if due:
+            self.attempt(data.draw(st.sampled_from(due)), outcome)
+
+    def attempt(self, row: OutboxRow, outcome: str) -> None:
+        chunk = self.heads()[int(row.conversation.id)]
+        row = self.do(self.ledger.sending(row.id))
+        assert (row.text, row.doubts) == (chunk.text, chunk.doubts)
+        later = self.clock.now() + timedelta(seconds=2)
+        chunk.shown += outcome in {"sent", "doubt: shown", "crash after"}
+        if outcome == "sent":
+            self.do(self.ledger.sent(row.id, "p"))
+            chunk.state = "sent"
+        elif outcome == "refused":
+            self.do(self.ledger.retry_later(row.id, later))
+            chunk.not_before = later
+        elif outcome.startswith("doubt"):
+            self.do(self.ledger.ambiguous(row.id, later))
+            chunk.doubts, chunk.not_before = chunk.doubts + 1, later
+        else:
+            chunk.doubts += 1
+            self.reopen()
+
+    @rule()
+    def reopen(self) -> None:
+        self.do(self.ledger.close())
+        self.ledger = self.do(self.open())
+        unfinished = self.do(self.ledger.unfinished())
+        assert sorted(turn.id for turn in unfinished) == sorted(self.turns)
+        for turn in unfinished:
+            under = self.turns[turn.id]
+            under.attempts += 1
+            assert self.do(self.ledger.retry(turn.id)).attempt == under.attempts
+            for call, state in under.tools.items():
+                if state == "started" and call.startswith("effect"):
+                    under.tools[call] = "unknown"
+
+    @rule(seconds=st.integers(1, 3))
+    def wait(self, seconds: int) -> None:
+        self.clock.move(seconds)
+
+    # What always holds
+
+    @invariant()
+    def messages_wait_in_the_order_of_arrival(self) -> None:
+        assert [row.alias for row in self.do(self.ledger.waiting())] == [alias for _, alias in self.waiting]
+
+    @invariant()
+    def exactly_the_first_open_chunks_are_due(self) -> None:
+        due = {int(row.conversation.id): row.text for row in self.do(self.ledger.due([ACCOUNT]))}
+        assert due == {chat: one.text for chat, one in self.heads().items() if one.not_before <= self.clock.now()}
+
+    @invariant()
+    def the_state_of_each_tool_is_known(self) -> None:
+        for turn, under in self.turns.items():
+            for call, state in under.tools.items():
+                assert self.do(self.ledger.tool_state(turn, call)).state == state
+
+    def finish_everything(self) -> None:
+        """Let the dust settle, and look at what a person saw."""
+        if self.written:
+            self.do(self.ledger.accept(ACCOUNT, [self.arrival(*one) for one in self.written]))
+        self.reopen()
+        for turn in list(self.turns):
+            self.end(turn, 1, "done")
+        for chat in range(len(CHATS)):
+            for row in self.do(self.ledger.waiting()):
+                if row.session == f"s{chat}":
+                    turn = self.do(self.ledger.claim(f"s{chat}", "main", [row.id]))
+                    self.turns[turn.id] = Under(turn, chat, [row.alias])
+                    self.end(turn.id, 1, "done")
+        while self.heads():
+            self.clock.move(3)
+            for row in self.do(self.ledger.due([ACCOUNT])):
+                self.attempt(row, "sent")
+        tally = self.do(self.ledger.tally())
+        assert (tally.waiting, tally.running) == (0, 0)
+        assert set(tally.outbox) <= {"sent"}
+        for chunk in (one for out in self.out for one in out):
+            assert 1 <= chunk.shown <= 1 + chunk.doubts
+        assert all(count == 1 for count in self.effects.values() if count)
+
+
+TestLedger = LedgerMachine.TestCase
+TestLedger.settings = settings(
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)

@@ -1,0 +1,108 @@
+"""A small house on a ledger, to be killed at any moment: reads a platform's messages, runs one effect each, answers, and sends.
+
+What the world sees is kept outside the ledger, one line each in append-only files: ``effects`` (what tools did) and ``shown`` (what a
+person read). A line is one write, so it happened or it did not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from channels.messages import Conversation, Cursor
+from gateway.clock import SystemClock
+from gateway.ledger.rows import Arrival, NewOutbound, Turn
+from gateway.ledger.sqlite import SqliteLedger
+
+ACCOUNT = "telegram:default"
+CHATS = 3
+
+
+class House:
+    def __init__(self, folder: Path, messages: int) -> None:
+        self.folder = folder
+        self.messages = messages
+        self.clock = SystemClock()
+
+    async def run(self) -> None:
+        self.ledger = await SqliteLedger.open(self.folder / "ledger.sqlite", self.clock)
+        for turn in await self.ledger.unfinished():
+            await self.turn(await self.ledger.retry(turn.id))
+        await asyncio.gather(self.receive(), *(self.answer(chat) for chat in range(CHATS)), self.deliver())
+        await self.ledger.close()
+        print("done", flush=True)  # noqa: T201
+
+    async def receive(self) -> None:
+        """The platform numbers its messages and forgets those that it was told are safe."""
+        offset = int(await self.ledger.cursor(ACCOUNT, "offset") or 0)
+        print("ready", flush=True)  # noqa: T201
+        while offset < self.messages:
+            again = max(0, offset - 2)
+            batch = range(again, min(self.messages, offset + 3))
+            offset = batch.stop
+            await self.ledger.accept(
+                ACCOUNT, [self.arrival(number) for number in batch], Cursor(name="offset", value=str(offset))
+            )
+            self.line("acknowledged", str(offset))
+
+    def arrival(self, number: int) -> Arrival:
+        chat = number % CHATS
+        return Arrival(
+            key=f"u:{number}",
+            alias=f"m:{number}",
+            conversation=conversation(chat).address,
+            session=f"s{chat}",
+            sender="1",
+            payload="{}",
+            received_at=self.clock.now(),
+        )
+
+    async def answer(self, chat: int) -> None:
+        expected = len(range(chat, self.messages, CHATS))
+        while True:
+            rows = [row for row in await self.ledger.waiting() if row.session == f"s{chat}"]
+            for row in rows:
+                await self.turn(await self.ledger.claim(f"s{chat}", "main", [row.id]))
+            if not rows:
+                answered = await self.ledger.outbox(["ready", "sending", "ambiguous", "sent"], limit=100_000)
+                if len({row.turn for row in answered if row.conversation.id == str(chat)}) >= expected:
+                    return
+                await asyncio.sleep(0.001)
+
+    async def turn(self, turn: Turn) -> None:
+        (row,) = await self.ledger.inbox_rows(turn.inbox)
+        call = await self.ledger.tool_planned(turn.id, "call", "effect", "hash", "effect")
+        if call.state == "planned":
+            await self.ledger.tool_started(turn.id, "call")
+            self.line("effects", row.alias)
+            await self.ledger.tool_done(turn.id, "call")
+        chat = int(turn.session[1:])
+        chunks = [NewOutbound(conversation=conversation(chat), text=f"{row.alias}/{piece}") for piece in range(2)]
+        await self.ledger.finish(turn.id, "done", chunks)
+
+    async def deliver(self) -> None:
+        sent = 0
+        while sent < 2 * self.messages:
+            due = await self.ledger.due([ACCOUNT])
+            for one in due:
+                row = await self.ledger.sending(one.id)
+                self.line("shown", f"{row.conversation.id} {row.text}{' (repeated)' if row.doubts else ''}")
+                await self.ledger.sent(row.id, "p")
+            if not due:
+                sent = (await self.ledger.tally()).outbox.get("sent", 0)
+                await asyncio.sleep(0.001)
+
+    def line(self, file: str, text: str) -> None:
+        descriptor = os.open(self.folder / file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(descriptor, f"{text}\n".encode())
+        os.close(descriptor)
+
+
+def conversation(chat: int) -> Conversation:
+    return Conversation(channel="telegram", kind="direct", id=str(chat))
+
+
+if __name__ == "__main__":
+    asyncio.run(House(Path(sys.argv[1]), int(sys.argv[2])).run())
