@@ -192,11 +192,24 @@ class _Download:
                 await asyncio.to_thread(self._write_tag, answer.headers.get("etag", ""))
             promised = int(answer.headers.get("content-length") or 0) or None
             total = expected.size or (promised and promised + self._handle.tell())
-            async for piece in answer.aiter_bytes(_PIECE):
-                await asyncio.to_thread(self._handle.write, piece)
-                if self._progress is not None:
-                    self._progress(self._file.path, self._handle.tell(), total)
+            arrived = bytearray()
+            try:
+                async for piece in answer.aiter_bytes():
+                    arrived += piece
+                    if len(arrived) >= _PIECE:
+                        await self._keep(arrived, total)
+            finally:  # what came before a break is worth keeping
+                await self._keep(arrived, total)
         return expected.size is None or self._whole(expected)
+
+    async def _keep(self, arrived: bytearray, total: int | None) -> None:
+        """Write what arrived, and empty it."""
+        if not arrived:
+            return
+        await asyncio.to_thread(_write_all, self._handle, bytes(arrived))
+        arrived.clear()
+        if self._progress is not None:
+            self._progress(self._file.path, self._handle.tell(), total)
 
     def _whole(self, expected: _Expected) -> bool:
         return expected.size is not None and self._handle.seek(0, os.SEEK_END) >= expected.size
@@ -252,6 +265,13 @@ def _open_part(part: Path) -> FileIO:
         handle.close()
         raise EmbeddingFailed(f"Another process is downloading {part.stem} already.", passing=True) from error
     return handle
+
+
+def _write_all(handle: FileIO, content: bytes) -> None:
+    """An unbuffered file may take less than it is given."""
+    left = memoryview(content)
+    while left:
+        left = left[handle.write(left) :]
 
 
 def _tag_file(handle: FileIO) -> Path:

@@ -158,6 +158,7 @@ class OpenAISide:
 
     def __init__(self, peer: EmbeddingPeer) -> None:
         self.peer = peer
+        self.uploads = 0
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -193,7 +194,8 @@ class OpenAISide:
         form = await request.post()
         if form.get("purpose") != "batch" or not isinstance(form.get("file"), web.FileField):
             return _error(400, "a file and purpose=batch are required")
-        name = f"file-{len(self.peer.files)}"
+        self.uploads += 1
+        name = f"file-{self.uploads}"
         content: bytes = form["file"].file.read()  # type: ignore[union-attr]
         self.peer.files[name] = content
         return web.json_response(
@@ -236,10 +238,7 @@ class OpenAISide:
             f"batch_{len(self.peer.jobs)}", body["metadata"]["homebody_batch"], lines[0]["body"]["model"], body["input_file_id"]
         )
         self.peer.jobs[job.name] = job
-        if self.peer.lose_answer_to_create:
-            self.peer.lose_answer_to_create = False
-            assert request.transport is not None
-            request.transport.close()
+        _maybe_lose_the_answer(self.peer, request)
         return web.json_response(self._told(job))
 
     async def list(self, request: web.Request) -> web.Response:
@@ -286,6 +285,13 @@ class OpenAISide:
             if status == "failed"
             else None,
         }
+
+
+def _maybe_lose_the_answer(peer: EmbeddingPeer, request: web.Request) -> None:
+    if peer.lose_answer_to_create:
+        peer.lose_answer_to_create = False
+        assert request.transport is not None
+        request.transport.close()
 
 
 def _work(peer: EmbeddingPeer, job: Job, answer: Any) -> None:
@@ -437,6 +443,7 @@ class GeminiSide:
                 return _error(400, problem)
         job = Job(f"batches/b{len(self.peer.jobs)}", batch["displayName"], request.match_info["model"], source)
         self.peer.jobs[job.name] = job
+        _maybe_lose_the_answer(self.peer, request)
         return web.json_response(self._told(job))
 
     async def list(self, request: web.Request) -> web.Response:
