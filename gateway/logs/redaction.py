@@ -1,0 +1,73 @@
+"""Secrets are taken out by their exact value, never by a pattern that might damage what only looks like one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, quote_plus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+REDACTED = "[secret]"
+SHORTEST = 6  # a shorter one would black out ordinary words, and is no secret for long
+_SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$", re.IGNORECASE)
+
+
+class Redactor:
+    """Knows the secrets of the house and takes them out of texts, also where they are quoted for a URL or base64-encoded.
+
+    It may be taught at any time and from any thread. It satisfies what other rooms ask of it: ``text(str) -> str``.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._forms: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+        self.learn(secrets)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Take further secrets in. Those of fewer than SHORTEST characters are passed over."""
+        forms = self._forms | {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
+        if forms != self._forms:
+            longest_first = sorted(forms, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+            self._forms = forms
+
+    def text(self, text: str) -> str:
+        """Return the text with every secret replaced by ``[secret]``."""
+        return self._pattern.sub(REDACTED, text) if self._pattern else text
+
+    def anywhere(self, value: Any) -> Any:
+        """Return a copy in which every string, keys too, went through ``text``; what is no JSON value becomes text first."""
+        if isinstance(value, str):
+            return self.text(value)
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, dict):
+            return {self.text(str(key)): self.anywhere(child) for key, child in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self.anywhere(child) for child in value]
+        if isinstance(value, bytes | bytearray):
+            return self.text(bytes(value).decode("utf-8", "backslashreplace"))
+        return self.text(str(value))
+
+
+def secrets_in(env: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values of those environment variables whose names say that they are secret."""
+    return (value for name, value in env.items() if _SECRET_NAME.search(name))
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield the secret and what it looks like in URLs, in quoted text, and within base64 (which depends on where it begins)."""
+    yield from {secret, quote(secret, safe=""), quote(secret), quote_plus(secret)}
+    yield from {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]}
+    raw = secret.encode("utf-8", "surrogatepass")
+    for offset in range(3):
+        cut = (offset * 8 + 5) // 6  # the first characters also depend on what stands before
+        whole = (offset + len(raw)) * 8 // 6  # and the last on what follows
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            core = encode(b"\0" * offset + raw).decode()[cut:whole]
+            if len(core) >= SHORTEST:
+                yield core

@@ -1,0 +1,193 @@
+"""Sets the logs up: every logger of the process, ours and the libraries', through one queue to the file and the terminal."""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import logging
+import queue
+import sys
+from logging.handlers import QueueHandler, QueueListener
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+import structlog
+
+from gateway.logs.lines import BOUND, chain, held_exception, json_line, readable
+from gateway.logs.rotated import RotatedFile
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from structlog.typing import Processor
+
+    from gateway.logs.redaction import Redactor
+    from gateway.logs.settings import LoggingSettings
+    from gateway.paths import Paths
+
+ROOMS = ("agent", "channels", "gateway", "memory")
+LOG_NAME = "homebody.jsonl"
+_QUEUED_AT_MOST = 10_000
+_SILENT = logging.CRITICAL + 10
+_LEVELS = {"warn": logging.WARNING, "silent": _SILENT}
+
+
+class _Sender(QueueHandler):
+    """Takes a record where it was logged: notes the context, fixes the text, and hands it over without waiting."""
+
+    def __init__(self, records: queue.Queue[Any]) -> None:
+        super().__init__(records)
+        self.lost = 0
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        prepared = copy.copy(record)
+        setattr(prepared, BOUND, structlog.contextvars.get_contextvars())
+        if not isinstance(record.msg, dict):
+            prepared.msg, prepared.args = _message(record), None
+        return prepared
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        try:
+            self.queue.put_nowait(record)
+        except queue.Full:
+            self.lost += 1
+
+
+class _Listener(QueueListener):
+    """Writes what is waiting, also when so much is that the word to stop has to wait for its place."""
+
+    def enqueue_sentinel(self) -> None:
+        self.queue.put(None)
+
+
+class _FileHandler(logging.Handler):
+    """Writes to the file. When it cannot, it says so once on the terminal, and again in the file when it can."""
+
+    def __init__(self, file: RotatedFile, terminal: TextIO) -> None:
+        super().__init__()
+        self._file = file
+        self._terminal = terminal
+        self._missed = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = self.format(record)
+        try:
+            if self._missed:
+                self._file.write(f"{self._gap(record)}\n".encode())
+                self._missed = 0
+            self._file.write(f"{line}\n".encode())
+        except OSError as error:
+            if not self._missed:
+                place = self._file.path
+                message = f"homebody: the log file {place} cannot be written ({error.strerror}); the house goes on without it"
+                print(message, file=self._terminal, flush=True)
+            self._missed += 1
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def _gap(self, record: logging.LogRecord) -> str:
+        told = copy.copy(record)
+        told.levelno, told.levelname, told.name = logging.WARNING, "WARNING", __name__
+        told.msg, told.args, told.exc_info = (
+            f"{self._missed} lines are missing here: the log file could not be written",
+            None,
+            None,
+        )
+        return self.format(told)
+
+
+class Closer:
+    """Ends the logs: everything that was logged is written, and loggers are as they were. A context manager too."""
+
+    def __init__(self, sender: _Sender, listener: QueueListener, handlers: list[logging.Handler]) -> None:
+        self._sender = sender
+        self._listener = listener
+        self._handlers = handlers
+        self._closed = False
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """Write out what is waiting. Calling it again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        root = logging.getLogger()
+        if self._sender.lost:
+            logging.getLogger(__name__).warning(
+                "%d log lines were lost: they came faster than they could be written", self._sender.lost
+            )
+        root.removeHandler(self._sender)
+        root.setLevel(logging.WARNING)
+        for room in ROOMS:
+            logging.getLogger(room).setLevel(logging.NOTSET)
+        logging.captureWarnings(capture=False)
+        structlog.reset_defaults()
+        self._listener.stop()
+        for handler in self._handlers:
+            handler.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def configure(
+    settings: LoggingSettings, paths: Paths, redactor: Redactor, *, console: bool = True, terminal: TextIO | None = None
+) -> Closer:
+    """Begin to log: JSON lines to the file and, with ``console``, readable lines to stderr (``terminal`` in tests).
+
+    Our rooms log from the configured level on, libraries from warning. Nothing here waits for a disk: a thread of its own
+    writes. Call ``close`` on what is returned before the process ends.
+    """
+    stream = terminal or sys.stderr
+    file = RotatedFile(settings.file or paths.logs / LOG_NAME, max_bytes=settings.max_bytes, keep=settings.keep)
+    handlers: list[logging.Handler] = [_FileHandler(file, stream)]
+    _prepare(handlers[0], settings.level, chain(redactor, [json_line]))
+    if console:
+        handlers.append(logging.StreamHandler(stream))
+        last: list[Processor] = [json_line] if settings.console_style == "json" else readable(colours=_colours(stream))
+        _prepare(handlers[1], settings.console_level, chain(redactor, last))
+    sender = _Sender(queue.Queue(_QUEUED_AT_MOST))
+    listener = _Listener(sender.queue, *handlers, respect_handler_level=True)
+    _route(sender, min(handler.level for handler in handlers))
+    listener.start()
+    return Closer(sender, listener, handlers)
+
+
+def _prepare(handler: logging.Handler, level: str, processors: list[Processor]) -> None:
+    handler.setLevel(_LEVELS.get(level) or logging.getLevelNamesMapping()[level.upper()])
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(processors=processors, foreign_pre_chain=[structlog.stdlib.ExtraAdder()])
+    )
+
+
+def _route(sender: _Sender, level: int) -> None:
+    root = logging.getLogger()
+    root.addHandler(sender)
+    root.setLevel(max(logging.WARNING, level))
+    for room in ROOMS:
+        logging.getLogger(room).setLevel(level)
+    logging.captureWarnings(capture=True)
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, held_exception, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError):  # a library's wrong arguments for its own format
+        return f"{record.msg} {record.args}"
+
+
+def _colours(stream: TextIO) -> bool:
+    import os
+
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
