@@ -1,0 +1,94 @@
+"""The container files: they copy what is there, ask the real health address, and give nothing away that is not needed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+import yaml
+
+from gateway.http.door import HttpDoor
+from gateway.http.settings import GatewaySettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKERFILE = (ROOT / "docker/Dockerfile").read_text()
+SERVICE = yaml.safe_load((ROOT / "docker/compose.yaml").read_text())["services"]["homebody"]
+
+
+def variables() -> dict[str, str]:
+    """What the last stage sets in the environment."""
+    block = re.findall(r"^ENV (.*?)(?<!\\)$", DOCKERFILE, re.MULTILINE | re.DOTALL)[-1]
+    return dict(part.split("=", 1) for part in block.replace("\\\n", " ").split())
+
+
+def health_check() -> list[str]:
+    found = re.search(r"^HEALTHCHECK .*\\\n\s+CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    assert found
+    _, *arguments = json.loads(found[1])
+    return [sys.executable, *arguments]
+
+
+async def exit_code_of_the_health_check(port: int) -> int:
+    environment = {**os.environ, "HOMEBODY_GATEWAY_PORT": str(port), "http_proxy": "http://192.0.2.1:1"}
+    checking = await asyncio.create_subprocess_exec(*health_check(), env=environment, stderr=asyncio.subprocess.DEVNULL)
+    return await checking.wait()
+
+
+async def test_the_health_check_passes_while_the_door_is_open_and_fails_when_it_is_shut() -> None:
+    async def facts() -> Mapping[str, Any]:
+        return {}
+
+    settings = GatewaySettings.model_validate({"port": 0}).under(
+        {"HOMEBODY_GATEWAY_BIND": variables()["HOMEBODY_GATEWAY_BIND"]}
+    )
+    built = HttpDoor(
+        settings, token="k3XqvT0b9LrWm5ZsYd8HcN2p", ready={}, status=facts, log=structlog.get_logger("gateway.http")
+    )
+    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    running = asyncio.create_task(built.run(port.set_result))
+    assert await exit_code_of_the_health_check(await port) == 0
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    assert await exit_code_of_the_health_check(port.result()) != 0
+
+
+def test_what_is_copied_is_there_and_reaches_the_builder() -> None:
+    allowed = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    copied = [source for line in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE) for source in line.split()[:-1]]
+    assert copied
+    for source in copied:
+        assert (ROOT / source).exists(), source
+        assert any(Path(source).match(pattern) for pattern in allowed), f"{source} is kept away by .dockerignore"
+
+
+def test_the_state_lies_in_the_volumes() -> None:
+    mounted = {volume.partition(":")[2] for volume in SERVICE["volumes"]}
+    assert {variables()["HOMEBODY_HOME"], variables()["HOME"]} == mounted
+    assert set(json.loads(re.findall(r"^VOLUME (.*)$", DOCKERFILE, re.MULTILINE)[0])) == mounted
+
+
+def test_the_container_has_no_more_than_it_needs() -> None:
+    assert re.findall(r"^USER (.*)$", DOCKERFILE, re.MULTILINE)[-1] == "1000:1000"
+    assert variables()["PYTHONSAFEPATH"] == "1"
+    assert SERVICE["read_only"] is True
+    assert SERVICE["cap_drop"] == ["ALL"]
+    assert SERVICE["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in SERVICE
+    assert not any("docker.sock" in volume for volume in SERVICE["volumes"])
+
+
+def test_the_port_is_published_to_this_machine_alone() -> None:
+    exposed = re.findall(r"^EXPOSE (\d+)$", DOCKERFILE, re.MULTILINE)
+    assert exposed == [str(GatewaySettings().port)]
+    assert SERVICE["ports"] == [f"127.0.0.1:{exposed[0]}:{exposed[0]}"]
