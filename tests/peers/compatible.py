@@ -1,0 +1,139 @@
+"""An OpenAI-compatible server on loopback that speaks in dialects: our own, since every real one speaks a single one.
+
+It follows the types of the openai 3.52 SDK (ChatCompletionChunk, CompletionUsage) and what Ollama, vLLM, OpenRouter,
+LM Studio and Gemini's compatible endpoint document of their own.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """A stream: deltas one by one, the reason it ended, and the usage chunk. ``how`` is what goes wrong after them, if anything."""
+
+    deltas: tuple[dict[str, Any], ...]
+    finish: str | None = "stop"
+    usage: dict[str, Any] | None = None
+    how: str = ""
+    error: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """An error instead of an answer."""
+
+    status: int
+    error: Any
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def words(*pieces: str, usage: dict[str, Any] | None = None) -> Chunks:
+    """Return an answer of plain text."""
+    return Chunks(tuple({"content": piece} for piece in pieces), usage=usage)
+
+
+class CompatiblePeer:
+    """The server: tell it answers, then look at `requests`. ``pages`` are further JSON documents by path."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.pages: dict[str, Any] = {}
+        self.fetched: list[str] = []
+        self.refuses_usage_option = False
+        self.root = ""
+        self._answers: deque[Chunks | Refuse] = deque()
+
+    @property
+    def url(self) -> str:
+        """The base URL to give to a client."""
+        return f"{self.root}/v1"
+
+    def answer(self, *answers: Chunks | Refuse) -> None:
+        """Queue answers, one for each request."""
+        self._answers.extend(answers)
+
+    async def start(self) -> web.AppRunner:
+        """Serve on a free port."""
+        app = web.Application(client_max_size=64_000_000)
+        app.router.add_post("/v1/chat/completions", self._completions)
+        app.router.add_route("*", "/{path:.*}", self._page)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.root = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        return runner
+
+    async def _page(self, request: web.Request) -> web.Response:
+        self.fetched.append(request.path)
+        if request.path not in self.pages:
+            return web.json_response({"error": {"message": "no such page"}}, status=404)
+        return web.json_response(self.pages[request.path])
+
+    async def _completions(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.requests.append(copy.deepcopy(body))
+        self.headers.append({name.lower(): value for name, value in request.headers.items()})
+        if self.refuses_usage_option and "stream_options" in body:
+            return web.json_response({"error": {"message": "Unrecognized request argument: stream_options"}}, status=400)
+        answer = self._answers.popleft() if self._answers else words("Very well.")
+        if isinstance(answer, Refuse):
+            return web.json_response({"error": answer.error}, status=answer.status, headers=answer.headers)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for delta in answer.deltas:
+            await _send(response, body["model"], delta, None)
+        return await self._end(response, request, answer, body)
+
+    async def _end(
+        self, response: web.StreamResponse, request: web.Request, answer: Chunks, body: dict[str, Any]
+    ) -> web.StreamResponse:
+        if answer.how == "cut":
+            assert request.transport is not None
+            request.transport.abort()
+            return response
+        if answer.how == "error":
+            await response.write(f"data: {json.dumps({'error': answer.error})}\n\n".encode())
+            return response
+        if answer.how != "end":
+            await _send(response, body["model"], {}, answer.finish)
+        if answer.usage is not None and "stream_options" in body:
+            chunk = {
+                "id": "c1",
+                "object": "chat.completion.chunk",
+                "created": 1,
+                "model": "m",
+                "choices": [],
+                "usage": answer.usage,
+            }
+            await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+
+async def _send(response: web.StreamResponse, model: str, delta: dict[str, Any], finish: str | None) -> None:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    chunk = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": [choice]}
+    await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
+
+
+@pytest.fixture
+async def compatible_peer() -> AsyncIterator[CompatiblePeer]:
+    """Give a running peer."""
+    peer = CompatiblePeer()
+    runner = await peer.start()
+    yield peer
+    await runner.cleanup()
