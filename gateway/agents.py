@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent import flush
 from agent.compaction import Shrunk, compact
@@ -152,6 +152,16 @@ class HousedAgent:
         if shrunk is not None:
             await self.store.change(record.key, compactions=record.compactions + 1)
         return shrunk
+
+    def facts(self) -> dict[str, Any]:
+        """How the agent is, as JSON values."""
+        sessions = self.store.all()
+        return {
+            "name": self.profile.name,
+            "workspace": str(self.workspace.root),
+            "sessions": len(sessions),
+            "lastSpoken": sessions[0].spoken.isoformat(timespec="seconds") if sessions else None,
+        }
 
     async def conversation(self, record: SessionRecord, audience: Audience, *, model: str | None = None) -> Conversation:
         """Return the session ready to work on, with the model that it is to use now.

@@ -20,7 +20,7 @@ from agent.errors import AgentError, NotKept
 from agent.messages import Text, UserMessage
 from agent.turn import Turn as AgentTurn
 from agent.turn import TurnResult
-from channels.terminal.link import Done
+from channels.terminal.link import Done, Rejected
 from gateway import errors
 from gateway.command_desk import CommandDesk
 from gateway.commands import parse
@@ -102,6 +102,18 @@ class Turns:
                 await self._reset(self._agents[agent], key)
             case arrived:
                 await self._message(ticket, arrived)
+
+    def told_broken(self, item: Any, error: Exception) -> None:
+        """Tell a waiting client that its message could not be dealt with now. It stays in the inbox."""
+        arrived = item.arrived if isinstance(item, Interrupted) else item
+        if isinstance(arrived, ResetDue):
+            return
+        known = errors.as_homebody_error(error)
+        reason = str(known) if known else "something in me failed over this; the log tells more"
+        mend = known.mend if known else "It is kept, and I try again when I am started next."
+        show = getattr(self._channel(arrived.inbound.conversation), "show", None)
+        if show is not None:
+            show(arrived.inbound.conversation, Rejected(arrived.inbound.message_id, reason, mend))
 
     async def _message(self, ticket: Ticket[Any], arrived: Arrived) -> None:
         agent = self._agents[arrived.route.agent]

@@ -47,14 +47,22 @@ class Request:
 
 
 class Model(Protocol):
-    """One model of one provider.
+    """One model of one provider. Its ``name`` is ``provider/model``; its figures may become known only with the first call."""
 
-    ``name`` is ``provider/model``. ``window`` and ``max_output`` are in tokens.
-    """
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
 
-    name: str
-    window: int
-    max_output: int
+    @property
+    def window(self) -> int:
+        """Its context window, in tokens."""
+        ...
+
+    @property
+    def max_output(self) -> int:
+        """Its longest answer, in tokens."""
+        ...
 
     def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Restarted | AssistantMessage]:
         """Yield deltas, then exactly one AssistantMessage, which is last. After a Restarted the deltas begin from nothing.

@@ -11,9 +11,11 @@ from pydantic.alias_generators import to_camel
 
 from agent.models.settings import ModelsSettings
 from agent.settings import AgentSettings
+from channels.telegram.settings import TelegramSettings
 from gateway.errors import UsageWrong
 from gateway.http.settings import GatewaySettings
 from gateway.logs.settings import LoggingSettings
+from gateway.routing import Binding
 from gateway.sessions.settings import SessionSettings
 from memory.settings import MemorySettings
 
@@ -81,6 +83,13 @@ class AgentProfile:
     memory: MemorySettings
 
 
+class ChannelsSettings(Section):
+    """Chat platforms."""
+
+    telegram: TelegramSettings = TelegramSettings()
+    """Telegram."""
+
+
 class Settings(Section):
     """All settings. An empty file means every default."""
 
@@ -90,6 +99,10 @@ class Settings(Section):
     """Providers of language models beyond those known from the environment."""
     session: SessionSettings = SessionSettings()
     """Who shares a session, and when it starts afresh."""
+    channels: ChannelsSettings = ChannelsSettings()
+    """Chat platforms."""
+    bindings: tuple[Binding, ...] = ()
+    """Which agent answers where; the nearest rule wins, and without one the default agent answers."""
     gateway: GatewaySettings = GatewaySettings()
     """Where the house listens, and to whom."""
     plugins: PluginsSettings = PluginsSettings()

@@ -1,0 +1,76 @@
+"""Keeping one channel running: it restarts with back-off when it fails, and disturbs no other."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from channels.errors import ChannelBroken
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from channels.protocol import Channel, Door
+    from gateway.access import Policy
+    from gateway.clock import SystemClock
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 300.0
+
+
+class ChannelKeeper:
+    """One channel, how it is, and who may speak on it."""
+
+    def __init__(self, channel: Channel, policy: Policy, door: Door, clock: SystemClock, random: Random) -> None:
+        self.channel = channel
+        self.policy = policy
+        self._door = door
+        self._clock = clock
+        self._random = random
+        self._state = "starting"
+        self._trouble = ""
+        self._mend = ""
+        self._heard = ""
+
+    def alive(self) -> None:
+        """The platform was heard from."""
+        self._state = "connected"
+        self._trouble = self._mend = ""
+        self._heard = self._clock.now().isoformat(timespec="seconds")
+
+    def facts(self) -> dict[str, Any]:
+        """How it is, as JSON values."""
+        facts = {"state": self._state, "heard": self._heard or None}
+        return facts | ({"trouble": self._trouble, "mend": self._mend} if self._trouble else {})
+
+    async def run(self) -> None:
+        """Run the channel until cancelled."""
+        pause = FIRST_PAUSE
+        try:
+            while True:
+                began = self._clock.monotonic()
+                if await self._run_once():
+                    return
+                if self._clock.monotonic() - began > LONGEST_PAUSE:
+                    pause = FIRST_PAUSE
+                await self._clock.sleep(pause * (0.5 + self._random.random()))
+                pause = min(LONGEST_PAUSE, pause * 2)
+        finally:
+            await self.channel.close()
+
+    async def _run_once(self) -> bool:
+        """Run it until it ends. Returns whether it is over for good: its owner must act."""
+        name = f"{self.channel.name}:{self.channel.account}"
+        try:
+            await self.channel.run(self._door)
+        except ChannelBroken as broken:
+            self._state, self._trouble, self._mend = "broken", str(broken), broken.mend
+            log.error("%s is off: %s %s", name, broken, broken.mend)  # noqa: TRY400  (expected, and told in full)
+            return True
+        except Exception as error:
+            # a defect in one channel must not take the house down: it is told, and the channel begins anew
+            self._state, self._trouble = "restarting", f"{type(error).__name__}: {error}"
+            log.exception("%s failed and is restarted", name)
+        return False

@@ -1,0 +1,329 @@
+"""The house, put together: the one place that knows every room.
+
+House.open    settings -> lock, ledger, agents, channels, lanes
+House.run     serve until ``stop``: deliveries and channels in one TaskGroup, interrupted turns first
+House.close   everything is let go, in the opposite order
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import secrets
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent.accounting import context_report
+from agent.errors import FileTrouble
+from agent.tools.desk import Desk
+from agent.tools.files import file_tools
+from agent.tools.memory_tools import MemoryGet, MemorySearch
+from agent.tools.toolbox import Toolbox
+from agent.workspace import Workspace, workspace_templates
+from channels.terminal.channel import TerminalChannel
+from gateway.access import Access, Policy
+from gateway.agents import HousedAgent
+from gateway.channel_keeper import ChannelKeeper
+from gateway.clock import SystemClock
+from gateway.delivery import Delivery
+from gateway.errors import HomebodyError, UsageWrong
+from gateway.inbox import House as Ways
+from gateway.inbox import Inbox
+from gateway.lanes import Lanes, Ticket
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.lock import Holder, StateLock, boot_id
+from gateway.memories import open_memory, owner_zone
+from gateway.model_shelf import ModelShelf
+from gateway.routing import Router
+from gateway.schedule import Schedule
+from gateway.sessions.store import SessionStore
+from gateway.turns import Interrupted, ResetDue, Turns
+from gateway.urgent import Urgent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+    from zoneinfo import ZoneInfo
+
+    from agent.tools.protocol import Tool
+    from channels.messages import Conversation
+    from channels.protocol import Channel
+    from gateway.arrived import Arrived
+    from gateway.config.settings import Settings
+    from gateway.paths import Paths
+    from memory.workspace import WorkspaceMemory
+
+log = logging.getLogger(__name__)
+
+DRAIN_SECONDS = 8.0
+"""Given to running turns at the end; with the deliveries after them it stays under the ten seconds that supervisors allow."""
+DELIVER_SECONDS = 1.5
+TERMINAL_SOCKET = "gateway.sock"
+
+
+@dataclass(kw_only=True)
+class Foundation:
+    """What a house stands on. ``serving`` says that platforms are connected; a conversation in the terminal does without."""
+
+    settings: Settings
+    paths: Paths
+    env: Mapping[str, str]
+    clock: SystemClock = field(default_factory=SystemClock)
+    random: random.Random = field(default_factory=random.SystemRandom)
+    serving: bool = False
+
+
+class House:
+    """A running house."""
+
+    def __init__(self, on: Foundation, lock: StateLock, ledger: SqliteLedger, shelf: ModelShelf) -> None:
+        self.on = on
+        self.ledger = ledger
+        self.shelf = shelf
+        self.agents: dict[str, HousedAgent] = {}
+        self.notices: list[str] = []
+        self.terminal = TerminalChannel(
+            clock=on.clock, on_stop=self._stop_terminal, socket_path=on.paths.state / TERMINAL_SOCKET if on.serving else None
+        )
+        self.keepers: dict[str, ChannelKeeper] = {}
+        self.delivery = Delivery(ledger, on.clock, jitter=on.random.random)
+        self.access = Access(ledger, self._policies, lambda: on.settings.session.identity_links)
+        self.router = Router(
+            agents=on.settings.agent_ids,
+            default_agent=on.settings.default_agent,
+            bindings=on.settings.bindings,
+            dm_scope=on.settings.session.dm_scope,
+            identity_links=on.settings.session.identity_links,
+        )
+        self.lanes: Lanes[Any] = Lanes(self._work, broken=self._broken)
+        self.urgent = Urgent(ledger=ledger, lanes=self.lanes, router=self.router, agents=self.agents, channel=self.channel)
+        ways = Ways(arrived=self._arrived, urgent=self.urgent, ready=self.delivery.ready, alive=self._alive)
+        self.inbox = Inbox(ledger, self.access, lambda: self.router, ways, on.clock)
+        self.turns = Turns(
+            ledger=ledger, agents=self.agents, channel=self.channel, audience=self.router.audience, clock=on.clock
+        )
+        self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=ledger.sweep)
+        self.lock = lock
+        self._memories: list[WorkspaceMemory] = []
+        self._closing = asyncio.Event()
+
+    @classmethod
+    async def open(cls, on: Foundation) -> House:
+        """Take the state and set everything up, without serving anybody yet.
+
+        Raises:
+            StateHeld: another process has the state.
+            StorageFailed, AgentError: a folder or the ledger cannot be used.
+        """
+        on.paths.prepare()
+        lock = StateLock.acquire(on.paths.state / "gateway.lock", _holder(on))
+        try:
+            ledger = await SqliteLedger.open(on.paths.state / "ledger.sqlite", on.clock)
+        except BaseException:
+            lock.release()
+            raise
+        shelf = ModelShelf(on.settings.models, on.env, clock=on.clock, random=on.random)
+        house = cls(on, lock, ledger, shelf)
+        try:
+            for agent_id in on.settings.agent_ids:
+                house.agents[agent_id] = await house._settle_in(agent_id)
+        except BaseException:
+            await house.close()
+            raise
+        return house
+
+    async def run(self, started: Callable[[], None] = lambda: None) -> None:
+        """Serve until ``stop``. Interrupted turns are in their lanes before any channel starts.
+
+        Raises:
+            HomebodyError: a service cannot start (its port is taken, say).
+        """
+        self._keep(self.terminal, Policy(local=True))
+        if self.on.serving:
+            self._keep_platforms()
+        await self._take_up()
+        try:
+            await self._serve(started)
+        except* HomebodyError as group:
+            raise group.exceptions[0] from None
+
+    async def _serve(self, started: Callable[[], None]) -> None:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self.delivery.run())]
+            tasks += [group.create_task(keeper.run()) for keeper in self.keepers.values()]
+            tasks += [group.create_task(service) for service in self._services()]
+            self.schedule.start()
+            started()
+            await self._closing.wait()
+            self.schedule.stop()
+            await self._drain()
+            for task in tasks:
+                task.cancel()
+
+    def stop(self) -> None:
+        """End ``run``, gently: what runs may end, what waits stays for the next start."""
+        self._closing.set()
+
+    async def close(self) -> None:
+        """Let everything go."""
+        for memory in self._memories:
+            await memory.close()
+        await self.shelf.close()
+        await self.ledger.close()
+        self.lock.release()
+
+    def channel(self, place: Conversation) -> Channel:
+        """Return the channel of a conversation; the terminal's for one that is gone."""
+        keeper = self.keepers.get(f"{place.channel}:{place.account}")
+        return keeper.channel if keeper else self.terminal
+
+    async def status(self) -> dict[str, Any]:
+        """Tell how the house is, as JSON values."""
+        tally = await self.ledger.tally()
+        return {
+            "pid": os.getpid(),
+            "agents": {agent.id: agent.facts() for agent in self.agents.values()},
+            "channels": {name: keeper.facts() for name, keeper in self.keepers.items()},
+            "inbox": {"waiting": tally.waiting},
+            "turns": {"running": tally.running},
+            "outbox": dict(tally.outbox),
+            "notices": self.notices,
+        }
+
+    async def context(self, agent_id: str | None, key: str | None) -> dict[str, Any]:
+        """Tell what the model would be shown next in a session (default: the owner's own of the default agent), as JSON values.
+
+        Raises:
+            UsageWrong: there is no such agent or session.
+        """
+        agent = self.agents.get(agent_id or self.on.settings.default_agent)
+        if agent is None:
+            raise UsageWrong(f"there is no agent {agent_id!r}", mend=f"There is: {', '.join(self.agents)}.")
+        record = agent.store.get(key or agent.main_key)
+        if record is None:
+            known = ", ".join(found.key for found in agent.store.all()[:5]) or "none yet"
+            raise UsageWrong(f"there is no session {key or agent.main_key!r}", mend=f"The latest are: {known}.")
+        conversation = await agent.conversation(record, self.router.audience(record.key))
+        await conversation.prepare()
+        return {
+            "agent": agent.id,
+            "sessionKey": record.key,
+            "sessionId": record.session,
+            **asdict(context_report(conversation)),
+        }
+
+    async def _settle_in(self, agent_id: str) -> HousedAgent:
+        on = self.on
+        profile = on.settings.agent(agent_id)
+        workspace = await asyncio.to_thread(Workspace, profile.workspace)
+        if not profile.settings.skip_bootstrap:
+            await asyncio.to_thread(self._seed, workspace)
+        memory = None
+        if profile.memory.enabled and on.settings.plugins.slots.memory != "none":
+            memory, choice = open_memory(
+                profile, on.settings, on.paths, env=on.env, clock=on.clock, random=on.random, tell=self._tell
+            )
+            log.info("memory of %s: %s", agent_id, choice.reason)
+            self._memories.append(memory)
+        zone: ZoneInfo = owner_zone(profile)
+        store = SessionStore(on.paths.sessions(agent_id), on.clock)
+        self.notices += await store.load()
+        return HousedAgent(
+            profile=profile,
+            session_settings=on.settings.session,
+            workspace=workspace,
+            memory=memory,
+            toolbox=_toolbox(workspace, memory),
+            store=store,
+            zone=zone,
+            clock=on.clock,
+            model=lambda name: self.shelf.get(name, profile.settings),
+            new_id=lambda: f"{on.clock.now():%Y%m%d}-{secrets.token_hex(6)}",
+        )
+
+    def _seed(self, workspace: Workspace) -> None:
+        try:
+            made = workspace.seed(workspace_templates())
+        except FileTrouble as trouble:
+            self._tell(f"The workspace cannot be written to: {trouble} {trouble.mend}".strip())
+        else:
+            if made:
+                log.info("the workspace %s was given %s", workspace.root, ", ".join(made))
+
+    def _keep(self, channel: Channel, policy: Policy) -> None:
+        door = self.inbox.door(channel.name, channel.account)
+        keeper = ChannelKeeper(channel, policy, door, self.on.clock, self.on.random)
+        self.keepers[f"{channel.name}:{channel.account}"] = keeper
+        self.delivery.attach(channel)
+
+    def _keep_platforms(self) -> None:
+        from gateway.platforms import platforms
+
+        for channel, policy in platforms(self.on.settings, self.on.clock):
+            self._keep(channel, policy)
+
+    def _services(self) -> list[Coroutine[Any, Any, None]]:
+        if not self.on.serving:
+            return []
+        from gateway.services import admin, http
+
+        return [admin(self), http(self)]
+
+    async def _take_up(self) -> None:
+        """Put what the last process left into the lanes, interrupted turns before messages that wait."""
+        for turn in await self.ledger.unfinished():
+            arrived = await self.inbox.read(turn.inbox)
+            if arrived:
+                self.lanes.submit(turn.session, Interrupted(turn, arrived[0]))
+            else:
+                await self.ledger.finish(turn.id, "failed", reason="its message cannot be read any more")
+        await self.inbox.replay()
+
+    async def _work(self, ticket: Ticket[Any]) -> None:
+        await self.turns.work(ticket)
+
+    def _arrived(self, arrived: Arrived) -> None:
+        self.lanes.submit(arrived.route.session, arrived)
+
+    def _reset_due(self, agent: str, key: str) -> None:
+        if not self.lanes.queued(key) and not any(ticket.session == key for ticket in self.lanes.running()):
+            self.lanes.submit(key, ResetDue(agent, key))
+
+    def _broken(self, ticket: Ticket[Any], error: Exception) -> None:
+        log.error("a turn of %s could not be carried out: %s", ticket.session, error, exc_info=error)
+        self.turns.told_broken(ticket.item, error)
+
+    def _alive(self, channel: str, account: str) -> None:
+        keeper = self.keepers.get(f"{channel}:{account}")
+        if keeper is not None:
+            keeper.alive()
+
+    async def _stop_terminal(self, place: Conversation) -> None:
+        await self.urgent.stop_at(place)
+
+    def _policies(self) -> dict[tuple[str, str], Policy]:
+        return {(keeper.channel.name, keeper.channel.account): keeper.policy for keeper in self.keepers.values()}
+
+    async def _drain(self) -> None:
+        late = await self.lanes.drain(DRAIN_SECONDS)
+        if late:
+            log.info("%d turns go on at the next start", late)
+        await self.delivery.drain(DELIVER_SECONDS)
+
+    def _tell(self, notice: str) -> None:
+        log.warning(notice)
+        if notice not in self.notices:
+            self.notices.append(notice)
+
+
+def _toolbox(workspace: Workspace, memory: WorkspaceMemory | None) -> Toolbox:
+    tools: list[Tool] = list(file_tools(Desk(enclosure=workspace.enclosure, memory=memory)))
+    if memory is not None:
+        tools += [MemorySearch(memory), MemoryGet(memory)]
+    return Toolbox(tools)
+
+
+def _holder(on: Foundation) -> Holder:
+    socket = str(on.paths.state / TERMINAL_SOCKET) if on.serving else ""
+    return Holder(pid=os.getpid(), boot=boot_id(), started=on.clock.now().isoformat(timespec="seconds"), socket=socket)

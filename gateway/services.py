@@ -1,0 +1,51 @@
+"""What a served house offers besides its channels: the owner's commands on a socket, and the HTTP surface."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gateway.admin import SOCKET, AdminServer
+from gateway.http.token import FILE_NAME, token_from_file, token_from_settings
+from gateway.lock import describe
+
+if TYPE_CHECKING:
+    from gateway.house import House
+
+
+async def admin(house: House) -> None:
+    """Serve the owner's commands."""
+    from gateway.pairing_desk import PairingDesk
+
+    desk = PairingDesk(house.ledger, house.access)
+
+    async def context(agent: str | None = None, session: str | None = None) -> dict[str, Any]:
+        return await house.context(agent, session)
+
+    calls = {"status": house.status, "context": context, **desk.calls()}
+    await AdminServer(house.on.paths.state / SOCKET, calls).run()
+
+
+async def http(house: House) -> None:
+    """Serve HTTP."""
+    import structlog
+
+    from gateway.http.door import HttpDoor
+
+    settings = house.on.settings.gateway.under(house.on.env)
+    given = settings.auth.token
+    if given is not None:
+        token = token_from_settings(given.get_secret_value())
+    else:
+        token = await asyncio.to_thread(token_from_file, house.on.paths.state / FILE_NAME)
+
+    def started(port: int) -> None:
+        holder = describe(house.on.paths.state / "gateway.lock")
+        if holder is not None:
+            house.lock.write(replace(holder, http_port=port))
+
+    door = HttpDoor(
+        settings, token=token, ready={"ledger": lambda: None}, status=house.status, log=structlog.get_logger("gateway.http")
+    )
+    await door.run(started)

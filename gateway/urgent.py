@@ -1,0 +1,90 @@
+"""Commands that go around the lane: they work while a turn runs, and without a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agent.headroom import short
+from gateway.commands import parse
+from gateway.ledger.rows import NewOutbound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from channels.messages import Conversation, Inbound
+    from channels.protocol import Channel
+    from gateway.access import Actor
+    from gateway.agents import HousedAgent
+    from gateway.lanes import Lanes
+    from gateway.ledger.protocol import Ledger
+    from gateway.routing import Route, Router
+
+
+class Urgent:
+    """``/stop`` and ``/status``. Each acts on the session of the one who says it, and on no other."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        lanes: Lanes[Any],
+        router: Router,
+        agents: Mapping[str, HousedAgent],
+        channel: Callable[[Conversation], Channel],
+    ) -> None:
+        self._ledger = ledger
+        self._lanes = lanes
+        self._router = router
+        self._agents = agents
+        self._channel = channel
+        self._sessions: dict[Conversation, str] = {}
+
+    async def __call__(self, inbound: Inbound, actor: Actor) -> bool:
+        """Deal with a message if it is urgent, and say whether it was."""
+        route = self._router.resolve(inbound, actor)
+        self._sessions[inbound.conversation] = route.session
+        command = parse(inbound.text)
+        if command is None or not command[0].urgent:
+            return False
+        reply = self._stop(route.session) if command[0].name == "stop" else await self._status(route)
+        pieces = self._channel(inbound.conversation).chunks(reply)
+        rows = await self._ledger.notice([NewOutbound(conversation=inbound.conversation, text=piece) for piece in pieces])
+        self._done(inbound, route, reply, len(rows))
+        return True
+
+    async def stop_at(self, place: Conversation) -> None:
+        """Stop what runs for a conversation; its client asked for it without a message."""
+        if session := self._sessions.get(place):
+            self._lanes.stop(session)
+
+    def _stop(self, session: str) -> str:
+        return "⏹️ Stopped." if self._lanes.stop(session) else "Nothing is running."
+
+    async def _status(self, route: Route) -> str:
+        agent = self._agents[route.agent]
+        record = agent.store.get(route.session)
+        tally = await self._ledger.tally()
+        lines = [f"**{agent.profile.name}** · session `{route.session}`"]
+        if record is not None:
+            conversation = await agent.conversation(record, route.audience)
+            await conversation.prepare()
+            size, window = conversation.tokens(), conversation.window
+            lines += [
+                f"- Model: {conversation.model.name}",
+                f"- Context: {short(size)} of {short(window.size)} tokens ({100 * size / window.size:.0f} %)",
+                f"- Memory is flushed at {short(window.flush_at)}"
+                + (f"; last: {record.last_flush}" if record.last_flush else ""),
+                f"- Session since {record.started.astimezone(agent.zone):%a %d %b %H:%M}: {record.turns} turns",
+                f"- 🧹 Compactions: {record.compactions}",
+            ]
+        ahead = self._lanes.queued(route.session)
+        lines.append(f"- Under way: {tally.running} turns, {ahead} waiting here, {tally.waiting} in all")
+        return "\n".join(lines)
+
+    def _done(self, inbound: Inbound, route: Route, reply: str, chunks: int) -> None:
+        from channels.terminal.link import Done
+
+        show = getattr(self._channel(inbound.conversation), "show", None)
+        if show is not None:
+            facts = {"reply": reply, "agent": route.agent, "sessionKey": route.session, "chunks": chunks, "exit": 0}
+            show(inbound.conversation, Done("", inbound.message_id, facts))
