@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
-import shutil
 import socket
 import stat
 import subprocess
@@ -21,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import FileTrouble, NoSuchFile, OutOfDate, PathRefused
-from agent.tools.enclosure import Enclosure
+from agent.tools.enclosure import Content, Enclosure, _refuse_stranger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -220,62 +218,86 @@ def test_what_others_append_meanwhile_is_kept(enclosure: Enclosure) -> None:
     assert {f"{name} {n}" for name in "xyz" for n in range(40)} | {f"owner {n}" for n in range(200)} <= set(lines)
 
 
-def _swapping(root: Path, outside: Path, stop: threading.Event) -> None:
-    """Put links out of the workspace in the place of its files and folders, and take them away again, as fast as it goes."""
-    aside = root.parent / "aside"
+RACER = """
+import contextlib, os, shutil, sys
+from pathlib import Path
+root, outside = map(Path, sys.argv[1:])
+secret, file, folder = outside / "secret.md", root / "a.md", root / "memory"
+new, aside = root.parent / "new", root.parent / "aside"
+print("ready", flush=True)
 
-    def clear(victim: Path) -> None:
-        with contextlib.suppress(FileNotFoundError):  # nothing there: no tool has made a new one in the gap
-            try:
-                victim.unlink()
-            except (IsADirectoryError, PermissionError):  # the two say the same, on Linux and on macOS
-                shutil.rmtree(victim, ignore_errors=True)
+def swap_file():  # it is now a link out, now itself, now the outer file's second name
+    for make in (lambda: new.symlink_to(secret), lambda: new.write_bytes(b"inside"), lambda: new.hardlink_to(secret)):
+        make()
+        new.rename(file)
+    file.unlink()
+    new.write_bytes(b"inside")
+    new.rename(file)
 
-    while not stop.is_set():
-        for victim, target in ((root / "a.md", outside / "secret.md"), (root / "memory", outside)):
-            victim.rename(aside)
-            for put in (lambda v=victim, t=target: v.symlink_to(t), lambda v=victim: v.hardlink_to(outside / "secret.md")):
-                clear(victim)
-                with contextlib.suppress(FileExistsError):
-                    put()
-            while True:
-                clear(victim)
-                with contextlib.suppress(OSError):
-                    aside.rename(victim)
-                    break
+while True:
+    swap_file()
+    folder.rename(aside)
+    with contextlib.suppress(FileExistsError):  # a writer may have made a new folder in the gap
+        folder.symlink_to(outside)
+    swap_file()
+    while not (folder.exists() and not aside.exists()):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder, ignore_errors=True) if folder.is_dir() and not folder.is_symlink() else folder.unlink()
+        with contextlib.suppress(OSError):
+            aside.rename(folder)
+"""
 
 
 @pytest.fixture
 def racer(enclosure: Enclosure, outside: Path) -> Iterator[None]:
+    """A process that puts links out of the workspace in the place of its files and folders, as fast as it goes."""
     enclosure.create(P("a.md"), b"inside")
     enclosure.create(P("memory/secret.md"), b"inside")
-    stop = threading.Event()
-    thread = threading.Thread(target=_swapping, args=(enclosure.root, outside, stop))
-    thread.start()
-    yield
-    stop.set()
-    thread.join()
+    command = [sys.executable, "-c", RACER, str(enclosure.root), str(outside)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        yield
+        still_racing = process.poll() is None
+        process.kill()
+        trouble = process.stderr.read().decode() if process.stderr else ""
+    assert still_racing, trouble
 
 
 @pytest.mark.usefixtures("racer")
-def test_swapping_links_under_our_hands_reveals_and_changes_nothing_outside(enclosure: Enclosure, outside: Path) -> None:
+@pytest.mark.parametrize("changes", [("read",), ("append", "replace", "create")])
+def test_swapping_links_under_our_hands_reveals_and_changes_nothing_outside(
+    enclosure: Enclosure, outside: Path, changes: tuple[str, ...]
+) -> None:
     tried = got = 0
     until = time.monotonic() + 1.0
     while time.monotonic() < until:
         for path in (P("a.md"), P("memory/secret.md")):
-            for change in ("read", "append", "replace", "create"):
+            for change in changes:
                 tried += 1
                 try:
                     result = CHANGES[change](enclosure, path)
                 except FileTrouble:
                     continue
                 got += 1
-                if change == "read":
-                    assert CANARY not in result.data  # type: ignore[attr-defined]
-        assert (outside / "secret.md").read_bytes() == CANARY
-        assert names(outside) == ["secret.md"]
+                assert not isinstance(result, Content) or CANARY not in result.data
+    assert (outside / "secret.md").read_bytes() == CANARY
+    assert names(outside) == ["secret.md"]
     assert got > 0, "the tools never got through, so nothing was raced"
     assert tried > got, "no link was ever in the way, so nothing was raced"
+
+
+def test_a_file_that_has_lost_the_name_it_was_opened_by_is_not_ours(enclosure: Enclosure, outside: Path) -> None:
+    name = enclosure.root / "a.md"
+    name.hardlink_to(outside / "secret.md")
+    descriptor = os.open(name, os.O_RDONLY)
+    name.unlink()  # now the outer file has one name again, and looks like any other
+    name.write_bytes(b"inside")
+    try:
+        with pytest.raises(OutOfDate):
+            _refuse_stranger(descriptor, name.lstat(), P("a.md"))
+    finally:
+        os.close(descriptor)
 
 
 UNPRIVILEGED = """
