@@ -218,7 +218,10 @@ class _TaggedText:
 
     def feed(self, piece: str) -> Iterator[TextDelta | ThinkingDelta]:
         """Take the next piece, and yield what may be shown of it."""
-        if self._state == "text":
+        if self._state == "thought":
+            piece = piece.lstrip()
+            self._state = "text" if piece else "thought"
+        if self._state in {"text", "thought"}:
             yield from self._say(piece)
             return
         self._held += piece
@@ -235,9 +238,9 @@ class _TaggedText:
     def _think(self) -> Iterator[TextDelta | ThinkingDelta]:
         thought, closed, said = self._held.partition(_CLOSING)
         if closed:
-            self._state, self._held = "text", ""
+            self._state, self._held = "thought", ""
             yield from self._mull(thought)
-            yield from self._say(said.lstrip())
+            yield from self.feed(said)
             return
         keep = next((size for size in range(len(_CLOSING) - 1, 0, -1) if thought.endswith(_CLOSING[:size])), 0)
         self._held = thought[len(thought) - keep :]
