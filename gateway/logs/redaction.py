@@ -51,12 +51,19 @@ class Redactor:
             return [self.anywhere(child) for child in value]
         if isinstance(value, bytes | bytearray):
             return self.text(bytes(value).decode("utf-8", "backslashreplace"))
-        return self.text(str(value))
+        return self.text(_shown(value))
 
 
 def secrets_in(env: Mapping[str, str]) -> Iterator[str]:
     """Yield the values of those environment variables whose names say that they are secret."""
     return (value for name, value in env.items() if _SECRET_NAME.search(name))
+
+
+def _shown(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception as error:  # noqa: BLE001 -- any class may have a __str__ that fails, and a log line must not
+        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 ROOMS = ("agent", "channels", "gateway", "memory")
 LOG_NAME = "homebody.jsonl"
-_QUEUED_AT_MOST = 10_000
 _SILENT = logging.CRITICAL + 10
 _LEVELS = {"warn": logging.WARNING, "silent": _SILENT}
 
@@ -40,6 +39,8 @@ class _Sender(QueueHandler):
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         prepared = copy.copy(record)
+        for made in ("message", "asctime"):  # by another handler's formatter; they say nothing new
+            prepared.__dict__.pop(made, None)
         setattr(prepared, BOUND, structlog.contextvars.get_contextvars())
         if not isinstance(record.msg, dict):
             prepared.msg, prepared.args = _message(record), None
@@ -55,8 +56,19 @@ class _Sender(QueueHandler):
 class _Listener(QueueListener):
     """Writes what is waiting, also when so much is that the word to stop has to wait for its place."""
 
+    def __init__(self, records: queue.Queue[Any], *handlers: logging.Handler) -> None:
+        super().__init__(records, *handlers, respect_handler_level=True)
+        self._records = records
+
     def enqueue_sentinel(self) -> None:
-        self.queue.put(None)
+        self._records.put(None)
+
+
+class _TerminalHandler(logging.StreamHandler[TextIO]):
+    """Writes to the terminal. One that went away is no reason to stop, and the standard complaint would show secrets."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 -- the standard library's name
+        del record
 
 
 class _FileHandler(logging.Handler):
@@ -136,23 +148,29 @@ class Closer:
 
 
 def configure(
-    settings: LoggingSettings, paths: Paths, redactor: Redactor, *, console: bool = True, terminal: TextIO | None = None
+    settings: LoggingSettings,
+    paths: Paths,
+    redactor: Redactor,
+    *,
+    console: bool = True,
+    terminal: TextIO | None = None,
+    waiting: int = 10_000,
 ) -> Closer:
     """Begin to log: JSON lines to the file and, with ``console``, readable lines to stderr (``terminal`` in tests).
 
-    Our rooms log from the configured level on, libraries from warning. Nothing here waits for a disk: a thread of its own
-    writes. Call ``close`` on what is returned before the process ends.
+    Our rooms log from the configured level on, libraries from warning. Nobody who logs waits for a disk: a thread of its own
+    writes, and lines beyond ``waiting`` that it has not come to are counted and let go. Call ``close`` on what is returned.
     """
     stream = terminal or sys.stderr
     file = RotatedFile(settings.file or paths.logs / LOG_NAME, max_bytes=settings.max_bytes, keep=settings.keep)
     handlers: list[logging.Handler] = [_FileHandler(file, stream)]
     _prepare(handlers[0], settings.level, chain(redactor, [json_line]))
     if console:
-        handlers.append(logging.StreamHandler(stream))
+        handlers.append(_TerminalHandler(stream))
         last: list[Processor] = [json_line] if settings.console_style == "json" else readable(colours=_colours(stream))
         _prepare(handlers[1], settings.console_level, chain(redactor, last))
-    sender = _Sender(queue.Queue(_QUEUED_AT_MOST))
-    listener = _Listener(sender.queue, *handlers, respect_handler_level=True)
+    records: queue.Queue[Any] = queue.Queue(waiting)
+    sender, listener = _Sender(records), _Listener(records, *handlers)
     _route(sender, min(handler.level for handler in handlers))
     listener.start()
     return Closer(sender, listener, handlers)
