@@ -21,19 +21,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_CHARS = 16_000
-"""How much text a tool gives back unless told otherwise, in characters."""
 _HISTORY = ".git"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Desk:
-    """The place where the file tools of one agent work. ``max_chars`` bounds what one result says."""
+    """The place where the file tools of one agent work."""
 
     enclosure: Enclosure
     memory: Memory | None = None
     readings: Readings = field(default_factory=Readings)
-    max_chars: int = MAX_CHARS
 
     def readable(self, raw: str, audience: Audience) -> PurePosixPath:
         """Give the path of a file or folder that ``audience`` may see; what it may not see is missing. Raises FileTrouble."""

@@ -84,7 +84,7 @@ class GrepFiles(CheckedTool[GrepArguments]):
         found = [json.loads(line) for line in printed.splitlines()]
         if found and "error" in found[0]:
             return failed(f"pattern: {found[0]['error']}")
-        return self._told(found, haystack)
+        return _told(found, haystack, scene.max_chars)
 
     def _collect(self, arguments: GrepArguments, scene: Scene) -> _Haystack:
         start = self._desk.readable(arguments.path, scene.audience)
@@ -117,23 +117,24 @@ class GrepFiles(CheckedTool[GrepArguments]):
                 await process.wait()
         return printed, process.returncode
 
-    def _told(self, found: list[dict[str, Any]], haystack: _Haystack) -> Outcome:
-        lines: list[str] = []
-        room = self._desk.max_chars - _MARK
-        for one in found[:MAX_MATCHES]:
-            line = f"{one['path']}:{one['line']}: {one['text']}"
-            room -= len(line) + 1
-            if room < 0:
-                break
-            lines.append(line)
-        shown = len(lines)
-        if not found:
-            lines.append(f"[no match in {haystack.files:,} files]")
-        if shown < len(found):
-            lines.append(f"[there are more than these {shown}; narrow the pattern, path or glob]")
-        if haystack.cut:
-            lines.append(f"[only {MAX_BYTES // 1_000_000} MB were searched; name a folder in path]")
-        return Outcome(text="\n".join(lines), details={"matches": shown, "files": haystack.files})
+
+def _told(found: list[dict[str, Any]], haystack: _Haystack, max_chars: int) -> Outcome:
+    lines: list[str] = []
+    room = max_chars - _MARK
+    for one in found[:MAX_MATCHES]:
+        line = f"{one['path']}:{one['line']}: {one['text']}"
+        room -= len(line) + 1
+        if room < 0:
+            break
+        lines.append(line)
+    shown = len(lines)
+    if not found:
+        lines.append(f"[no match in {haystack.files:,} files]")
+    if shown < len(found):
+        lines.append(f"[there are more than these {shown}; narrow the pattern, path or glob]")
+    if haystack.cut:
+        lines.append(f"[only {MAX_BYTES // 1_000_000} MB were searched; name a folder in path]")
+    return Outcome(text="\n".join(lines), details={"matches": shown, "files": haystack.files})
 
 
 def _wanted(path: PurePosixPath, glob: str | None) -> bool:

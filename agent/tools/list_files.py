@@ -47,7 +47,7 @@ class ListFiles(CheckedTool[ListArguments]):
     def _list(self, arguments: ListArguments, scene: Scene) -> Outcome:
         start = self._desk.readable(arguments.path, scene.audience)
         lines: list[str] = []
-        room, more = self._desk.max_chars - _MARK, 0
+        room, more = scene.max_chars - _MARK, 0
         for path, entry in walk(self._desk.enclosure, start, scene.audience, depth=arguments.depth):
             line = _line(path, entry)
             room -= len(line) + 1

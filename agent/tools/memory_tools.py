@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AliasChoices, Field
 
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
-from agent.tools.desk import MAX_CHARS
 from agent.tools.paths import workspace_path
 from agent.tools.protocol import Outcome, Scene
 from memory.errors import MemoryTrouble
@@ -33,7 +32,7 @@ class SearchArguments(Arguments):
 class MemorySearch(CheckedTool[SearchArguments]):
     """Searches the notes. Trouble of an embedder or an index is told in the answer and never takes the tool away."""
 
-    def __init__(self, memory: Memory, *, max_chars: int = MAX_CHARS) -> None:
+    def __init__(self, memory: Memory) -> None:
         super().__init__(
             SearchArguments,
             name="memory_search",
@@ -45,7 +44,6 @@ class MemorySearch(CheckedTool[SearchArguments]):
             effect="pure",
         )
         self._memory = memory
-        self._max_chars = max_chars
 
     async def act(self, arguments: SearchArguments, scene: Scene) -> Outcome:
         """Search."""
@@ -55,26 +53,7 @@ class MemorySearch(CheckedTool[SearchArguments]):
             )
         except MemoryTrouble as trouble:
             return failed(f"the memory cannot be searched now: {trouble}; grep still works", trouble.mend)
-        return Outcome(text=self._told(answer), details={"hits": len(answer.hits), "provider": answer.provider})
-
-    def _told(self, answer: SearchAnswer) -> str:
-        told: dict[str, Any] = {"results": [], "provider": answer.provider, "model": answer.model}
-        told |= {"fallback": answer.fallback} if answer.fallback else {}
-        told |= {"stale": True} if answer.stale else {}
-        room = self._max_chars - _ENVELOPE
-        for hit in answer.hits:
-            one = _told_hit(hit)
-            room -= len(_json(one)) + 1
-            if room < 0 and told["results"]:
-                break
-            if room < 0:
-                one["snippet"] = _shortened(hit.snippet, self._max_chars // 2) + " [cut; memory_get reads the rest]"
-            told["results"].append(one)
-        left = len(answer.hits) - len(told["results"])
-        notes = [answer.note or "", f"{left} more hits did not fit; ask for fewer or search more narrowly" if left else ""]
-        if any(notes):
-            told["note"] = "; ".join(note for note in notes if note)
-        return _json(told)
+        return Outcome(text=_told(answer, scene.max_chars), details={"hits": len(answer.hits), "provider": answer.provider})
 
 
 class GetArguments(Arguments):
@@ -90,7 +69,7 @@ class GetArguments(Arguments):
 class MemoryGet(CheckedTool[GetArguments]):
     """Reads lines of one note."""
 
-    def __init__(self, memory: Memory, *, max_chars: int = MAX_CHARS) -> None:
+    def __init__(self, memory: Memory) -> None:
         super().__init__(
             GetArguments,
             name="memory_get",
@@ -98,7 +77,6 @@ class MemoryGet(CheckedTool[GetArguments]):
             effect="pure",
         )
         self._memory = memory
-        self._max_chars = max_chars
 
     async def act(self, arguments: GetArguments, scene: Scene) -> Outcome:
         """Read."""
@@ -109,21 +87,44 @@ class MemoryGet(CheckedTool[GetArguments]):
             )
         except MemoryTrouble as trouble:
             return failed(str(trouble), trouble.mend)
-        return Outcome(text=_json({"path": excerpt.path, "text": self._fitted(excerpt)}), details={"path": excerpt.path})
+        return Outcome(
+            text=_json({"path": excerpt.path, "text": _fitted(excerpt, scene.max_chars)}), details={"path": excerpt.path}
+        )
 
-    def _fitted(self, excerpt: Excerpt) -> str:
-        """Keep as many whole lines as there is room for, and say how to go on."""
-        lines, room = excerpt.text.split("\n"), self._max_chars - _ENVELOPE
-        kept = 0
-        while kept < len(lines) and room >= len(_json(lines[kept])):
-            room -= len(_json(lines[kept]))
-            kept += 1
-        if kept == len(lines):
-            return excerpt.text + (f"\n[cut; go on with from {excerpt.end_line + 1}]" if excerpt.cut else "")
-        if kept == 0:
-            first = _shortened(lines[0], self._max_chars // 2)
-            return f"{first}\n[line {excerpt.start_line} is {len(lines[0]):,} characters long and cut here]"
-        return "\n".join(lines[:kept]) + f"\n[cut; go on with from {excerpt.start_line + kept}]"
+
+def _fitted(excerpt: Excerpt, max_chars: int) -> str:
+    """Keep as many whole lines as there is room for, and say how to go on."""
+    lines, room = excerpt.text.split("\n"), max_chars - _ENVELOPE
+    kept = 0
+    while kept < len(lines) and room >= len(_json(lines[kept])):
+        room -= len(_json(lines[kept]))
+        kept += 1
+    if kept == len(lines):
+        return excerpt.text + (f"\n[cut; go on with from {excerpt.end_line + 1}]" if excerpt.cut else "")
+    if kept == 0:
+        first = _shortened(lines[0], max_chars // 2)
+        return f"{first}\n[line {excerpt.start_line} is {len(lines[0]):,} characters long and cut here]"
+    return "\n".join(lines[:kept]) + f"\n[cut; go on with from {excerpt.start_line + kept}]"
+
+
+def _told(answer: SearchAnswer, max_chars: int) -> str:
+    told: dict[str, Any] = {"results": [], "provider": answer.provider, "model": answer.model}
+    told |= {"fallback": answer.fallback} if answer.fallback else {}
+    told |= {"stale": True} if answer.stale else {}
+    room = max_chars - _ENVELOPE
+    for hit in answer.hits:
+        one = _told_hit(hit)
+        room -= len(_json(one)) + 1
+        if room < 0 and told["results"]:
+            break
+        if room < 0:
+            one["snippet"] = _shortened(hit.snippet, max_chars // 2) + " [cut; memory_get reads the rest]"
+        told["results"].append(one)
+    left = len(answer.hits) - len(told["results"])
+    notes = [answer.note or "", f"{left} more hits did not fit; ask for fewer or search more narrowly" if left else ""]
+    if any(notes):
+        told["note"] = "; ".join(note for note in notes if note)
+    return _json(told)
 
 
 def _told_hit(hit: Hit) -> dict[str, Any]:

@@ -14,17 +14,24 @@ if TYPE_CHECKING:
     from agent.messages import Image
     from agent.models.protocol import ToolSpec
 
+MAX_CHARS = 16_000
+"""How long a result may be unless somebody says otherwise, in characters."""
+
 Effect = Literal["pure", "idempotent", "effect"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """In whose name and when a tool runs. ``now`` is in the owner's time zone."""
+    """In whose name and when a tool runs. ``now`` is in the owner's time zone.
+
+    ``max_chars`` is how much text the result may have: a tool that can be asked for the rest keeps to it and says how to go on.
+    """
 
     now: datetime
     session: str
     turn: str
     audience: Audience = OWNER
+    max_chars: int = MAX_CHARS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

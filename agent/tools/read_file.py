@@ -57,33 +57,34 @@ class ReadFile(CheckedTool[ReadArguments]):
         if is_binary(data):
             kind = mimetypes.guess_type(path.name)[0] or "unknown type"
             return failed(f"{path} is not text ({kind}, {len(data):,} bytes)")
-        text, last, whole_lines = self._part(data, arguments)
+        text, last, whole_lines = _part(data, arguments, scene.max_chars - _MARK)
         if whole_lines:
             self._desk.readings.shown(scene.session, path, data, first=arguments.offset, last=last)
         return Outcome(text=text, details={"path": str(path), "bytes": len(data)})
 
-    def _part(self, data: bytes, arguments: ReadArguments) -> tuple[str, int, bool]:
-        """Cut the lines asked for. Returns the text, the number of its last line, and whether that line is whole."""
-        lines = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-        if lines[-1] == "":
-            lines.pop()
-        total, first = len(lines), arguments.offset
-        if first > total:
-            return (f"[the file has {total} lines]" if total else "[the file is empty]"), total, first <= total + 1
-        wanted = total if arguments.limit is None else min(total, first - 1 + arguments.limit)
-        last, room = first - 1, self._desk.max_chars - _MARK
-        while last < wanted and room >= len(lines[last]) + 1:
-            room -= len(lines[last]) + 1
-            last += 1
-        if last < first:
-            line = lines[first - 1]
-            shown = line[: self._desk.max_chars - _MARK]
-            mark = f"[line {first} is {len(line):,} characters long and cut here; grep finds words in it"
-            return f"{shown}\n{mark}{f'; next line: offset {first + 1}' if first < total else ''}]", first, False
-        text = "\n".join(lines[first - 1 : last])
-        if last < total:
-            text += f"\n[lines {first}-{last} of {total}; go on with offset {last + 1}]"
-        return text, last, True
+
+def _part(data: bytes, arguments: ReadArguments, room: int) -> tuple[str, int, bool]:
+    """Cut the lines asked for. Returns the text, the number of its last line, and whether that line is whole."""
+    lines = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    total, first = len(lines), arguments.offset
+    if first > total:
+        return (f"[the file has {total} lines]" if total else "[the file is empty]"), total, first <= total + 1
+    wanted = total if arguments.limit is None else min(total, first - 1 + arguments.limit)
+    last, left = first - 1, room
+    while last < wanted and left >= len(lines[last]) + 1:
+        left -= len(lines[last]) + 1
+        last += 1
+    if last < first:
+        line = lines[first - 1]
+        shown = line[:room]
+        mark = f"[line {first} is {len(line):,} characters long and cut here; grep finds words in it"
+        return f"{shown}\n{mark}{f'; next line: offset {first + 1}' if first < total else ''}]", first, False
+    text = "\n".join(lines[first - 1 : last])
+    if last < total:
+        text += f"\n[lines {first}-{last} of {total}; go on with offset {last + 1}]"
+    return text, last, True
 
 
 def is_binary(data: bytes) -> bool:

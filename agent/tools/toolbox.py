@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent.messages import ToolMessage
 from agent.tools.arguments import failed
-from agent.tools.desk import MAX_CHARS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,14 +27,10 @@ _CAPS = ((400_000, 64_000), (100_000, 32_000), (32_000, 16_000))
 
 
 class Toolbox:
-    """The tools of one agent by name. Calls may run side by side.
+    """The tools of one agent by name. Calls may run side by side."""
 
-    ``max_chars`` bounds every result; one that is longer keeps its beginning and its end around a mark that tells its length.
-    """
-
-    def __init__(self, tools: Iterable[Tool], *, max_chars: int = MAX_CHARS) -> None:
+    def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = {tool.spec.name: tool for tool in sorted(tools, key=lambda tool: tool.spec.name)}
-        self._max_chars = max_chars
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
         """What models are told: sorted by name, the same bytes at every start, so that the provider's prompt cache holds."""
 
@@ -48,14 +44,16 @@ class Toolbox:
     ) -> ToolMessage:
         """Run one call and answer it, whatever happens. Only cancellation gets out.
 
-        ``permit`` may refuse the call (the flush turn does); ``max_chars`` narrows the cap for this call.
+        ``permit`` may refuse the call. ``max_chars`` bounds the result (default: what the scene says): most tools keep to it
+        themselves; of any other the beginning and the end are kept, around a mark that tells its length.
         """
+        if max_chars is not None:
+            scene = replace(scene, max_chars=max_chars)
         outcome = await self._outcome(call, scene, permit)
-        cap = self._max_chars if max_chars is None else min(max_chars, self._max_chars)
         return ToolMessage(
             call_id=call.id,
             name=call.name,
-            text=capped(outcome.text, cap),
+            text=capped(outcome.text, scene.max_chars),
             is_error=outcome.is_error,
             images=outcome.images,
             details=outcome.details,

@@ -11,7 +11,7 @@ from agent.tools.desk import Desk
 from agent.tools.enclosure import Enclosure
 from agent.tools.files import file_tools
 from agent.tools.memory_tools import MemoryGet, MemorySearch
-from agent.tools.protocol import Scene
+from agent.tools.protocol import MAX_CHARS, Scene
 from agent.tools.toolbox import Toolbox
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryTrouble
@@ -57,19 +57,22 @@ class RecordingMemory:
 class House:
     """A workspace, what lies beside it, and the tools of its agent."""
 
-    def __init__(self, folder: Path, *, max_chars: int = 16_000) -> None:
+    def __init__(self, folder: Path, *, max_chars: int = MAX_CHARS) -> None:
         self.root = folder / "safe"
         self.outside = folder / "safevil"
         self.root.mkdir()
         self.outside.mkdir()
         (self.outside / "secret.md").write_text(CANARY)
         self.memory = RecordingMemory()
-        self.desk = Desk(enclosure=Enclosure(self.root), memory=self.memory, max_chars=max_chars)
+        self.desk = Desk(enclosure=Enclosure(self.root), memory=self.memory)
         tools = (*file_tools(self.desk), MemorySearch(self.memory), MemoryGet(self.memory))
-        self.box = Toolbox(tools, max_chars=max_chars)
+        self.box = Toolbox(tools)
+        self._max_chars = max_chars
 
     async def call(self, name: str, *, audience: Audience = OWNER, session: str = "s", **arguments: Any) -> ToolMessage:
-        scene = Scene(now=datetime(2026, 2, 3, 9, 0, tzinfo=UTC), session=session, turn="t", audience=audience)
+        scene = Scene(
+            now=datetime(2026, 2, 3, 9, 0, tzinfo=UTC), session=session, turn="t", audience=audience, max_chars=self._max_chars
+        )
         return await self.box.run(ToolCall(id="c", name=name, arguments=arguments), scene)
 
     async def ok(self, name: str, **arguments: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -67,7 +68,7 @@ async def test_a_path_that_leads_out_never_reaches_the_memory(house: House) -> N
 @pytest.mark.parametrize(("size", "count"), [(300, 30), (50_000, 2)])
 async def test_many_or_long_hits_stay_valid_json_within_the_cap(size: int, count: int) -> None:
     memory = RecordingMemory(hits=tuple(hit(number, '"é\n' * (size // 3)) for number in range(count)))
-    outcome = await MemorySearch(memory, max_chars=4000).run({"query": "key"}, SCENE)
+    outcome = await MemorySearch(memory).run({"query": "key"}, replace(SCENE, max_chars=4000))
     told = json.loads(outcome.text)
     assert len(outcome.text) <= 4000
     assert told["results"]
@@ -87,8 +88,8 @@ async def test_the_parts_of_a_long_note_make_the_whole(lines: list[str]) -> None
     while len(got) < len(lines):
         rest = lines[len(got) :]
         excerpt = Excerpt(path="memory/a.md", text="\n".join(rest), start_line=len(got) + 1, end_line=len(lines))
-        tool = MemoryGet(RecordingMemory(excerpt=excerpt), max_chars=3000)
-        outcome = await tool.run({"path": "memory/a.md", "from": len(got) + 1}, SCENE)
+        tool = MemoryGet(RecordingMemory(excerpt=excerpt))
+        outcome = await tool.run({"path": "memory/a.md", "from": len(got) + 1}, replace(SCENE, max_chars=3000))
         assert len(outcome.text) <= 3000
         text = json.loads(outcome.text)["text"]
         if text == "\n".join(rest):

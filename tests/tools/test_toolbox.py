@@ -96,15 +96,22 @@ async def test_a_permit_may_refuse_before_anything_runs(house: House) -> None:
     assert not (await box.run(wish, SCENE, permit=lambda _: None)).is_error
 
 
-async def test_a_long_result_is_cut_in_the_middle_with_its_length(house: House) -> None:
-    del house
-    box = Toolbox([Teller("long", "a" * 5000 + "z" * 5000)], max_chars=1000)
-    text = (await box.run(call("long", {}), SCENE)).text
+async def test_a_long_result_is_cut_in_the_middle_with_its_length() -> None:
+    box = Toolbox([Teller("long", "a" * 5000 + "z" * 5000)])
+    text = (await box.run(call("long", {}), SCENE, max_chars=1000)).text
     assert len(text) == 1000
     assert "[cut: 10,000 characters in all; the middle is left out]" in text
     assert text.startswith("aaa")
     assert text.endswith("zzz")
-    assert len((await box.run(call("long", {}), SCENE, max_chars=300)).text) == 300
+    assert len((await box.run(call("long", {}), SCENE)).text) == 10_000
+
+
+async def test_a_tool_that_can_be_asked_for_the_rest_keeps_to_the_cap_itself(house: House) -> None:
+    (house.root / "a.md").write_text("line\n" * 2000)
+    wish = ToolCall(id="c", name="read", arguments={"path": "a.md"})
+    answer = await house.box.run(wish, SCENE, max_chars=1000)
+    assert answer.text.endswith("of 2000; go on with offset 161]")
+    assert "only lines 1-160 of the 2000" in await house.refused("write", path="a.md", content="x", mode="overwrite")
 
 
 @given(st.text(max_size=400), st.integers(min_value=100, max_value=500))
