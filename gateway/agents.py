@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gateway.sessions.settings import SessionSettings
     from gateway.sessions.store import SessionStore
     from memory.audience import Audience
-    from memory.protocol import Memory
+    from memory.workspace import WorkspaceMemory
 
 KEPT_OPEN = 32
 """Conversations kept in memory; others are read from their transcripts again."""
@@ -45,7 +45,7 @@ class HousedAgent:
         profile: AgentProfile,
         session_settings: SessionSettings,
         workspace: Workspace,
-        memory: Memory | None,
+        memory: WorkspaceMemory | None,
         toolbox: Toolbox,
         store: SessionStore,
         zone: ZoneInfo,
@@ -187,6 +187,8 @@ class HousedAgent:
                 zone=self.zone,
                 clock=self._clock,
             )
+            if self.memory is not None and self.profile.memory.sync.on_session_start:
+                self.memory.sync_soon()
         conversation.model = chosen
         self._open[record.session] = conversation
         self._open.move_to_end(record.session)

@@ -1,0 +1,87 @@
+"""``homebody agent``: one message, one reply."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation, warn
+from gateway.errors import HomebodyError, UsageWrong
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from channels.terminal.link import Link
+
+
+@click.command()
+@click.option("-m", "--message", help="What to say; without it, standard input is read.")
+@click.option("--agent", "agent_id", help="Which agent to ask.")
+@click.option("--session", help="Which session, such as `travel` or `agent:main:main`.")
+@click.option("--model", help="Which model answers, as provider/model.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything about the answer as one JSON object.")
+@pass_invocation
+def agent(
+    invocation: Invocation,
+    *,
+    message: str | None,
+    agent_id: str | None,
+    session: str | None,
+    model: str | None,
+    as_json: bool,
+) -> int:
+    """Send one message and print the reply. Uses the running gateway, or none."""
+    text = message if message is not None else sys.stdin.buffer.read().decode("utf-8", "replace")
+    if not text.strip():
+        raise UsageWrong("the message is empty", mend='Say something: homebody agent -m "..."')
+    warn(invocation.loaded)
+    hints = {name: value for name, value in (("agent", agent_id), ("session", session), ("model", model)) if value}
+    facts = asyncio.run(_ask(invocation, text, hints))
+    code = int(facts.pop("exit", 0))
+    facts.pop("chunks", None)
+    facts.pop("replyKeys", None)
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=False))
+    elif facts["reply"]:
+        click.echo(facts["reply"], err=code != 0)
+    return code
+
+
+async def _ask(invocation: Invocation, text: str, hints: Mapping[str, str]) -> dict[str, Any]:
+    from gateway.cli.attached import attached
+
+    async with attached(invocation, f"agent-{secrets.token_hex(6)}") as link:
+        key = secrets.token_hex(12)
+        frames = asyncio.create_task(answered(link, key))
+        try:
+            await link.say(text, key=key, hints=hints)
+            return await frames
+        finally:
+            frames.cancel()
+
+
+async def answered(link: Link, key: str) -> dict[str, Any]:
+    """Wait until the message ``key`` is dealt with and all of its reply has come; return the facts.
+
+    Raises:
+        HomebodyError: it gets no answer.
+    """
+    from channels.terminal.link import Done, Rejected, Reply
+
+    replies = 0
+    facts: dict[str, Any] | None = None
+    async for frame in link.frames():
+        if isinstance(frame, Reply):
+            replies += 1
+        elif isinstance(frame, Done) and frame.key == key:
+            facts = dict(frame.facts)
+        elif isinstance(frame, Rejected) and frame.key == key:
+            raise HomebodyError(frame.reason, mend=frame.mend)
+        if facts is not None and replies >= facts.get("chunks", 0):
+            return facts
+    raise HomebodyError("the house closed before it answered", mend="Your message is kept; `homebody chat` shows the answer.")

@@ -1,0 +1,87 @@
+"""A line to the house: to the gateway that runs, or to one that lives as long as the command."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway.errors import HomebodyError
+from gateway.lock import describe
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from channels.terminal.link import Link
+    from gateway.cli.invocation import Invocation
+    from gateway.logs.wiring import Closer
+
+_SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+
+
+@contextlib.asynccontextmanager
+async def attached(invocation: Invocation, conversation: str = "local") -> AsyncIterator[Link]:
+    """Yield a link to ``conversation``. Without a running gateway the house is opened here, without platforms, and closed again.
+
+    Raises:
+        HomebodyError, AgentError, ChannelError: as opening or reaching the house tells.
+    """
+    holder = describe(invocation.paths.state / "gateway.lock")
+    if holder is None:
+        async with _embedded(invocation, conversation) as link:
+            yield link
+        return
+    if not holder.socket:
+        raise HomebodyError(
+            f"another homebody is at work here (process {holder.pid}) and takes no company",
+            where=str(invocation.paths.home),
+            mend="Close that conversation first, or run `homebody gateway` once and talk to it from everywhere.",
+        )
+    from channels.terminal.socket import SocketLink
+
+    link = await SocketLink.open(Path(holder.socket), conversation)
+    try:
+        yield link
+    finally:
+        await link.close()
+
+
+@contextlib.asynccontextmanager
+async def _embedded(invocation: Invocation, conversation: str) -> AsyncIterator[Link]:
+    from gateway.house import Foundation, House
+
+    loaded = invocation.loaded
+    invocation.paths.prepare()
+    closer = begin_logging(invocation, console=False)
+    try:
+        house = await House.open(Foundation(settings=loaded.settings, paths=invocation.paths, env=os.environ))
+        try:
+            started = asyncio.Event()
+            running = asyncio.create_task(house.run(started.set))
+            waiting = asyncio.create_task(started.wait())
+            await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            link = house.terminal.attach(conversation)
+            try:
+                yield link
+            finally:
+                await link.close()
+                house.stop()
+                await running
+        finally:
+            await house.close()
+    finally:
+        closer.close()
+
+
+def begin_logging(invocation: Invocation, *, console: bool) -> Closer:
+    """Set the logs up for this process, with every secret of the settings and the environment known."""
+    from gateway.config.secrets import secrets_of
+    from gateway.logs.redaction import Redactor
+    from gateway.logs.wiring import configure
+
+    redactor = Redactor(secrets_of(invocation.loaded.settings))
+    redactor.learn(value for name, value in os.environ.items() if name.endswith(_SECRET_ENDINGS))
+    return configure(invocation.loaded.settings.logging, invocation.paths, redactor, console=console)

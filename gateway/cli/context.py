@@ -1,0 +1,57 @@
+"""``homebody context``: what fills a session's window."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import Any
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation
+
+
+@click.command()
+@click.option("--agent", "agent_id", help="Which agent (default: the one that answers by default).")
+@click.option("--session", help="Which session key (default: the owner's own).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_invocation
+def context(invocation: Invocation, agent_id: str | None, session: str | None, as_json: bool) -> None:
+    """Show every part of what the model is given next: characters, tokens, share."""
+    facts = asyncio.run(_facts(invocation, agent_id, session))
+    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else _told(facts))
+
+
+async def _facts(invocation: Invocation, agent_id: str | None, session: str | None) -> dict[str, Any]:
+    from gateway import admin
+    from gateway.lock import describe
+
+    if describe(invocation.paths.state / "gateway.lock") is not None:
+        found: dict[str, Any] = await admin.ask(invocation.paths.state, "context", agent=agent_id, session=session)
+        return found
+    from gateway.house import Foundation, House
+
+    house = await House.open(Foundation(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
+    try:
+        return await house.context(agent_id, session)
+    finally:
+        await house.close()
+
+
+def _told(facts: dict[str, Any]) -> str:
+    total = sum(part["tokens"] for part in facts["parts"]) or 1
+    rows = [f"{'part':24} {'characters':>10} {'tokens':>8} {'share':>6}  cached"]
+    rows += [
+        f"{part['name'][:24]:24} {part['chars']:>10,} {part['tokens']:>8,} {part['tokens'] / total:>6.0%}  "
+        f"{'yes' if part['cached'] else 'no'}"
+        for part in facts["parts"]
+    ]
+    left = facts["turns_left"]
+    rows += [
+        "",
+        f"{facts['tokens']:,} of {facts['window']:,} tokens; memory is flushed at {facts['flush_at']:,}"
+        + ("" if left is None else f", in about {left} turns")
+        + f"; history is compacted above {facts['compact_above']:,}.",
+    ]
+    return "\n".join(rows)

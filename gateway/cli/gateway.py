@@ -1,0 +1,51 @@
+"""``homebody gateway``: run the house."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation, warn
+
+
+@click.command()
+@pass_invocation
+def gateway(invocation: Invocation) -> None:
+    """Run the house in the foreground, until Ctrl-C or SIGTERM; what is under way is finished or taken up next time."""
+    from gateway.cli.attached import begin_logging
+
+    warn(invocation.loaded)
+    invocation.paths.prepare()
+    closer = begin_logging(invocation, console=True)
+    try:
+        asyncio.run(_run(invocation))
+    finally:
+        closer.close()
+
+
+async def _run(invocation: Invocation) -> None:
+    import structlog
+
+    from gateway.house import Foundation, House
+
+    log = structlog.get_logger("gateway")
+    on = Foundation(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ, serving=True)
+    house = await House.open(on)
+    try:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, house.stop)
+
+        def started() -> None:
+            names = ", ".join(sorted(house.keepers))
+            log.info("the house is open", channels=names, agents=", ".join(house.agents))
+            for notice in house.notices:
+                log.warning(notice)
+
+        await house.run(started)
+        log.info("the house is closed")
+    finally:
+        await house.close()

@@ -1,0 +1,47 @@
+"""``homebody status``: what runs, and how it is doing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_invocation
+def status(invocation: Invocation, as_json: bool) -> int:
+    """Show whether the gateway runs, and how its agents and channels are. Exit code 1 when it does not run."""
+    from gateway import admin
+    from gateway.lock import describe
+
+    holder = describe(invocation.paths.state / "gateway.lock")
+    facts: dict[str, Any] = {"home": str(invocation.paths.home), "running": holder is not None}
+    if holder is not None and holder.socket:
+        facts |= {"started": holder.started, "httpPort": holder.http_port}
+        facts |= asyncio.run(admin.ask(invocation.paths.state, "status"))
+    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else _told(facts))
+    return 0 if holder is not None else 1
+
+
+def _told(facts: dict[str, Any]) -> str:
+    if not facts["running"]:
+        return f"No gateway runs for {facts['home']}.\nStart it with: homebody gateway"
+    if "agents" not in facts:
+        return f"A conversation in a terminal holds {facts['home']}; no gateway runs."
+    port = f", http://127.0.0.1:{facts['httpPort']}" if facts.get("httpPort") else ""
+    lines = [f"The gateway runs since {facts['started']} (process {facts['pid']}{port})."]
+    for name, agent in facts["agents"].items():
+        lines.append(f"  agent {name}: {agent['sessions']} sessions, workspace {agent['workspace']}")
+    for name, channel in facts["channels"].items():
+        heard = f", last heard {channel['heard']}" if channel.get("heard") else ""
+        trouble = f" — {channel['trouble']} {channel.get('mend', '')}".rstrip() if channel.get("trouble") else ""
+        lines.append(f"  channel {name}: {channel['state']}{heard}{trouble}")
+    outbox = ", ".join(f"{count} {state}" for state, count in facts["outbox"].items() if state != "sent" and count) or "empty"
+    lines.append(f"  {facts['turns']['running']} turns running, {facts['inbox']['waiting']} messages waiting, outbox: {outbox}")
+    lines += [f"  ! {notice}" for notice in facts["notices"]]
+    return "\n".join(lines)
