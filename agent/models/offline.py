@@ -56,10 +56,16 @@ That needs a language model, and I have none. If it is something to keep, begin 
 end it with a question mark."""
 
 _NOTHING = "I found nothing about that in your notes."
-_SUMMARY = re.compile(r"\b(?:summari[sz]e|summary)\b", re.IGNORECASE)
-_SPEAKER = re.compile(r"^\W*(?:user|owner|person|human)\W*:\s*", re.IGNORECASE)
-_EXTRACT_LINES = 60
-_EXTRACT_WIDTH = 300
+_SILENT = re.compile(r"\b(?:NO_REPLY|HEARTBEAT_OK)\b")
+_SUMMARY = re.compile(
+    r"\[Summary request\]|\b(?:summari[sz]e|summary)\b.{0,40}\b(?:conversation|chat|session|discussion)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_FOLDER = re.compile(r"notes are kept in (memory/[\w/-]+)/")
+_SPEAKER = re.compile(r"^(Person|Agent|Agent calls|Result of|</conversation>)\b[^:\n]*:?", re.MULTILINE)
+_EXTRACT_HEAD = "The owner said, in order"
+_EXTRACT_LINES = 40
+_EXTRACT_WIDTH = 240
 _SHOWN_LINES = 40
 _DATED = re.compile(r"(\d{4}-\d{2}-\d{2})[^/]*\.md$")
 
@@ -85,13 +91,13 @@ class OfflineModel:
 def answer(request: Request) -> AssistantMessage:
     """Return the notebook's answer: tool calls first where it needs any, words when it has their results."""
     asked, results = _last_exchange(request.messages)
-    text = "\n".join(message.text for message in asked)
-    if "NO_REPLY" in text:
-        return _message(request, "NO_REPLY")
-    if _SUMMARY.search(text):
+    if asked and (token := _SILENT.search(asked[-1].text)):
+        return _message(request, token[0])
+    if asked and _SUMMARY.search(asked[-1].text):
         return _message(request, _extract(request.messages))
     tools = {tool.name for tool in request.tools}
-    turns = [_Turn.of(message, tools) for message in asked]
+    folder = _folder(request)
+    turns = [_Turn.of(message, folder, tools) for message in _from_people(asked)]
     wanted = [call for turn in turns for call in turn.calls]
     if wanted and not results:
         return _message(request, "", wanted)
@@ -105,25 +111,40 @@ def answer(request: Request) -> AssistantMessage:
     return _message(request, "\n\n".join(dict.fromkeys(replies)))
 
 
+def _folder(request: Request) -> str:
+    """Where this conversation's notes are: the owner's memory, unless the system text says that others read along."""
+    told = (_FOLDER.search(segment.text) for segment in request.system)
+    return next((found[1] for found in told if found), "memory")
+
+
 @dataclass(frozen=True, slots=True)
 class _Turn:
     """One thing that was said: what it asks, when it was said, and the tool calls that it takes."""
 
     intent: Intent
-    date: date
-    time: str
+    today: date
+    folder: str
     calls: tuple[ToolCall, ...]
     lacks: str = ""
 
     @classmethod
-    def of(cls, message: UserMessage, tools: Collection[str]) -> _Turn:
+    def of(cls, message: UserMessage, folder: str, tools: Collection[str]) -> _Turn:
+        """Understand a message. Its own stamp counts where it has one: that is in the owner's zone."""
         stamp = STAMP.match(message.text.strip())
         day = date.fromisoformat(stamp["date"]) if stamp else message.at.date()
         time = stamp["time"] if stamp else f"{message.at:%H:%M}"
         intent = understand(message.text)
-        wanted = _calls(intent, day, time)
+        wanted = _calls(intent, folder, day, time)
         missing = next((call.name for call in wanted if call.name not in tools), "")
-        return cls(intent, day, time, tuple(call for call in wanted if call.name in tools), missing)
+        return cls(intent, day, folder, tuple(call for call in wanted if call.name in tools), missing)
+
+    @property
+    def page(self) -> str:
+        """The file that this is written to, or that is shown."""
+        if isinstance(self.intent, Show) and self.intent.what == "file":
+            return self.intent.path
+        yesterday = isinstance(self.intent, Show) and self.intent.what == "yesterday"
+        return _page(self.folder, self.today - timedelta(days=1) if yesterday else self.today)
 
 
 def _last_exchange(messages: Sequence[Message]) -> tuple[list[UserMessage], list[ToolMessage]]:
@@ -136,8 +157,13 @@ def _last_exchange(messages: Sequence[Message]) -> tuple[list[UserMessage], list
     asked: list[UserMessage] = []
     while behind and isinstance(message := behind.pop(), UserMessage):
         asked.insert(0, message)
+    return asked, results
+
+
+def _from_people(asked: Sequence[UserMessage]) -> list[UserMessage]:
+    """Leave out what the runtime put there: a summary, or anything else without a stamp where stamps are set."""
     stamped = [message for message in asked if STAMP.match(message.text.strip())]
-    return stamped or [message for message in asked if not message.text.startswith(SUMMARY_HEAD)], results
+    return stamped or [message for message in asked if not message.text.startswith(SUMMARY_HEAD)]
 
 
 def _message(request: Request, text: str, calls: Sequence[ToolCall] = ()) -> AssistantMessage:
@@ -147,20 +173,20 @@ def _message(request: Request, text: str, calls: Sequence[ToolCall] = ()) -> Ass
     return replace(message, usage=Usage(input=tokens.of_request(request), output=tokens.of_message(message), cost=0.0))
 
 
-def _calls(intent: Intent, day: date, time: str) -> tuple[ToolCall, ...]:
+def _calls(intent: Intent, folder: str, day: date, time: str) -> tuple[ToolCall, ...]:
     match intent:
         case File(lines=lines):
             bullets = "\n".join(f"- {line}" for line in lines)
             content = f"## {time}\n\n{bullets}"
-            return (_call("write", path=_page(day), content=content, mode="append"),)
+            return (_call("write", path=_page(folder, day), content=content, mode="append"),)
         case Ask(query=query) | Forget(query=query):
             return (_call("memory_search", query=query),)
         case Show(what="all"):
-            return (_call("list", path="memory"), _call("read", path=_page(day)))
+            return (_call("list", path=folder), _call("read", path=_page(folder, day)))
         case Show(what="file", path=path):
             return (_call("read", path=path),)
         case Show(what=what):
-            return (_call("read", path=_page(day if what == "today" else day - timedelta(days=1))),)
+            return (_call("read", path=_page(folder, day if what == "today" else day - timedelta(days=1))),)
         case Talk():
             return ()
 
@@ -169,8 +195,8 @@ def _call(name: str, **arguments: str) -> ToolCall:
     return ToolCall(id="", name=name, arguments=dict(arguments))
 
 
-def _page(day: date) -> str:
-    return f"memory/{day.isoformat()}.md"
+def _page(folder: str, day: date) -> str:
+    return f"{folder}/{day.isoformat()}.md"
 
 
 def _reply(turn: _Turn, results: Sequence[ToolMessage]) -> str:
@@ -197,7 +223,7 @@ def _filed(turn: _Turn, result: ToolMessage) -> str:
         return f"I could not write that down: {result.text.strip()}\n\nSo that it is not lost, here it is again:\n\n{kept}"
     what = f"\u201c{_short(lines[0])}\u201d" if len(lines) == 1 else f"{len(lines)} lines"
     tail = " I cannot ring by myself, though: it is only written down." if turn.intent.wish == "remind" else ""
-    return f"Noted in `{_page(turn.date)}`: {what}.{tail}"
+    return f"Noted in `{turn.page}`: {what}.{tail}"
 
 
 def _found(turn: _Turn, results: Sequence[ToolMessage]) -> str:
@@ -216,8 +242,8 @@ def _found(turn: _Turn, results: Sequence[ToolMessage]) -> str:
         return f"{_NOTHING[:-1]}; the nearest is \u201c{_short(line.text)}\u201d ({_where(line)})."
     if len(found.lines) == 1:
         line = found.lines[0]
-        return f"{_when(line, turn.date)}: \u201c{line.text}\u201d ({_where(line)})."
-    listed = "\n".join(f"- {_when(line, turn.date)}: \u201c{line.text}\u201d ({_where(line)})" for line in found.lines)
+        return f"{_when(line, turn.today)}: \u201c{line.text}\u201d ({_where(line)})."
+    listed = "\n".join(f"- {_when(line, turn.today)}: \u201c{line.text}\u201d ({_where(line)})" for line in found.lines)
     return f"This is what your notes hold about that, newest first:\n\n{listed}"
 
 
@@ -236,10 +262,17 @@ def _shown(turn: _Turn, results: Sequence[ToolMessage]) -> str:
         return subject.get(
             turn.intent.what, results[0].text.strip() if results and turn.intent.path else "There are no notes yet."
         )
-    titles = {"list": "Your notes are these files in `memory/`:", "read": f"The page `{turn.intent.path or _page(turn.date)}`:"}
-    if turn.intent.what == "yesterday":
-        titles["read"] = f"The page `{_page(turn.date - timedelta(days=1))}`:"
-    return "\n\n".join(f"{titles.get(result.name, '')}\n\n{_cut(result.text)}" for result in shown)
+    return "\n\n".join(_files(turn, result) if result.name == "list" else _text_of(turn, result) for result in shown)
+
+
+def _files(turn: _Turn, result: ToolMessage) -> str:
+    names = [line.split("  ")[0] for line in result.text.splitlines() if line.strip() and not line.startswith("[")]
+    listed = "\n".join(f"- `{name}`" for name in names if "TEMPLATE-" not in name)
+    return f"Your notes, as files in `{turn.folder}/`:\n\n{listed}" if listed else "There are no notes yet."
+
+
+def _text_of(turn: _Turn, result: ToolMessage) -> str:
+    return f"The page `{turn.page}`:\n\n{_cut(result.text)}"
 
 
 def _cut(text: str) -> str:
@@ -272,12 +305,25 @@ def _short(text: str, width: int = 200) -> str:
 def _extract(messages: Sequence[Message]) -> str:
     """What the owner said, in short lines, newest last: the summary of a notebook."""
     heard = [said(message.text) for message in messages[:-1] if isinstance(message, UserMessage)]
-    earlier = [text for text in heard if not isinstance(intent := understand(text), Show | Talk) or intent == Talk("beyond")]
-    texts = earlier or [_SPEAKER.sub("", line) for line in messages[-1].text.splitlines() if _SPEAKER.match(line)]
-    lines = [line.strip() for text in texts for line in text.splitlines() if line.strip() and line.strip() != SUMMARY_HEAD]
-    kept = list(dict.fromkeys(_short(line.removeprefix("- "), _EXTRACT_WIDTH) for line in lines))[-_EXTRACT_LINES:]
-    body = "\n".join(f"- {line}" for line in kept) or "- (nothing was said)"
-    return f"The owner said, in order (an extract made without a language model):\n\n{body}"
+    texts = [text for text in heard if _worth_keeping(text)] or _quoted(messages[-1].text)
+    lines = [line.strip().removeprefix("- ") for text in texts for line in text.splitlines()]
+    kept = [_short(line, _EXTRACT_WIDTH) for line in lines if line and not line.startswith((SUMMARY_HEAD, _EXTRACT_HEAD))]
+    body = "\n".join(f"- {line}" for line in list(dict.fromkeys(kept))[-_EXTRACT_LINES:])
+    return f"{_EXTRACT_HEAD} (an extract made without a language model):\n\n{body or '- (nothing that lasts)'}"
+
+
+def _worth_keeping(text: str) -> bool:
+    intent = understand(text)
+    return not isinstance(intent, Show | Talk) or intent == Talk("beyond")
+
+
+def _quoted(order: str) -> list[str]:
+    """What people say in a conversation that is quoted in the order itself, and the summary so far."""
+    so_far, found, _ = order.partition("Conversation to be added:")
+    earlier = [line for line in so_far.splitlines() if line.startswith("- ")] if found else []
+    speeches = _SPEAKER.split(order)
+    people = [said(speech) for name, speech in zip(speeches[1::2], speeches[2::2], strict=True) if name == "Person"]
+    return [*earlier, *(text for text in people if _worth_keeping(text))]
 
 
 _TALK = {

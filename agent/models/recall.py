@@ -59,7 +59,7 @@ def recall(question: str, answer: str, *, most: int = 3) -> Recall:
         return Recall((), sure=False)
     best = max(line.share for line, _ in ranked)
     if best == 0:
-        close = float(_hits(answer)[0].get("score", 0.0)) >= _CLOSE
+        close = max(float(hit.get("score", 0.0)) for hit in _hits(answer)) >= _CLOSE
         return Recall((ranked[0][0],) if close else (), sure=False)
     kept = sorted((pair for pair in ranked if pair[0].share == best), key=lambda pair: (pair[1], pair[0].path), reverse=True)
     distinct = {line.text.casefold(): line for line, _ in reversed(kept)}
@@ -72,7 +72,7 @@ def _hits(answer: str) -> list[dict[str, Any]]:
         results = json.loads(answer)["results"]
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError("the search gave no list of results") from error
-    return [hit for hit in results if isinstance(hit, dict)]
+    return [hit for hit in results if isinstance(hit, dict) and "TEMPLATE-" not in str(hit.get("path", ""))]
 
 
 def _lines(hit: dict[str, Any], wanted: frozenset[str]) -> Iterator[Line]:
