@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from memory.embedding.batching import sendable
 from memory.embedding.download import HubFile, fetch
+from memory.embedding.gguf_header import NotGguf, context_length
 from memory.embedding.identity import file_identity, fingerprint
 from memory.embedding.prompts import prompted
 from memory.embedding.vectors import unit_vectors
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'homebody[gguf]'"
 
 _CONTEXT = 2048
-"""Tokens of one text at most. Encoder models want a whole text in one batch, so all three sizes of llama.cpp are this."""
+"""Tokens of one text at most, or what the model was trained for if that is less."""
 
-_MAGIC = b"GGUF"
+_USUAL_CONTEXT = 512
+"""What a model is taken to read when its file does not say: the size of the original BERT."""
 
 
 class GgufEmbedder:
@@ -87,21 +89,22 @@ class GgufEmbedder:
 
     def _open(self, package: Any, path: Path) -> Any:
         try:
-            with path.open("rb") as file:
-                magic = file.read(len(_MAGIC))
+            context = min(_CONTEXT, context_length(path) or _USUAL_CONTEXT)
         except OSError as error:
             raise EmbeddingFailed(
                 f"{path} cannot be read: {error.strerror}.", mend="Check memorySearch.local.modelPath."
             ) from error
-        if magic != _MAGIC:
-            raise EmbeddingFailed(f"{path} is not a GGUF file.", mend="Delete it if it was downloaded, or name another one.")
+        except NotGguf as error:
+            raise EmbeddingFailed(
+                f"{path} is not a GGUF model: {error}.", mend="Delete it if it was downloaded, or name another file."
+            ) from error
         try:
             return package.Llama(
                 model_path=str(path),
                 embedding=True,
-                n_ctx=_CONTEXT,
-                n_batch=_CONTEXT,
-                n_ubatch=_CONTEXT,
+                n_ctx=context,
+                n_batch=context,  # encoders take a whole text at once
+                n_ubatch=context,
                 n_threads=self._threads,
                 n_threads_batch=self._threads,
                 verbose=False,

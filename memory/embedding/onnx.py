@@ -84,7 +84,9 @@ class OnnxEmbedder:
                     described = await run(_described, package, self._source)
                     folder = await self._fetch_all(described)
                     self._engine = await run(self._open_known, package, self._source, folder)
-            except (ValueError, RuntimeError, OSError, KeyError) as error:
+            except EmbeddingFailed:
+                raise
+            except Exception as error:  # the errors of onnxruntime and tokenizers share no other base class
                 raise EmbeddingFailed(
                     f"The model {self.model} cannot be loaded: {error}",
                     mend="The folder needs an .onnx file, tokenizer.json and tokenizer_config.json of an embedding model.",
@@ -121,7 +123,7 @@ class OnnxEmbedder:
     def _run(self, texts: list[str]) -> list[list[float]]:
         try:
             return [vector.tolist() for vector in self._engine.embed(texts, batch_size=self.max_batch_texts)]
-        except (RuntimeError, ValueError) as error:
+        except Exception as error:  # as above
             raise EmbeddingFailed(f"{self.model} failed on a text: {error}", about_text=True) from error
 
 
