@@ -10,6 +10,7 @@ $HOMEBODY_HOME             ~/.homebody, every folder 0700
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from dataclasses import dataclass
@@ -58,9 +59,14 @@ class Paths:
         """The folder of the log files."""
         return self.home / "logs"
 
+    @property
+    def agents(self) -> Path:
+        """The folder that holds one for each agent."""
+        return self.home / "agents"
+
     def agent(self, agent_id: str) -> Path:
         """The folder of one agent's own things."""
-        return self.home / "agents" / agent_id
+        return self.agents / agent_id
 
     def sessions(self, agent_id: str) -> Path:
         """The folder of one agent's transcripts."""
@@ -92,22 +98,13 @@ class Paths:
         Raises StorageFailed for one that is a symbolic link (whoever set it could lead the state elsewhere), not a folder,
         another user's, or not writable. Access that was wider is narrowed to the owner.
         """
-        for folder in (self.home, self.state, self.agent("").parent, self.memory, self.logs):
+        for folder in (self.home, self.state, self.agents, self.memory, self.logs):
             private_folder(folder)
 
 
 def private_folder(folder: Path) -> Path:
     """Make a folder 0700 (parents too) and return it. Raises StorageFailed as ``Paths.prepare`` tells."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
-        folder.mkdir(exist_ok=True, mode=_PRIVATE)
-        found = folder.lstat()
-    except FileExistsError:
-        found = folder.lstat()
-    except NotADirectoryError as error:
-        raise StorageFailed("a part of this path is a file", where=str(folder), mend="Move that file away.") from error
-    except OSError as error:
-        raise StorageFailed.from_os(error, "make this folder", folder) from error
+    found = _made(folder)
     if stat.S_ISLNK(found.st_mode):
         raise StorageFailed(
             "is a symbolic link, and state is not kept behind one",
@@ -118,6 +115,18 @@ def private_folder(folder: Path) -> Path:
         raise StorageFailed("is not a folder", where=str(folder), mend="Move it away, or point HOMEBODY_HOME elsewhere.")
     _make_private(folder, found)
     return folder
+
+
+def _made(folder: Path) -> os.stat_result:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=_PRIVATE)
+        return folder.lstat()
+    except (FileExistsError, NotADirectoryError) as error:
+        raise StorageFailed("a part of this path is a file", where=str(folder), mend="Move that file away.") from error
+    except OSError as error:
+        raise StorageFailed.from_os(error, "make this folder", folder) from error
 
 
 def _make_private(folder: Path, found: os.stat_result) -> None:

@@ -60,9 +60,7 @@ def test_every_line_says_agent_session_channel_and_turn(logged):
 def test_no_secret_reaches_the_file_or_the_terminal(logged):
     def work() -> None:
         log = structlog.get_logger("gateway")
-        log.info(
-            " ".join(("calling", SECRET)), url="https://x/bot123456%3Asecret%2Ftoken/getMe", deep={"a": [SECRET, {SECRET: 1}]}
-        )
+        log.info(SECRET, url="https://x/bot123456%3Asecret%2Ftoken/getMe", deep={"a": [SECRET, {SECRET: 1}]})
         logging.getLogger("httpx").warning("GET %s", SECRET, extra={"headers": {"Authorization": SECRET}})
         try:
             {}[SECRET]

@@ -1,0 +1,225 @@
+"""``homebody config`` as a person runs it."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.cli import main
+from gateway.config.settings import Settings
+from gateway.config.shape import every_key
+
+ROOT = Path(__file__).parents[2]
+START = """\
+# my house
+agents:
+  defaults:
+    model: anthropic/x   # the good one
+"""
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    umask = os.umask(0o022)
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        code = main(["--home", str(tmp_path), "config", *arguments])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    yield command
+    os.umask(umask)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "homebody.yaml"
+    path.write_text(START)
+    path.chmod(0o600)
+    return path
+
+
+def test_the_place_of_the_file_is_told(run, tmp_path):
+    assert run("path") == (0, f"{tmp_path}/homebody.yaml\n", "")
+
+
+def test_a_default_is_shown_and_said_to_be_one(run):
+    code, out, err = run("get", "agents.defaults.compaction.reserveTokensFloor")
+    assert (code, out) == (0, "20000\n")
+    assert "not set; this is the default" in err
+
+
+def test_what_is_set_is_said_to_be_set(run, file):
+    code, out, err = run("get", "agent.model")
+    assert (code, out) == (0, "anthropic/x\n")
+    assert f"set in {file}" in err
+
+
+def test_a_program_gets_json(run, file):
+    answer = json.loads(run("get", "agents.defaults.model", "--json")[1])
+    assert answer == {"path": "agents.defaults.model", "value": "anthropic/x", "origin": "file", "reload": "restart"}
+    assert json.loads(run("get", "--json")[1])["agents"]["defaults"]["model"] == "anthropic/x"
+    assert {answer["origin"] for answer in json.loads(run("get", "logging", "--json")[1])} == {"default"}
+
+
+def test_an_agents_entry_shows_what_it_takes_over(run, file):
+    file.write_text(START + "  list:\n    - id: work\n      promptMode: none\n")
+    lines = run("get", "agents.list[0]")[1].splitlines()
+    assert "agents.list[0].model = anthropic/x  (agents.defaults)" in lines
+    assert "agents.list[0].promptMode = none" in lines
+    assert "agents.list[0].skipBootstrap = false  (default)" in lines
+
+
+def test_setting_keeps_the_rest_and_a_dated_copy(run, file):
+    code, out, _ = run("set", "agents.defaults.compaction.reserveTokensFloor", "30000")
+    assert (code, "after a restart" in out) == (0, True)
+    assert file.read_text() == START + "    compaction:\n      reserveTokensFloor: 30000\n"
+    (copy,) = file.parent.glob("homebody.yaml.*.bak")
+    assert copy.read_text() == START
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (file, copy)} == {0o600}
+
+
+def test_setting_makes_the_file(run, tmp_path):
+    assert run("set", "channels.telegram.allowFrom", "[12345, 678]")[0] == 0
+    assert (
+        tmp_path / "homebody.yaml"
+    ).read_text() == 'channels:\n  telegram:\n    allowFrom:\n      - "12345"\n      - "678"\n'
+    assert json.loads(run("get", "channels.telegram.allowFrom", "--json")[1])["value"] == ["12345", "678"]
+
+
+def test_unsetting_gives_the_default_back(run, file):
+    assert run("unset", "agents.defaults.model")[0] == 0
+    assert run("get", "agents.defaults.model")[1] == "null\n"
+    code, _, err = run("unset", "agents.defaults.model")
+    assert (code, "is not set" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("agents.defaults.promptMode", "ful", "Did you mean full?"),
+        ("agents.defaults.compaction", "5", "a section of keys"),
+        ("session.reset.atHour", "24", "at most 23"),
+        ("agents.list[0].id", "Not An Id", "text that matches"),
+    ],
+)
+def test_a_wrong_value_is_refused_and_nothing_written(run, file, key, value, told):
+    code, _, err = run("set", key, value)
+    assert (code, told in err, "Nothing was written." in err) == (3, True, True)
+    assert file.read_text() == START
+    assert [path for path in file.parent.iterdir() if path.is_file()] == [file]
+
+
+def test_a_misspelt_key_is_refused_unless_forced(run, file):
+    code, _, err = run("set", "agents.defaults.modle", "x")
+    assert (code, "Did you mean agents.defaults.model?" in err) == (2, True)
+    code, _, err = run("set", "--force", "agents.defaults.modle", "x")
+    assert (code, "it is kept and passed over" in err) == (0, True)
+
+
+def test_a_broken_file_can_be_mended_key_by_key(run, file):
+    file.write_text(START + "    promptMode: ful\nlogging:\n  level: loud\n")
+    assert run("set", "logging.level", "debug")[0] == 0
+    code, out, _ = run("validate")
+    assert (code, "promptMode" in out, "logging.level" in out) == (3, True, False)
+
+
+def test_a_secret_is_never_shown(run, file):
+    typed = [sys.executable, "-m", "gateway", "--home", str(file.parent), "config", "set", "models.providers.openai.apiKey"]
+    done = subprocess.run(typed, input="sk-very-secret\n", cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "sk-very-secret" not in done.stdout + done.stderr
+    assert "apiKey: sk-very-secret" in file.read_text()
+    for arguments in (
+        ["get"],
+        ["get", "--json"],
+        ["get", "models.providers.openai.apiKey"],
+        ["get", "models"],
+        ["validate", "--json"],
+    ):
+        code, out, err = run(*arguments)
+        assert (code, "sk-very-secret" in out + err) == (0, False)
+    assert run("get", "models.providers.openai.apiKey")[1] == "********\n"
+
+
+def test_a_variable_of_the_gateways_own_may_be_named_from_here(run, file):
+    code, _, err = run("set", "models.providers.openai.apiKey", "env:SURELY_NOT_SET_ANYWHERE")
+    assert (code, "SURELY_NOT_SET_ANYWHERE is not set" in err) == (0, True)
+    code, out, err = run("get", "agents.defaults.model")
+    assert (code, out, "SURELY_NOT_SET_ANYWHERE is not set" in err) == (0, "anthropic/x\n", True)
+    assert run("validate")[0] == 3
+
+
+def test_validate_tells_everything(run, file):
+    file.write_text("agents:\n  defaults:\n    promptMode: ful\n    modle: x\n")
+    code, out, _ = run("validate", "--json")
+    told = json.loads(out)
+    assert (code, told["valid"]) == (3, False)
+    assert told["errors"][0]["path"] == "agents.defaults.promptMode"
+    assert told["warnings"][0]["line"] == 4
+
+
+def test_an_error_is_json_where_json_was_asked_for(run, file):
+    file.write_text("a: [\n")
+    code, out, err = run("get", "--json")
+    told = json.loads(err)
+    assert (code, out, told["exitCode"]) == (3, "", 3)
+    assert told["problems"][0]["file"] == str(file)
+
+
+def test_the_shorthand_is_used_where_the_file_uses_it(run, file):
+    file.write_text("agent:\n  model: x\n")
+    assert run("set", "agents.defaults.model", "other")[0] == 0
+    assert run("set", "agents.defaults.promptMode", "none")[0] == 0
+    assert file.read_text() == "agent:\n  model: other\n  promptMode: none\n"
+    assert run("unset", "agents.defaults.model")[0] == 0
+    assert file.read_text() == "agent:\n  promptMode: none\n"
+
+
+def test_a_linked_file_stays_a_link(run, file, tmp_path):
+    real = tmp_path / "dotfiles.yaml"
+    file.rename(real)
+    file.symlink_to(real)
+    assert run("set", "agents.defaults.model", "other")[0] == 0
+    assert file.is_symlink()
+    assert "model: other   # the good one" in real.read_text()
+
+
+def test_windows_line_ends_are_kept(run, file):
+    file.write_bytes(START.replace("\n", "\r\n").encode())
+    assert run("set", "agents.defaults.promptMode", "none")[0] == 0
+    assert file.read_bytes() == (START + "    promptMode: none\n").replace("\n", "\r\n").encode()
+
+
+def test_only_the_newest_copies_are_kept(run, file):
+    for number in range(25):
+        assert run("set", "agents.defaults.model", f"m{number}")[0] == 0
+    assert len(list(file.parent.glob("*.bak"))) == 20
+
+
+def test_the_schema_explains_every_key(run):
+    schema = json.loads(run("schema")[1])
+    sections = {"Settings": schema, **schema["$defs"]}
+    undocumented = [
+        (name, key)
+        for name, section in sections.items()
+        for key, field in section.get("properties", {}).items()
+        if not (field.get("description") or sections[field["$ref"].rpartition("/")[2]].get("description"))
+    ]
+    assert not undocumented
+    assert schema["$defs"]["LoggingSettings"]["properties"]["level"]["reload"] == "restart"
+
+
+def test_every_key_can_be_asked_for(run):
+    for path in every_key(Settings):
+        name = ".".join(str(step) for step in path)
+        if (
+            not name.startswith("agents.list.")
+            and "accounts" not in name
+            and "providers" not in name
+            and "bindings" not in name
+        ):
+            assert run("get", name, "--json")[0] == 0, name

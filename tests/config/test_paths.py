@@ -1,0 +1,65 @@
+"""Where the house keeps its things, and what it refuses."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import StorageFailed
+from gateway.paths import Paths, private_folder
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_default(tmp_path):
+    env = {"HOME": "/home/ann", "HOMEBODY_HOME": "~/house", "HOMEBODY_CONFIG": str(tmp_path / "a.yaml")}
+    assert Paths.find({"HOME": "/home/ann"}).home == Path("/home/ann/.homebody")
+    assert Paths.find({"HOME": "/home/ann", "HOMEBODY_HOME": ""}).home == Path("/home/ann/.homebody")
+    assert Paths.find(env).home == Path("/home/ann/house")
+    assert Paths.find(env).config_file() == tmp_path / "a.yaml"
+    assert Paths.find(env, home=tmp_path).home == tmp_path
+    assert Paths.find(env, config=tmp_path / "b.json").config_file() == tmp_path / "b.json"
+
+
+def test_a_relative_home_is_made_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert Paths.find({}, home=Path("here/../there")).home == tmp_path / "there"
+
+
+def test_folders_are_made_for_their_owner_alone(tmp_path):
+    paths = Paths(tmp_path / "deep" / "house")
+    paths.prepare()
+    folders = [paths.home, paths.state, paths.memory, paths.logs, paths.home / "agents"]
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in folders} == {0o700}
+    paths.prepare()
+
+
+def test_a_folder_that_was_open_to_others_is_closed(tmp_path):
+    (tmp_path / "state").mkdir(mode=0o755)
+    Paths(tmp_path).prepare()
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+
+
+def test_state_is_not_kept_behind_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "house").symlink_to(tmp_path / "real")
+    with pytest.raises(StorageFailed, match="symbolic link") as caught:
+        Paths(tmp_path / "house").prepare()
+    assert str(tmp_path / "real") in caught.value.mend
+
+
+def test_a_dangling_link_is_refused_too(tmp_path):
+    (tmp_path / "state").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(StorageFailed, match="symbolic link"):
+        private_folder(tmp_path / "state")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_file_in_a_folders_place_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageFailed, match="is not a folder"):
+        Paths(tmp_path / "file").prepare()
+    with pytest.raises(StorageFailed, match="part of this path is a file"):
+        Paths(tmp_path / "file" / "below").prepare()
+
+
+def test_every_agent_has_folders_of_its_own(tmp_path):
+    assert Paths(tmp_path).sessions("work") == tmp_path / "agents" / "work" / "sessions"
