@@ -1,0 +1,101 @@
+"""The client library's bot, made for this house, and what its errors mean. Importing this module loads the library."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from telegram import Bot, Update
+from telegram.error import BadRequest, Forbidden, InvalidToken, RetryAfter, TelegramError
+from telegram.request import HTTPXRequest
+
+from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
+from channels.telegram.settings import OFFICIAL
+
+if TYPE_CHECKING:
+    from channels.telegram.settings import TelegramAccount
+
+_NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.ProxyError)
+
+
+class PollRequest(HTTPXRequest):
+    """Requests for updates. One update that the library cannot read would make it drop, and log, the whole answer."""
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        """Return the answer, with unreadable updates reduced to their number."""
+        answer = HTTPXRequest.parse_json_payload(payload)
+        if isinstance(answer.get("result"), list):
+            answer["result"] = [one if _readable(one) else {"update_id": one["update_id"]} for one in answer["result"]]
+        return answer
+
+
+def _readable(update: dict[str, Any]) -> bool:
+    try:
+        Update.de_json(update, None)
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
+        return False
+    return True
+
+
+def make_bot(settings: TelegramAccount) -> tuple[Bot, list[HTTPXRequest]]:
+    """Return a bot that is not connected yet, and its connections, which the caller closes.
+
+    Slow (certificates are read): call it in a thread.
+
+    Raises:
+        ChannelBroken: there is no token.
+    """
+    os.environ.setdefault("PTB_TIMEDELTA", "true")  # the library's way to ask for the form of wait times that stays
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines carry addresses, and those carry the token
+    seconds = settings.timeout_seconds
+    poll = settings.poll_timeout_seconds + min(seconds, 15)
+    requests = [
+        kind(connection_pool_size=size, connect_timeout=min(seconds, 15), read_timeout=read, write_timeout=seconds)
+        for kind, size, read in ((PollRequest, 4, poll), (HTTPXRequest, 64, seconds))
+    ]
+    bot = Bot(
+        settings.token(),
+        base_url=f"{settings.api_root}/bot",
+        base_file_url=f"{settings.api_root}/file/bot",
+        get_updates_request=requests[0],
+        request=requests[1],
+    )
+    return bot, requests
+
+
+def told(error: BaseException, bot: Bot) -> str:
+    """Return an error's text without the token, which addresses and some messages carry."""
+    return str(error).replace(bot.token, "(token)") or type(error).__name__
+
+
+def wrong_token(settings: TelegramAccount, account: str) -> ChannelBroken:
+    """Return the error for a token that the server does not know."""
+    key = "channels.telegram" + ("" if account == "default" else f".accounts.{account}")
+    where = "" if settings.api_root == OFFICIAL else f" at {settings.api_root}"
+    return ChannelBroken(
+        f"the token in {key}.botToken is not accepted{where}",
+        mend=f"get the token from @BotFather, then: homebody config set {key}.botToken TOKEN",
+    )
+
+
+def wait_of(error: RetryAfter) -> float:
+    """Return the seconds that Telegram asks to wait."""
+    wait = error.retry_after
+    return float(wait if isinstance(wait, int) else wait.total_seconds())
+
+
+def send_error(error: TelegramError, bot: Bot) -> ChannelError:
+    """Return what a failed send means: surely without effect, or uncertain."""
+    text = f"Telegram: {told(error, bot)}"
+    if isinstance(error, RetryAfter):
+        return NotSent(text, retry_after=wait_of(error))
+    if isinstance(error, Forbidden | BadRequest):
+        return NotSent(text, permanent=True)
+    if isinstance(error, InvalidToken):
+        return NotSent(f"Telegram: the token is not accepted ({type(error).__name__})")
+    if isinstance(error.__cause__, _NOT_CONNECTED) or "(429)" in text:
+        return NotSent(text)
+    return Uncertain(text)

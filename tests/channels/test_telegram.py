@@ -1,0 +1,375 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
+from channels.messages import Conversation, Outbound
+from channels.telegram.channel import TelegramChannel
+from channels.telegram.settings import TelegramSettings
+from tests.peers.door import BookDoor
+from tests.peers.hasty import HastyClock
+from tests.peers.telegram import TOKEN, TelegramPeer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+ANNA = 42
+
+
+class Notes:
+    """A log that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def info(self, event: str, **facts: Any) -> None:
+        self.events.append(f"{event} {facts}")
+
+    def warning(self, event: str, **facts: Any) -> None:
+        self.events.append(f"{event} {facts}")
+
+
+class Line:
+    """A channel against a peer."""
+
+    def __init__(self, peer: TelegramPeer, **settings: Any) -> None:
+        self.peer = peer
+        self.door = BookDoor()
+        self.clock = HastyClock()
+        self.log = Notes()
+        given = {"botToken": TOKEN, "apiRoot": peer.root, "pollTimeoutSeconds": 5, "timeoutSeconds": 5, **settings}
+        self.channel = TelegramChannel(
+            TelegramSettings.model_validate(given), "default", clock=self.clock, log=self.log, random=lambda: 1.0
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.Task[None]]:
+        task = asyncio.ensure_future(self.channel.run(self.door))
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def send(self, text: str, **more: Any) -> str:
+        outbound = Outbound(
+            key="k1", conversation=Conversation(channel="telegram", kind="direct", id=str(ANNA)), text=text, **more
+        )
+        return (await self.channel.send(outbound, record)).platform_id
+
+
+async def record(_: str) -> None:
+    """Note nothing."""
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[TelegramPeer]:
+    async with TelegramPeer() as started:
+        yield started
+
+
+@pytest.fixture
+async def line(peer: TelegramPeer) -> AsyncIterator[Line]:
+    made = Line(peer)
+    yield made
+    await made.channel.close()
+
+
+async def test_a_private_message_reaches_the_house(peer: TelegramPeer, line: Line) -> None:
+    question = await peer.say(ANNA, "earlier")
+    answer = await peer.say(ANNA, "hello 👋", reply_to=question)
+    async with line.running():
+        await line.door.until(lambda: len(line.door.messages) == 2)
+    message = line.door.messages[1]
+    assert (message.text, message.sender.id, message.sender.name) == ("hello 👋", "42", "Anna")
+    assert message.conversation.address == "telegram:default:direct:42"
+    assert (message.key, message.alias) == ("u:5001", f"m:42:{answer}:0")
+    assert message.reply_to == str(question)
+    assert message.at.tzinfo is not None
+    assert line.door.cursors == {"offset": "5002"}
+
+
+async def test_an_update_is_confirmed_only_after_the_house_has_it(peer: TelegramPeer, line: Line) -> None:
+    await peer.say(ANNA, "keep this")
+    line.door.refuse = OSError("disk full")
+    async with line.running():
+        await line.door.until(lambda: line.door.refused == 3)
+        assert peer.unconfirmed == 1
+        line.door.refuse = None
+        await peer.until(lambda: peer.unconfirmed == 0)
+    assert line.door.texts == ["keep this"]
+    assert any("could not be stored" in event for event in line.log.events)
+
+
+async def test_a_message_taken_but_not_confirmed_before_a_kill_is_taken_once(peer: TelegramPeer, line: Line) -> None:
+    await peer.say(ANNA, "once")
+    async with line.running():
+        await line.door.until(lambda: line.door.texts == ["once"])
+    peer._pending = [{"update_id": 5000, "message": peer.chats.messages[ANNA][0]}]
+    async with line.running():
+        await peer.until(lambda: peer.unconfirmed == 0)
+    assert line.door.texts == ["once"]
+
+
+async def test_updates_numbered_lower_after_an_idle_week_are_not_lost(peer: TelegramPeer, line: Line) -> None:
+    await peer.say(ANNA, "before the week")
+    async with line.running():
+        await peer.until(lambda: peer.unconfirmed == 0)
+        peer.renumber(17)
+        await peer.say(ANNA, "after the week")
+        await line.door.until(lambda: len(line.door.texts) == 2)
+    peer.renumber(3)
+    await peer.say(ANNA, "after a restart")
+    async with line.running():
+        await line.door.until(lambda: len(line.door.texts) == 3)
+    assert line.door.texts == ["before the week", "after the week", "after a restart"]
+
+
+async def test_a_hundred_and_fifty_messages_come_in_order(peer: TelegramPeer, line: Line) -> None:
+    for number in range(150):
+        await peer.say(ANNA, f"message {number}")
+    async with line.running():
+        await line.door.until(lambda: len(line.door.texts) == 150)
+    assert line.door.texts == [f"message {number}" for number in range(150)]
+
+
+async def test_the_first_answer_makes_the_channel_ready_and_each_one_keeps_it_alive(peer: TelegramPeer, line: Line) -> None:
+    async with line.running():
+        for number in range(3):
+            await peer.say(ANNA, f"{number}")
+            await line.door.until(lambda number=number: len(line.door.texts) == number + 1)
+    assert line.door.readied == 1
+    assert line.door.lives >= 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"chat": {"id": -5, "type": "group", "title": "g"}, "text": "in a group"},
+        {"chat": {"id": ANNA, "type": "private"}, "sticker_without_text": True},
+        {"chat": {"id": ANNA, "type": "private"}, "text": "from a bot", "from": {"id": 7, "is_bot": True, "first_name": "b"}},
+    ],
+    ids=["group", "no text", "a bot"],
+)
+async def test_what_is_no_private_text_is_passed_over_and_confirmed(
+    peer: TelegramPeer, line: Line, content: dict[str, Any]
+) -> None:
+    person = {"id": ANNA, "is_bot": False, "first_name": "Anna"}
+    await peer.inject("message", {"message_id": 1, "date": 1, "from": person, **content})
+    async with line.running():
+        await peer.until(lambda: peer.unconfirmed == 0)
+    assert line.door.messages == []
+    assert any("passed an update over" in event for event in line.log.events)
+
+
+async def test_an_update_that_cannot_be_read_does_not_hold_up_the_others(peer: TelegramPeer, line: Line) -> None:
+    await peer.say(ANNA, "first")
+    await peer.inject("message", {"message_id": 1, "date": 1, "chat": {"nonsense": True}})
+    await peer.say(ANNA, "last")
+    async with line.running():
+        await peer.until(lambda: peer.unconfirmed == 0)
+    assert line.door.texts == ["first", "last"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "details"),
+    [("drop_before", {}), ("drop_after", {}), ("status", {"code": 502}), ("status", {"code": 500})],
+)
+async def test_passing_trouble_is_waited_out_with_growing_pauses(
+    peer: TelegramPeer, line: Line, kind: str, details: dict[str, int]
+) -> None:
+    peer.fault("getUpdates", kind, times=3, **details)
+    await peer.say(ANNA, "still there?")
+    async with line.running():
+        await line.door.until(lambda: line.door.texts == ["still there?"])
+    assert line.clock.slept == [1.0, 2.0, 4.0]
+
+
+async def test_a_flood_wait_is_obeyed(peer: TelegramPeer, line: Line) -> None:
+    peer.fault("getUpdates", "retry_after", seconds=17)
+    await peer.say(ANNA, "patience")
+    async with line.running():
+        await line.door.until(lambda: line.door.texts == ["patience"])
+    assert line.clock.slept == [17.0]
+
+
+async def test_no_network_is_waited_out(line: Line) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        quiet = Line(TelegramPeer(port=taken.getsockname()[1]))
+        async with quiet.running() as task:
+            while len(quiet.clock.slept) < 9:
+                assert not task.done()
+                await asyncio.sleep(0.01)
+        await quiet.channel.close()
+    assert max(quiet.clock.slept) == 60.0
+    assert quiet.door.readied == 0
+
+
+@pytest.mark.parametrize("token", ["1000:BBExampleTokenThatNobodyKnowsAtAll00", "nonsense"])
+async def test_a_wrong_token_ends_the_channel_with_the_mend(peer: TelegramPeer, token: str) -> None:
+    line = Line(peer, botToken=token)
+    with pytest.raises(ChannelBroken, match=r"channels\.telegram\.botToken is not accepted") as caught:
+        await line.channel.run(line.door)
+    assert "@BotFather" in caught.value.mend
+    assert token not in str(caught.value) + caught.value.mend
+    with pytest.raises(ChannelBroken):
+        await line.channel.probe()
+    await line.channel.close()
+
+
+async def test_a_rival_that_goes_away_is_put_up_with(peer: TelegramPeer, line: Line) -> None:
+    peer.fault("getUpdates", "refuse", times=3, code=409, text="Conflict: terminated by other getUpdates request")
+    await peer.say(ANNA, "mine")
+    async with line.running():
+        await line.door.until(lambda: line.door.texts == ["mine"])
+
+
+async def test_a_rival_that_stays_ends_the_channel(peer: TelegramPeer, line: Line) -> None:
+    peer.fault("getUpdates", "refuse", times=1000, code=409, text="Conflict: terminated by other getUpdates request")
+    with pytest.raises(ChannelBroken, match="another program polls the bot") as caught:
+        await line.channel.run(line.door)
+    assert "stop the other program" in caught.value.mend
+    assert 120 <= sum(line.clock.slept) < 240
+
+
+async def test_two_real_pollers_get_each_message_into_one_house(peer: TelegramPeer, line: Line) -> None:
+    rival = Line(peer)
+    rival.door = line.door
+    await peer.say(ANNA, "for one of us")
+    async with line.running(), rival.running():
+        await peer.until(lambda: peer.unconfirmed == 0)
+    assert line.door.texts == ["for one of us"]
+    await rival.channel.close()
+
+
+async def test_a_webhook_in_the_way_is_removed(peer: TelegramPeer, line: Line) -> None:
+    peer.webhook = "https://example.org/hook"
+    await peer.say(ANNA, "hello")
+    async with line.running():
+        await line.door.until(lambda: line.door.texts == ["hello"])
+    assert peer.webhook == ""
+
+
+async def test_a_reply_is_shown_formatted_and_without_a_link_preview(peer: TelegramPeer, line: Line) -> None:
+    asked = await peer.say(ANNA, "where?")
+    sent = await line.send("**Under** the [pot](https://example.org/?a=1&b=2) <here>", reply_to=str(asked))
+    message = peer.chats.find(ANNA, int(sent))
+    assert message is not None
+    assert message["text"] == "Under the pot <here>"
+    assert [one["type"] for one in message["entities"]] == ["bold", "text_link"]
+    assert message["entities"][1]["url"] == "https://example.org/?a=1&b=2"
+    assert message["link_preview_options"] == {"is_disabled": True}
+    assert message["reply_to_message"]["message_id"] == asked
+
+
+async def test_a_reply_to_a_deleted_message_is_sent_all_the_same(peer: TelegramPeer, line: Line) -> None:
+    await peer.say(ANNA, "where?")
+    await line.send("here", reply_to="99999")
+    assert peer.transcript(ANNA)[-1] == ("bot", "here")
+
+
+async def test_html_that_telegram_does_not_take_is_sent_as_plain_text(peer: TelegramPeer, line: Line) -> None:
+    await peer.say(ANNA, "where?")
+    peer.fault("sendMessage", "refuse", code=400, text="Bad Request: can't parse entities: Unsupported start tag")
+    await line.send("**Under** the `pot`")
+    assert peer.transcript(ANNA)[-1] == ("bot", "Under the pot")
+    assert peer.count("sendMessage") == 2
+
+
+async def test_a_repeated_send_after_an_uncertain_one_says_so(peer: TelegramPeer, line: Line) -> None:
+    await peer.say(ANNA, "where?")
+    await line.send("x" * 4000, attempt=2, uncertain=True)
+    assert peer.transcript(ANNA)[-1] == ("bot", "(repeated after restart)\n" + "x" * 4000)
+
+
+@pytest.mark.parametrize("chat", ["stranger", "blocked"])
+async def test_a_chat_that_is_gone_is_given_up(peer: TelegramPeer, line: Line, chat: str) -> None:
+    if chat == "blocked":
+        await peer.say(ANNA, "bye")
+        peer.chats.blocked.add(ANNA)
+    with pytest.raises(NotSent) as caught:
+        await line.send("hello?")
+    assert caught.value.permanent
+
+
+async def test_too_many_requests_say_when_to_try_again(peer: TelegramPeer, line: Line) -> None:
+    await peer.say(ANNA, "hi")
+    peer.fault("sendMessage", "retry_after", seconds=9)
+    with pytest.raises(NotSent) as caught:
+        await line.send("hello")
+    assert (caught.value.permanent, caught.value.retry_after) == (False, 9.0)
+    assert len(peer.transcript(ANNA)) == 1
+
+
+@pytest.mark.parametrize(("kind", "arrived"), [("drop_before", False), ("drop_after", True), ("status", False)])
+async def test_a_send_without_an_answer_is_uncertain(peer: TelegramPeer, line: Line, kind: str, arrived: bool) -> None:
+    await peer.say(ANNA, "hi")
+    peer.fault("sendMessage", kind)
+    with pytest.raises(Uncertain):
+        await line.send("hello")
+    assert (("bot", "hello") in peer.transcript(ANNA)) == arrived
+
+
+async def test_a_slow_answer_is_uncertain(peer: TelegramPeer) -> None:
+    line = Line(peer, timeoutSeconds=0.2)
+    await peer.say(ANNA, "hi")
+    peer.fault("sendMessage", "delay", seconds=5)
+    with pytest.raises(Uncertain):
+        await line.send("hello")
+    await line.channel.close()
+
+
+async def test_a_send_without_a_connection_was_not_sent() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        line = Line(TelegramPeer(port=taken.getsockname()[1]))
+        with pytest.raises(NotSent) as caught:
+            await line.send("hello")
+        assert not caught.value.permanent
+        with pytest.raises(ChannelError, match="does not answer") as unreachable:
+            await line.channel.probe()
+        assert TOKEN not in str(unreachable.value)
+        await line.channel.close()
+
+
+async def test_an_id_that_is_no_number_is_given_up(line: Line) -> None:
+    with pytest.raises(NotSent) as caught:
+        await line.send("hello", reply_to="abc")
+    assert caught.value.permanent
+
+
+async def test_every_chunk_of_a_long_reply_is_taken(peer: TelegramPeer, line: Line) -> None:
+    await peer.say(ANNA, "tell me all")
+    text = "\n\n".join(
+        f"## Part {n}\n\n" + "Some *words* 👍 & <signs>. " * 40 + "\n\n```py\n" + "x < 1\n" * 40 + "```" for n in range(8)
+    )
+    pieces = line.channel.chunks(text)
+    assert len(pieces) > 2
+    for piece in pieces:
+        await line.send(piece)
+    said = "\n".join(text for who, text in peer.transcript(ANNA) if who == "bot")
+    assert said.count("👍") == 320
+    assert said.count("x < 1") == 320
+
+
+@pytest.mark.parametrize("nothing", ["", "  \n", "\u200b", "```\n```", "\u2060\ufeff"])
+async def test_what_telegram_takes_for_empty_is_no_chunk(line: Line, nothing: str) -> None:
+    assert line.channel.chunks(nothing) == []
+
+
+async def test_typing_is_shown_and_never_fails(peer: TelegramPeer, line: Line) -> None:
+    here = Conversation(channel="telegram", kind="direct", id=str(ANNA))
+    await line.channel.typing(here)
+    await peer.say(ANNA, "hi")
+    await line.channel.typing(here)
+    assert peer.chats.actions == [(ANNA, "typing")]
+
+
+async def test_the_probe_tells_the_bots_name(line: Line) -> None:
+    assert await line.channel.probe() == "@homebody_test_bot"

@@ -1,0 +1,297 @@
+"""A Bot API server on loopback, as strict as Telegram's documentation (https://core.telegram.org/bots/api).
+
+It keeps chats as the people in them see them, which makes it the oracle of what was said and how often. In a test it is an
+async context manager; ``python tests/peers/telegram.py --port 0`` runs it as its own process, where ``/control/`` does what the
+methods of ``TelegramPeer`` do, so that it survives the program under test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from aiohttp import web
+
+if not __package__:
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from tests.peers.telegram_methods import METHODS, Refused
+from tests.peers.telegram_state import Chats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TOKEN = "1000:AAExampleTokenOfThePeerOnLoopback00"
+UPDATE_KINDS = {
+    "message",
+    "edited_message",
+    "channel_post",
+    "edited_channel_post",
+    "callback_query",
+    "inline_query",
+    "poll",
+    "message_reaction",
+    "my_chat_member",
+    "chat_member",
+}
+_NOT_BY_DEFAULT = {"chat_member", "message_reaction"}
+LONGEST_POLL = 50
+
+
+@dataclass
+class Fault:
+    """What goes wrong with the next calls of a method.
+
+    kind: ``drop_before`` and ``drop_after`` cut the connection without or with the effect; ``status`` answers with ``code``
+    and no effect; ``retry_after`` answers 429 with ``seconds``; ``delay`` waits ``seconds`` first; ``refuse`` answers ``code``
+    with ``text``.
+    """
+
+    method: str
+    kind: str
+    times: int = 1
+    code: int = 500
+    seconds: float = 0
+    text: str = ""
+
+
+@dataclass
+class TelegramPeer:
+    """The server. Start it with ``async with``; ``root`` is its address."""
+
+    token: str = TOKEN
+    port: int = 0
+    chats: Chats = field(default_factory=Chats)
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    webhook: str = ""
+
+    def __post_init__(self) -> None:
+        self._pending: list[dict[str, Any]] = []
+        self._next_update = 5000
+        self._allowed = UPDATE_KINDS - _NOT_BY_DEFAULT
+        self._news = asyncio.Condition()
+        self._poll: asyncio.Event | None = None
+        self._runner: web.AppRunner | None = None
+
+    # -- what a test does and sees -----------------------------------------------------------------------------------
+
+    @property
+    def root(self) -> str:
+        """The address to give as ``apiRoot``."""
+        return f"http://127.0.0.1:{self.port}"
+
+    async def say(self, user: int, text: str, *, name: str = "Anna", reply_to: int | None = None) -> int:
+        """Let a person write to the bot in private; return the message's id."""
+        message = self.chats.hear(user, text, name=name, reply_to=reply_to)
+        await self.inject("message", message)
+        return int(message["message_id"])
+
+    async def inject(self, kind: str, content: dict[str, Any]) -> None:
+        """Add an update of any kind."""
+        async with self._news:
+            if kind in self._allowed or kind not in UPDATE_KINDS:
+                self._pending.append({"update_id": self._next_update, kind: content})
+                self._next_update += 1
+            self._news.notify_all()
+
+    def renumber(self, next_update: int) -> None:
+        """Choose the next update's id, as Telegram does at random after an idle week."""
+        self._next_update = next_update
+
+    def fault(self, method: str, kind: str, *, times: int = 1, code: int = 500, seconds: float = 0, text: str = "") -> None:
+        """Break the next calls of a method."""
+        self.faults.append(Fault(method, kind, times, code, seconds, text))
+
+    def transcript(self, chat: int) -> list[tuple[str, str]]:
+        """Return what a person sees in a chat: who ("bot" or a name), and the text."""
+        return self.chats.transcript(chat)
+
+    def count(self, method: str) -> int:
+        """Return how often a method was called."""
+        return sum(1 for name, _ in self.calls if name == method)
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many updates wait to be confirmed."""
+        return len(self._pending)
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
+        """Wait until something that the bot did makes the condition true."""
+        async with asyncio.timeout(seconds), self._news:
+            await self._news.wait_for(condition)
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app.router.add_route("*", "/bot{token}/{method}", self._serve)
+        app.router.add_post("/control/{what}", self._control)
+        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    # -- the Bot API -------------------------------------------------------------------------------------------------
+
+    async def _serve(self, request: web.Request) -> web.Response:
+        method, token = request.match_info["method"], request.match_info["token"]
+        arguments = await _arguments(request)
+        async with self._news:
+            self.calls.append((method, arguments))
+            self._news.notify_all()
+        if token != self.token:
+            well_formed = ":" in token and len(token.partition(":")[2]) >= 30
+            return _refusal(Refused("Unauthorized", 401) if well_formed else Refused("Not Found", 404))
+        try:
+            fault = self._fault(method)
+            if fault is not None and fault.kind != "drop_after":
+                await self._break(fault, request)
+            result = await self._do(method, arguments)
+            if fault is not None and fault.kind == "drop_after":
+                _cut(request)
+        except Refused as refused:
+            return _refusal(refused)
+        return web.json_response({"ok": True, "result": result})
+
+    async def _do(self, method: str, arguments: dict[str, Any]) -> Any:
+        if method == "getUpdates":
+            return await self._updates(arguments)
+        if method in {"setWebhook", "deleteWebhook"}:
+            self.webhook = str(arguments.get("url", "")) if method == "setWebhook" else ""
+            return True
+        act = METHODS.get(method)
+        if act is None:
+            raise Refused("Not Found", 404)
+        async with self._news:
+            result = act(self.chats, arguments)
+            self._news.notify_all()
+        return result
+
+    async def _updates(self, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        if self.webhook:
+            raise Refused("Conflict: can't use getUpdates method while webhook is active; use deleteWebhook first", 409)
+        if self._poll is not None:
+            self._poll.set()
+        mine = self._poll = asyncio.Event()
+        allowed = arguments.get("allowed_updates")
+        if allowed:
+            self._allowed = set(json.loads(allowed) if isinstance(allowed, str) else allowed)
+        self._confirm(int(arguments.get("offset") or 0))
+        limit = min(max(int(arguments.get("limit") or 100), 1), 100)
+        try:
+            async with asyncio.timeout(min(float(arguments.get("timeout") or 0), LONGEST_POLL) or 0.001), self._news:
+                self._news.notify_all()
+                await self._news.wait_for(lambda: self._pending or mine.is_set())
+        except TimeoutError:
+            pass
+        finally:
+            if self._poll is mine:
+                self._poll = None
+        if mine.is_set():
+            text = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
+            raise Refused(text, 409)
+        return self._pending[:limit]
+
+    def _confirm(self, offset: int) -> None:
+        if offset > 0:
+            self._pending = [one for one in self._pending if one["update_id"] >= offset]
+        elif offset < 0:
+            self._pending = self._pending[offset:]
+
+    def _fault(self, method: str) -> Fault | None:
+        for fault in self.faults:
+            if fault.method == method and fault.times > 0:
+                fault.times -= 1
+                return fault
+        return None
+
+    async def _break(self, fault: Fault, request: web.Request) -> None:
+        match fault.kind:
+            case "delay":
+                await asyncio.sleep(fault.seconds)
+            case "drop_before":
+                _cut(request)
+            case "retry_after":
+                seconds = int(fault.seconds)
+                raise Refused(f"Too Many Requests: retry after {seconds}", 429, {"retry_after": seconds})
+            case "status":
+                raise Refused("Internal Server Error", fault.code)
+            case _:
+                raise Refused(fault.text, fault.code)
+
+    # -- control from another process --------------------------------------------------------------------------------
+
+    async def _control(self, request: web.Request) -> web.Response:
+        asked = await request.json() if request.can_read_body else {}
+        answer: Any = None
+        match request.match_info["what"]:
+            case "say":
+                answer = await self.say(asked["user"], asked["text"], name=asked.get("name", "Anna"))
+            case "transcript":
+                answer = self.transcript(asked["chat"])
+            case "fault":
+                self.fault(asked.pop("method"), asked.pop("kind"), **asked)
+            case "block":
+                self.chats.blocked.add(asked["user"])
+            case "unblock":
+                self.chats.blocked.discard(asked["user"])
+            case "state":
+                answer = {
+                    "unconfirmed": self.unconfirmed,
+                    "calls": [name for name, _ in self.calls],
+                    "actions": self.chats.actions,
+                }
+            case what:
+                raise web.HTTPNotFound(text=f"no control {what}")
+        return web.json_response(answer)
+
+
+async def _arguments(request: web.Request) -> dict[str, Any]:
+    """Return what was sent in the query, as a form or as JSON."""
+    arguments: dict[str, Any] = dict(request.query)
+    if request.content_type == "application/json":
+        arguments.update(await request.json())
+    else:
+        arguments.update(await request.post())
+    return arguments
+
+
+def _refusal(refused: Refused) -> web.Response:
+    body: dict[str, Any] = {"ok": False, "error_code": refused.code, "description": str(refused)}
+    if refused.parameters:
+        body["parameters"] = refused.parameters
+    return web.json_response(body, status=refused.code)
+
+
+def _cut(request: web.Request) -> None:
+    """Cut the connection without an answer."""
+    if request.transport is not None:
+        request.transport.abort()
+    raise asyncio.CancelledError
+
+
+async def _main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--port", type=int, default=0)
+    options.add_argument("--token", default=TOKEN)
+    given = options.parse_args()
+    async with TelegramPeer(token=given.token, port=given.port) as peer:
+        print(json.dumps({"root": peer.root, "token": peer.token}), flush=True)  # noqa: T201
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(_main())
+    except KeyboardInterrupt:
+        sys.exit(0)
