@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent.events import TextDelta
+from agent.messages import Failure, ToolCall, ToolMessage
+from agent.models.scripted import Stall
+from channels.terminal.link import Activity, Delta, Rejected
+from gateway.errors import StateHeld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.models.protocol import Request
+    from tests.gateway.conftest import Street
+
+    Make = Callable[..., Street]
+
+
+def call(name: str, **arguments: Any) -> ToolCall:
+    return ToolCall(id=f"{name}-1", name=name, arguments=arguments)
+
+
+def flushing(fact: str) -> Callable[[Request], Any]:
+    """A model that writes ``fact`` when it is asked to flush, and says "Heard." otherwise."""
+
+    def answer(request: Request) -> Any:
+        last = request.messages[-1]
+        if isinstance(last, ToolMessage):
+            return "NO_REPLY"
+        if "[Memory flush]" in last.text:
+            return call("write", path="x.md", content=fact, mode="append")
+        return "Heard."
+
+    return answer
+
+
+async def test_a_message_gets_its_reply_and_its_facts(street: Make) -> None:
+    s = street()
+    s.model.then([TextDelta("Hel"), TextDelta("lo!")])
+    async with s.house() as (_, talk):
+        facts = await talk.ask("hi")
+    assert facts["reply"] == "Hello!"
+    assert talk.replies() == ["Hello!"]
+    assert (facts["agent"], facts["sessionKey"], facts["model"]) == ("main", "agent:main:main", "scripted/model")
+    assert facts["usage"]["input"] > 0
+    assert facts["context"]["window"] == 200_000
+    assert "".join(f.text for f in talk.frames if isinstance(f, Delta)) == "Hello!"
+
+
+async def test_what_tools_do_is_shown(street: Make) -> None:
+    s = street()
+    s.model.then(call("read", path="AGENTS.md"), "Read.")
+    async with s.house() as (_, talk):
+        facts = await talk.ask("read your rules")
+    assert [f.state for f in talk.frames if isinstance(f, Activity)] == ["started", "finished"]
+    assert facts["toolCalls"][0]["name"] == "read"
+
+
+async def test_messages_of_one_session_are_answered_in_order(street: Make) -> None:
+    s = street()
+    s.model._answerer = lambda request: f"re: {request.messages[-1].text.splitlines()[-1]}"
+    async with s.house() as (_, talk):
+        keys = [await talk.send(str(n)) for n in range(5)]
+        for key in keys:
+            await talk.facts(key)
+    assert talk.replies() == [f"re: {n}" for n in range(5)]
+
+
+async def test_a_message_said_twice_under_one_key_is_answered_once(street: Make) -> None:
+    s = street()
+    s.model.then("once", "never")
+    async with s.house() as (house, talk):
+        await talk.link.say("hi", key="same")
+        await talk.link.say("hi", key="same")
+        await talk.facts("same")
+        await house.lanes.quiet()
+    assert talk.replies() == ["once"]
+    assert s.model.left == 1
+
+
+async def test_stop_ends_the_turn_and_the_next_message_is_answered(street: Make) -> None:
+    s = street()
+    s.model.then([TextDelta("I begin"), Stall()], "Here again.")
+    async with s.house() as (_, talk):
+        first = await talk.send("long work")
+        await talk.until(lambda: any(isinstance(f, Delta) for f in talk.frames))
+        stopped = await talk.ask("/stop")
+        assert "Stopped" in stopped["reply"]
+        assert (await talk.facts(first))["reply"] == ""
+        assert (await talk.ask("hello?"))["reply"] == "Here again."
+    assert "I begin" not in "".join(talk.replies())
+
+
+async def test_a_turn_that_the_end_of_the_house_cut_short_goes_on_at_the_next_start(street: Make) -> None:
+    s = street()
+    s.model.then(call("list", path="."), [TextDelta("half"), Stall()])
+    async with s.house() as (house, talk):
+        await talk.send("question")
+        await talk.until(lambda: any(isinstance(f, Delta) for f in talk.frames))
+        closing = asyncio.ensure_future(house.lanes.drain(0.01))
+        assert await closing == 1
+    s.model.then("the whole answer")
+    async with s.house() as (house, talk):
+        await talk.until(talk.replies)
+        await house.lanes.quiet()
+    assert talk.replies() == ["the whole answer"]
+    said = [m.role for m in s.model.requests[-1].messages]
+    assert said == ["user", "assistant", "tool"], "the finished tool call was kept and not run again"
+
+
+async def test_a_message_that_was_taken_but_not_begun_is_answered_after_a_restart(street: Make) -> None:
+    s = street()
+    async with s.house() as (house, talk):
+        await house.lanes.drain(0)
+        await talk.send("are you there?")
+        assert s.model.requests == []
+    s.model.then("yes")
+    async with s.house() as (_, talk):
+        await talk.until(talk.replies)
+    assert talk.replies() == ["yes"]
+
+
+async def test_new_flushes_what_was_said_and_undo_brings_it_back(street: Make) -> None:
+    s = street()
+    s.model._answerer = flushing("- The gate code is 4711.")
+    async with s.house() as (_, talk):
+        first = await talk.ask("the gate code is 4711")
+        assert "fresh" in (await talk.ask("/new"))["reply"]
+        assert "4711" in s.notes()
+        second = await talk.ask("hello")
+        assert second["sessionId"] != first["sessionId"]
+        assert "4711" in s.model.requests[-1].system[-1].text, "the new session is given today's note"
+        assert "is back" in (await talk.ask("/undo"))["reply"]
+        assert (await talk.ask("hello again"))["sessionId"] == first["sessionId"]
+
+
+async def test_the_daily_reset_waits_for_quiet_flushes_and_is_told_with_the_next_answer(street: Make) -> None:
+    s = street()
+    s.model._answerer = flushing("- We chose teal.")
+    async with s.house() as (house, talk):
+        first = await talk.ask("we chose teal")
+        s.clock.set(datetime(2026, 3, 2, 2, 50, tzinfo=UTC))
+        await talk.ask("still awake")
+        s.clock.set(datetime(2026, 3, 2, 3, 5, tzinfo=UTC))
+        await house.schedule.tick()
+        await house.lanes.quiet()
+        assert s.notes() == "", "04:05 in Berlin, but somebody spoke 15 minutes ago"
+        s.clock.set(datetime(2026, 3, 2, 3, 25, tzinfo=UTC))
+        await house.schedule.tick()
+        await house.lanes.quiet()
+        assert "teal" in s.notes()
+        before = len(talk.replies())
+        s.clock.set(datetime(2026, 3, 2, 8, 0, tzinfo=UTC))
+        facts = await talk.ask("good morning")
+        assert facts["sessionId"] != first["sessionId"]
+        assert "fresh conversation" in talk.replies()[before]
+        assert talk.replies()[before + 1] == "Heard."
+        await talk.ask("and again")
+        assert talk.replies()[before + 2 :] == ["Heard."], "told once"
+
+
+async def test_the_next_message_resets_too_when_no_scheduler_was_awake(street: Make) -> None:
+    s = street()
+    s.model._answerer = flushing("- Teal.")
+    async with s.house() as (_, talk):
+        first = await talk.ask("teal")
+    s.clock.set(datetime(2026, 3, 5, 8, 0, tzinfo=UTC))
+    async with s.house() as (house, talk):
+        facts = await talk.ask("good morning")
+        assert facts["sessionId"] != first["sessionId"]
+        flushes = sum(
+            "[Memory flush]" in r.messages[-1].text for r in s.model.requests if not isinstance(r.messages[-1], ToolMessage)
+        )
+        assert flushes == 1
+        s.clock.set(datetime(2026, 3, 6, 8, 0, tzinfo=UTC))
+        s.model.requests.clear()
+        await house.schedule.tick()
+        await house.lanes.quiet()
+        s.clock.set(datetime(2026, 3, 7, 8, 0, tzinfo=UTC))
+        s.model.requests.clear()
+        await house.schedule.tick()
+        await house.lanes.quiet()
+        assert s.model.requests == [], "a session in which nothing was said since the reset costs nothing"
+
+
+async def test_a_failing_model_is_told_with_an_exit_code(street: Make) -> None:
+    s = street()
+    s.model.then(Failure(kind="auth", message="The key was refused.", mend="export KEY"))
+    async with s.house() as (_, talk):
+        facts = await talk.ask("hi")
+    assert facts["exit"] == 1
+    assert "The key was refused." in talk.replies()[0]
+
+
+async def test_an_unknown_model_is_told_and_nothing_is_lost(street: Make) -> None:
+    s = street()
+    async with s.house() as (_, talk):
+        facts = await talk.ask("hi", model="nosuch/model")
+        assert facts["exit"] == 4
+        assert "nosuch" in facts["reply"]
+        s.model.then("still here")
+        assert (await talk.ask("hi"))["reply"] == "still here"
+
+
+async def test_an_unknown_agent_is_told(street: Make) -> None:
+    s = street()
+    async with s.house() as (_, talk):
+        await talk.send("hi", agent="nobody")
+        await talk.until(lambda: talk.replies() or any(isinstance(f, Rejected) for f in talk.frames))
+
+
+async def test_a_message_of_five_megabytes_is_kept_as_a_file_and_answered(street: Make) -> None:
+    s = street()
+    s.model.then("That is long.")
+    async with s.house() as (_, talk):
+        facts = await talk.ask("word " * 1_000_000)
+    assert facts["reply"] == "That is long."
+    (kept,) = (s.workspace / "inbox").glob("*.txt")
+    assert kept.stat().st_size >= 5_000_000 - 1
+    assert str(kept.name) in s.model.requests[0].messages[0].text
+    assert len(s.model.requests[0].messages[0].text) < 6000
+
+
+async def test_odd_texts_are_answered(street: Make) -> None:
+    s = street()
+    s.model._answerer = lambda _: "ok"
+    async with s.house() as (_, talk):
+        for text in ("nul \0 inside", "lone \ud800 surrogate", "\u202eright to left", "👩‍👩‍👧‍👦" * 50):
+            assert (await talk.ask(text))["reply"] == "ok"
+        assert (await talk.ask("   "))["reply"] == ""
+
+
+async def test_a_second_house_on_the_same_state_is_refused(street: Make) -> None:
+    s = street()
+    async with s.house():
+        with pytest.raises(StateHeld):
+            async with s.house():
+                pass
+
+
+async def test_two_agents_have_their_own_workspace_and_sessions(street: Make, tmp_path: Any) -> None:
+    s = street(
+        agents={
+            "defaults": {"model": "scripted/model", "userTimezone": "UTC"},
+            "list": [
+                {"id": "main", "workspace": str(tmp_path / "workspace")},
+                {"id": "work", "workspace": str(tmp_path / "work")},
+            ],
+        }
+    )
+    s.model.then(call("write", path="memory/2026-03-01.md", content="- secret of main", mode="append"), "noted")
+    s.model.then(call("grep", pattern="secret"), "nothing")
+    async with s.house() as (_, talk):
+        await talk.ask("note this")
+        facts = await talk.ask("what is the secret?", agent="work")
+    assert facts["agent"] == "work"
+    assert "secret of main" not in str(s.model.requests[-1])
+
+
+async def test_commands_answer_without_a_model(street: Make) -> None:
+    s = street()
+    async with s.house() as (_, talk):
+        for text, expected in {
+            "/help": "/compact",
+            "/status": "Under way",
+            "/context": "tokens",
+            "/context detail": "AGENTS.md",
+            "/tools": "memory_search",
+            "/whoami": "owner",
+            "/model": "scripted/model",
+            "/verbose on": "notices",
+            "/undo": "no former",
+            "/compact": "nothing to compact",
+        }.items():
+            assert expected in (await talk.ask(text))["reply"], text
+    assert s.model.requests == []
