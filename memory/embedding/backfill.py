@@ -84,10 +84,14 @@ class Backfill:
                     for key in record.texts if record.job else ():
                         missing.pop(key, None)
                     continue
+                brought = 0
                 async for portion in self._collect(record, state):
                     for key, _ in portion:
                         missing.pop(key, None)
-                    yield list(portion)
+                    brought += len(portion)
+                    yield portion
+                if state.status == "completed" and brought * 2 < len(record.texts):
+                    self._failed(f"batch {record.job} brought {brought} vectors for {len(record.texts)} texts", for_good=False)
                 await self._strike_out(record, state)
         async for portion in self._directly(missing):
             yield portion
