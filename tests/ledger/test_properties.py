@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -87,7 +87,10 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @initialize()
     def begins(self) -> None:
-        self.write(chat=0)
+        for chat in (0, 1, 0):
+            self.write(chat)
+        self.take(self.written)
+        self.claim(0, together=False)
 
     @rule(chat=st.integers(0, len(CHATS) - 1))
     def write(self, chat: int) -> None:
@@ -96,7 +99,9 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def deliver(self, data: st.DataObject) -> None:
         """Any messages, in any order, some for the second time."""
-        chosen = data.draw(st.lists(st.sampled_from(self.written), max_size=4))
+        self.take(data.draw(st.lists(st.sampled_from(self.written), max_size=4)))
+
+    def take(self, chosen: list[tuple[int, str]]) -> None:
         new = [one for position, one in enumerate(chosen) if one not in self.taken and one not in chosen[:position]]
         self.cursor += 1
         arrivals = [self.arrival(chat, alias) for chat, alias in chosen]
@@ -187,6 +192,8 @@ class LedgerMachine(RuleBasedStateMachine):
         chunk = self.heads()[int(row.conversation.id)]
         row = self.do(self.ledger.sending(row.id))
         assert (row.text, row.doubts) == (chunk.text, chunk.doubts)
+        assert all(one.conversation != row.conversation for one in self.do(self.ledger.due([ACCOUNT])))
+        assert self.do(self.ledger.due_in(row.conversation.address)) is None
         later = self.clock.now() + timedelta(seconds=2)
         chunk.shown += outcome in {"sent", "doubt: shown", "crash after"}
         if outcome == "sent":
@@ -264,8 +271,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
 TestLedger = LedgerMachine.TestCase
 TestLedger.settings = settings(
-    max_examples=60,
+    max_examples=70,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # steps are short as they are; shrinking them takes minutes of fsync
 )

@@ -18,6 +18,7 @@ from gateway.ledger.sqlite import SqliteLedger
 
 ACCOUNT = "telegram:default"
 CHATS = 3
+MOMENT = 0.003  # what takes time in the world: the most interesting one to be killed in
 
 
 class House:
@@ -77,6 +78,7 @@ class House:
         if call.state == "planned":
             await self.ledger.tool_started(turn.id, "call")
             self.line("effects", row.alias)
+            await asyncio.sleep(MOMENT)
             await self.ledger.tool_done(turn.id, "call")
         chat = int(turn.session[1:])
         chunks = [NewOutbound(conversation=conversation(chat), text=f"{row.alias}/{piece}") for piece in range(2)]
@@ -89,6 +91,7 @@ class House:
             for one in due:
                 row = await self.ledger.sending(one.id)
                 self.line("shown", f"{row.conversation.id} {row.text}{' (repeated)' if row.doubts else ''}")
+                await asyncio.sleep(MOMENT)
                 await self.ledger.sent(row.id, "p")
             if not due:
                 sent = (await self.ledger.tally()).outbox.get("sent", 0)

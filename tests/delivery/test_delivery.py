@@ -1,0 +1,322 @@
+"""The way out: order, back-off, doubt, and what happens when the house or the channel goes away."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from channels.errors import NotSent, Uncertain
+from channels.messages import Conversation, Outbound, Sent
+from gateway.clock import ManualClock
+from gateway.delivery import Delivery
+from gateway.ledger.rows import NewOutbound
+from gateway.ledger.sqlite import SqliteLedger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from channels.protocol import Channel, Door
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+Outcome = str | Exception
+
+
+@dataclass
+class Platform:
+    """A channel that shows what it is told to, then says what the script says: "sent" when there is none."""
+
+    name: str = "telegram"
+    account: str = "default"
+    script: list[Outcome] = field(default_factory=list)
+    shown: list[tuple[str, str]] = field(default_factory=list)
+    attempts: list[Outbound] = field(default_factory=list)
+    note: str | None = None
+    hold: asyncio.Event | None = None
+    entered: asyncio.Event = field(default_factory=asyncio.Event)
+    repeats_safely: bool = False
+
+    async def run(self, door: Door) -> None:
+        door.ready()
+
+    def chunks(self, markdown: str) -> list[str]:
+        return [markdown]
+
+    async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
+        self.attempts.append(outbound)
+        if self.note is not None and outbound.recorded is None:
+            await record(self.note)
+        if self.hold is not None:
+            self.entered.set()
+            await self.hold.wait()
+        outcome = self.script.pop(0) if self.script else "sent"
+        if isinstance(outcome, NotSent):
+            raise outcome
+        self.shown.append((outbound.conversation.id, outbound.text))
+        if isinstance(outcome, Exception):
+            raise outcome
+        return Sent(platform_id=outbound.key)
+
+    async def typing(self, conversation: Conversation) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass
+class Scene:
+    ledger: SqliteLedger
+    clock: ManualClock
+    delivery: Delivery
+    platform: Platform
+
+    async def say(self, *texts: str, chat: str = "42") -> list[int]:
+        return await self.ledger.notice([NewOutbound(conversation=conversation(chat), text=text) for text in texts])
+
+    async def later(self, seconds: float) -> None:
+        """Let time pass in steps of a second, with everything that is due done at each."""
+        await self.still()
+        for _ in range(int(seconds)):
+            self.clock.move(1)
+            await self.still()
+
+    async def still(self) -> None:
+        for _ in range(3):
+            await self.delivery.settled()
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for _, text in self.platform.shown]
+
+
+def conversation(chat: str = "42") -> Conversation:
+    return Conversation(channel="telegram", kind="direct", id=chat)
+
+
+@asynccontextmanager
+async def scene(folder: Path, *script: Outcome, ready: bool = True) -> AsyncIterator[Scene]:
+    clock = ManualClock(NOON)
+    ledger = await SqliteLedger.open(folder / "ledger.sqlite", clock)
+    delivery = Delivery(ledger, clock, jitter=lambda: 1.0)
+    platform = Platform(script=list(script))
+    channel: Channel = platform
+    delivery.attach(channel)
+    if ready:
+        delivery.ready("telegram", "default")
+    running = asyncio.create_task(delivery.run())
+    try:
+        yield Scene(ledger, clock, delivery, platform)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await ledger.close()
+
+
+async def test_replies_go_out_in_order_with_their_keys(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.say("one", "two", "three")
+        await s.still()
+        assert s.texts == ["one", "two", "three"]
+        assert len({attempt.key for attempt in s.platform.attempts}) == 3
+        assert [row.text for row in await s.ledger.outbox(["sent"])] == ["one", "two", "three"]
+
+
+async def test_nothing_is_sent_before_the_channel_is_ready(tmp_path: Path) -> None:
+    async with scene(tmp_path, ready=False) as s:
+        await s.say("early")
+        await s.later(5)
+        assert s.texts == []
+        s.delivery.ready("telegram", "default")
+        await s.still()
+        assert s.texts == ["early"]
+        assert s.platform.attempts[0].attempt == 1
+
+
+async def test_a_slow_conversation_does_not_hold_up_another(tmp_path: Path) -> None:
+    async with scene(tmp_path, NotSent("no", retry_after=300)) as s:
+        await s.say("slow", "behind")
+        await s.still()
+        await s.say("other", chat="7")
+        await s.still()
+        assert s.platform.shown == [("7", "other")]
+
+
+async def test_a_clean_refusal_is_tried_again_with_the_same_key_and_keeps_the_order(tmp_path: Path) -> None:
+    async with scene(tmp_path, NotSent("network"), NotSent("network")) as s:
+        await s.say("one", "two")
+        await s.later(10)
+        assert s.texts == ["one", "two"]
+        first, second, third, *_ = s.platform.attempts
+        assert (first.key, first.attempt) == (second.key, 1) == (third.key, 1)
+        assert (second.attempt, third.attempt) == (2, 3)
+        assert not third.uncertain
+
+
+async def test_back_off_doubles(tmp_path: Path) -> None:
+    async with scene(tmp_path, *[NotSent("network")] * 5) as s:
+        await s.say("one")
+        counts = []
+        for _ in range(16):
+            await s.still()
+            counts.append(len(s.platform.attempts))
+            s.clock.move(1)
+        assert [counts[second] for second in (0, 1, 3, 7, 15)] == [1, 2, 3, 4, 5]
+        assert counts[2] == 2
+
+
+async def test_the_time_that_the_platform_names_is_kept_even_when_it_is_ready_again(tmp_path: Path) -> None:
+    async with scene(tmp_path, NotSent("flood", retry_after=40)) as s:
+        await s.say("one")
+        await s.later(20)
+        s.delivery.ready("telegram", "default")
+        await s.later(19)
+        assert s.texts == []
+        await s.later(2)
+        assert s.texts == ["one"]
+
+
+async def test_a_channel_that_is_ready_again_cuts_our_own_back_off_short(tmp_path: Path) -> None:
+    async with scene(tmp_path, *[NotSent("nobody is attached")] * 4) as s:
+        await s.say("one")
+        await s.later(8)
+        assert len(s.platform.attempts) == 4
+        s.delivery.ready("telegram", "default")
+        await s.still()
+        assert s.texts == ["one"]
+
+
+async def test_what_is_refused_for_good_is_dead_and_does_not_block(tmp_path: Path) -> None:
+    async with scene(tmp_path, NotSent("blocked by the person", permanent=True)) as s:
+        await s.say("one", "two")
+        await s.still()
+        assert s.texts == ["two"]
+        assert [(row.text, row.reason) for row in await s.ledger.outbox(["dead"])] == [("one", "blocked by the person")]
+
+
+async def test_a_doubtful_send_is_repeated_once_and_marked_as_such(tmp_path: Path) -> None:
+    async with scene(tmp_path, Uncertain("time-out")) as s:
+        await s.say("one", "two")
+        await s.later(3)
+        assert s.texts == ["one", "one", "two"]
+        assert [attempt.uncertain for attempt in s.platform.attempts] == [False, True, False]
+
+
+async def test_a_second_doubt_ends_it_with_a_notice(tmp_path: Path) -> None:
+    async with scene(tmp_path, Uncertain("time-out"), Uncertain("time-out")) as s:
+        await s.say("one", "two")
+        await s.later(5)
+        assert s.texts[:2] == ["one", "one"]
+        assert "- one (may have arrived)" in s.texts[2]
+        assert s.texts[3:] == ["two"]
+
+
+@pytest.mark.parametrize("safe", ["the channel repeats safely", "the channel noted a handle"])
+async def test_doubt_is_repeated_as_often_as_needed_where_it_is_safe(tmp_path: Path, safe: str) -> None:
+    async with scene(tmp_path, *[Uncertain("time-out")] * 4) as s:
+        s.platform.repeats_safely = safe == "the channel repeats safely"
+        s.platform.note = None if s.platform.repeats_safely else "message 17"
+        await s.say("one")
+        await s.later(30)
+        assert s.texts == ["one"] * 5
+        assert len(await s.ledger.outbox(["sent"])) == 1
+        if not s.platform.repeats_safely:
+            assert [attempt.recorded for attempt in s.platform.attempts] == [None, *["message 17"] * 4]
+
+
+async def test_a_defect_in_a_channel_counts_as_doubt_and_stops_nothing(tmp_path: Path) -> None:
+    async with scene(tmp_path, RuntimeError("a defect")) as s:
+        await s.say("one")
+        await s.say("other", chat="7")
+        await s.later(3)
+        assert sorted(set(s.texts)) == ["one", "other"]
+        assert len(await s.ledger.outbox(["sent"])) == 2
+
+
+async def test_replies_to_a_channel_that_is_away_become_one_notice(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        s.delivery.detach("telegram", "default")
+        await s.say("one", "two")
+        await s.later(70)
+        s.clock.move(3600)
+        s.delivery.attach(s.platform)
+        s.delivery.ready("telegram", "default")
+        await s.still()
+        (notice,) = s.texts
+        assert "2 messages" in notice
+
+
+async def test_a_send_cut_off_at_the_end_is_doubtful_at_the_next_start(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        s.platform.hold = asyncio.Event()
+        await s.say("one")
+        await s.platform.entered.wait()
+        await s.delivery.drain(0)
+    async with scene(tmp_path) as s:
+        await s.still()
+        assert s.texts == ["one"]
+        assert s.platform.attempts[0].uncertain
+
+
+async def test_draining_sends_what_is_due_and_ends_the_run(tmp_path: Path) -> None:
+    clock = ManualClock(NOON)
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
+    delivery, platform = Delivery(ledger, clock, jitter=lambda: 1.0), Platform()
+    delivery.attach(platform)
+    delivery.ready("telegram", "default")
+    running = asyncio.create_task(delivery.run())
+    await ledger.notice([NewOutbound(conversation=conversation(), text=str(number)) for number in range(5)])
+    await delivery.drain(10)
+    await running
+    await ledger.close()
+    assert [text for _, text in platform.shown] == ["0", "1", "2", "3", "4"]
+
+
+async def test_a_chunk_dropped_by_hand_while_it_is_sent_stops_nothing(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        s.platform.hold = asyncio.Event()
+        (row, _) = await s.say("one", "two")
+        await s.platform.entered.wait()
+        await s.ledger.dead(row, "dropped")
+        s.platform.hold.set()
+        await s.still()
+        assert s.texts == ["one", "two"]
+        assert [one.text for one in await s.ledger.outbox(["sent"])] == ["two"]
+
+
+OUTCOMES = st.sampled_from(["sent", "refused", "doubt", "permanent", "flood"])
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(script=st.lists(OUTCOMES, max_size=12), chats=st.lists(st.sampled_from("ab"), min_size=1, max_size=6))
+async def test_whatever_the_platform_answers_each_chunk_is_shown_in_order_and_doubled_only_after_a_doubt(
+    tmp_path_factory: pytest.TempPathFactory, script: list[str], chats: list[str]
+) -> None:
+    made = {
+        "sent": "sent",
+        "refused": NotSent("no"),
+        "doubt": Uncertain("?"),
+        "permanent": NotSent("never", permanent=True),
+        "flood": NotSent("wait", retry_after=3),
+    }
+    async with scene(tmp_path_factory.mktemp("outbox"), *[made[name] for name in script]) as s:
+        for number, chat in enumerate(chats):
+            await s.say(f"{number}", chat=chat)
+        await s.later(80)
+        open_rows = await s.ledger.outbox(["ready", "sending", "ambiguous"])
+        assert open_rows == []
+        dead = {row.text for row in await s.ledger.outbox(["dead"])}
+        for chat in set(chats):
+            seen = [text for where, text in s.platform.shown if where == chat and text.isdigit()]
+            wanted = [str(number) for number, where in enumerate(chats) if where == chat]
+            assert seen == sorted(seen, key=int)
+            assert set(wanted) - dead <= set(seen)
+            doubted = {attempt.text for attempt in s.platform.attempts if attempt.uncertain}
+            assert all(seen.count(text) <= 1 + (text in doubted) for text in seen)
