@@ -31,10 +31,11 @@ STATE_HELD = 5
 STORAGE_FAILED = 6
 INTERRUPTED = 130
 
-_STORAGE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
+_STORAGE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
 _STORAGE_MENDS = {
     errno.ENOSPC: "Free some space on that disk and run the command again.",
     errno.EDQUOT: "Free some of your disk quota and run the command again.",
+    errno.EFBIG: "Raise the limit on the size of files (ulimit -f) and run the command again.",
     errno.EROFS: "That file system is read-only: mount it writable, or point HOMEBODY_HOME elsewhere.",
     errno.EACCES: "Give your user access to it (chown, chmod), or point HOMEBODY_HOME elsewhere.",
     errno.EPERM: "Give your user access to it (chown, chmod), or point HOMEBODY_HOME elsewhere.",

@@ -83,7 +83,8 @@ def _checked(tree: Tree, source: Path, env: Mapping[str, str]) -> Checked:
     try:
         settings = Settings.model_validate(fitted)
     except ValidationError as error:
-        tree.problems.extend(problems_of(error, tree, Settings))
+        told = {problem.path for problem in tree.problems}
+        tree.problems.extend(problem for problem in problems_of(error, tree, Settings) if problem.path not in told)
     else:
         tree.problems.extend(_agents_problems(settings, tree))
     warnings = list(fitting.warnings)

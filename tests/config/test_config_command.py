@@ -194,6 +194,47 @@ def test_windows_line_ends_are_kept(run, file):
     assert file.read_bytes() == (START + "    promptMode: none\n").replace("\n", "\r\n").encode()
 
 
+def test_changes_at_the_same_time_are_all_kept(file):
+    keys = [
+        "agents.defaults.promptMode=none",
+        "logging.level=debug",
+        "session.dmScope=per-peer",
+        "agents.defaults.contextTokens=9000",
+    ]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "gateway", "--home", str(file.parent), "config", "set", *key.split("=")], cwd=ROOT
+        )
+        for key in keys
+    ]
+    assert [process.wait(timeout=30) for process in running] == [0, 0, 0, 0]
+    text = file.read_text()
+    assert text.startswith(START.rstrip("\n"))
+    assert all(part in text for part in ("promptMode: none", "level: debug", "dmScope: per-peer", "contextTokens: 9000"))
+
+
+def test_a_disk_that_takes_nothing_leaves_the_file_as_it_was(file):
+    limited = f"ulimit -f 0; exec {sys.executable} -m gateway --home {file.parent} config set agents.defaults.model other"
+    done = subprocess.run(["bash", "-c", limited], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (6, "")
+    assert done.stderr.startswith(f"homebody: {file}: could not write the settings: ")
+    assert file.read_text() == START
+    assert [path.name for path in file.parent.iterdir() if path.is_file()] == [file.name]
+
+
+def test_an_interruption_ends_with_130(file):
+    script = (
+        "import signal, sys; from gateway.cli import main; signal.signal(signal.SIGALRM, signal.default_int_handler); "
+        f"signal.setitimer(signal.ITIMER_REAL, 0.5); sys.exit(main(['--home', {str(file.parent)!r}, 'config', 'set', 'logging.level']))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as asking:
+        assert asking.wait(timeout=20) == 130
+        assert asking.stderr is not None
+        assert asking.stderr.read() == "\n"
+
+
 def test_only_the_newest_copies_are_kept(run, file):
     for number in range(25):
         assert run("set", "agents.defaults.model", f"m{number}")[0] == 0

@@ -214,6 +214,11 @@ def test_missing_variables_are_all_told_with_their_lines(tmp_path):
     assert found[2].message == "'${C:-main}' names no variable"
 
 
+def test_what_is_missing_outside_is_told_once(tmp_path):
+    (problem,) = problems(tmp_path, "agents: {list: [{id: '${NONE}'}]}")
+    assert problem.message == "the environment variable NONE is not set"
+
+
 def test_secrets_come_from_the_environment_a_file_or_the_value_itself(tmp_path):
     (tmp_path / "key").write_text("from-file\n")
     text = (
