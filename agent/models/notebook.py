@@ -55,11 +55,11 @@ ASKING = "?？؟;՞⸮¿፧"
 
 STAMP = re.compile(r"^\[[^\]\n]{0,20}(?P<date>\d{4}-\d{2}-\d{2})[ T](?P<time>\d{2}:\d{2})[^\]\n]{0,200}\]\s*")
 """The time that is put before what a person said, in the owner's zone."""
-_POLITE = r"(?:please|pls|hey|ok|okay|so|and|also|bitte|por\s+favor|s'il\s+te\s+pla[iî]t|per\s+favore|请|請)"
+_POLITE = r"(?:please|pls|hey|ok|okay|so|and|also|bitte|por\s+favor|s'il\s+te\s+pla[iî]t|per\s+favore)"
 _CAN_YOU = r"(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?|i\s+want\s+you\s+to\s+|kannst\s+du\s+(?:dir\s+)?)?"
 
 _FILE = re.compile(
-    rf"""^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:
+    rf"""^(?:{_POLITE}[\s,]+)*[请請]?{_CAN_YOU}(?:
       (?:remember|note(?:\s+to\s+self)?|(?:make|take|add)\s+a\s+note|(?:write|note|jot)(?:\s+(?:this|it))?\s+down
          |keep\s+in\s+mind|don['’]?t\s+(?:let\s+me\s+)?forget|do\s+not\s+forget|memori[sz]e|for\s+the\s+record|fyi|todo|to-do)\b
          (?!\s+(?:when|where|what|who|why|how|which|if|whether)\b)(?:\s*[:,-])?(?:\s+(?:that|this|of|about|to)\b)?

@@ -15,7 +15,7 @@ from agent import tokens
 from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
 from agent.models.notebook import STAMP, Ask, File, Forget, Show, Talk, said, understand
-from agent.models.recall import recall
+from agent.models.recall import content_words, recall
 from agent.wire import SUMMARY_HEAD
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ _SUMMARY = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _FOLDER = re.compile(r"notes are kept in (memory/[\w/-]+)/")
-_SPEAKER = re.compile(r"^(Person|Agent|Agent calls|Result of|</conversation>)\b[^:\n]*:?", re.MULTILINE)
+_SPEAKER = re.compile(r"^(Person|Agent(?: calls [^:\n]*)?|Result of [^:\n]*): ", re.MULTILINE)
+_SECOND_WORDS = 3
+"""Most words that are looked for one by one."""
 _EXTRACT_HEAD = "The owner said, in order"
 _EXTRACT_LINES = 40
 _EXTRACT_WIDTH = 240
@@ -98,12 +100,13 @@ def answer(request: Request) -> AssistantMessage:
     tools = {tool.name for tool in request.tools}
     folder = _folder(request)
     turns = [_Turn.of(message, folder, tools) for message in _from_people(asked)]
-    wanted = [call for turn in turns for call in turn.calls]
-    if wanted and not results:
+    wanted = [call for turn in turns for call in turn.calls] if not results else _second_search(turns, results)
+    if wanted:
         return _message(request, "", wanted)
     replies = []
     for turn in turns:
-        mine, results = results[: len(turn.calls)], results[len(turn.calls) :]
+        count = len(turn.calls) if len(turns) > 1 else len(results)
+        mine, results = results[:count], results[count:]
         replies.append(_reply(turn, mine))
     told = any(isinstance(message, AssistantMessage) and _NONE in message.text for message in request.messages)
     if not told and not any(_NONE in reply for reply in replies):
@@ -180,7 +183,7 @@ def _calls(intent: Intent, folder: str, day: date, time: str) -> tuple[ToolCall,
             content = f"## {time}\n\n{bullets}"
             return (_call("write", path=_page(folder, day), content=content, mode="append"),)
         case Ask(query=query) | Forget(query=query):
-            return (_call("memory_search", query=query),)
+            return (_call("memory_search", query=" ".join(content_words(query))),)
         case Show(what="all"):
             return (_call("list", path=folder), _call("read", path=_page(folder, day)))
         case Show(what="file", path=path):
@@ -189,6 +192,16 @@ def _calls(intent: Intent, folder: str, day: date, time: str) -> tuple[ToolCall,
             return (_call("read", path=_page(folder, day if what == "today" else day - timedelta(days=1))),)
         case Talk():
             return ()
+
+
+def _second_search(turns: Sequence[_Turn], results: Sequence[ToolMessage]) -> list[ToolCall]:
+    """When a question found nothing, look for its longest words one by one: in many languages some of them are only grammar."""
+    if len(turns) != 1 or len(results) != 1 or results[0].is_error or not isinstance(intent := turns[0].intent, Ask | Forget):
+        return []
+    words = content_words(intent.query)
+    if len(words) < 2 or '"results":[]' not in results[0].text.replace(" ", ""):  # noqa: PLR2004  (one word was the whole question)
+        return []
+    return [_call("memory_search", query=word) for word in sorted(dict.fromkeys(words), key=len, reverse=True)[:_SECOND_WORDS]]
 
 
 def _call(name: str, **arguments: str) -> ToolCall:
@@ -228,11 +241,12 @@ def _filed(turn: _Turn, result: ToolMessage) -> str:
 
 def _found(turn: _Turn, results: Sequence[ToolMessage]) -> str:
     assert isinstance(turn.intent, Ask | Forget)
-    if not results or results[0].is_error:
+    answers = [result.text for result in results if not result.is_error]
+    if not answers:
         reason = results[0].text.strip() if results else "the search gave no answer"
         return f"I could not search your notes: {reason}"
     try:
-        found = recall(turn.intent.query, results[0].text)
+        found = recall(turn.intent.query, answers)
     except ValueError as error:
         return f"I could not read what the search found: {error}."
     if not found.lines:
@@ -321,7 +335,7 @@ def _quoted(order: str) -> list[str]:
     """What people say in a conversation that is quoted in the order itself, and the summary so far."""
     so_far, found, _ = order.partition("Conversation to be added:")
     earlier = [line for line in so_far.splitlines() if line.startswith("- ")] if found else []
-    speeches = _SPEAKER.split(order)
+    speeches = _SPEAKER.split(order.partition("</conversation>")[0])
     people = [said(speech) for name, speech in zip(speeches[1::2], speeches[2::2], strict=True) if name == "Person"]
     return [*earlier, *(text for text in people if _worth_keeping(text))]
 

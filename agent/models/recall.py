@@ -9,10 +9,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)
 _CJK = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
+_ASKING = re.compile(
+    r"(?:在)?(?:哪里|哪裡|哪儿|哪)|什么|什麼|谁|誰|几点|幾點|多少|怎么|怎麼|为什么|吗|嗎|呢"
+    r"|(?:は)?(?:どこ|なに|何|いつ|だれ)(?:ですか|でしたか)?|ですか|ますか|어디(?:에)?|무엇|언제|누구"
+)
+"""Question words that stand within a run of signs."""
 _STEM = 4
 _SURE = 0.6
 """Share of the question's words that a line must hold to be given as the answer rather than as the nearest note."""
@@ -46,20 +51,24 @@ class Recall:
     sure: bool
 
 
-def recall(question: str, answer: str, *, most: int = 3) -> Recall:
-    """Pick the best lines from the JSON text of a memory search. Raises ValueError when it is not such an answer."""
-    wanted = _terms(question)
+def content_words(question: str) -> list[str]:
+    """Return the words of a question that a note would hold, in their order: without articles, question words and the like."""
+    words = _WORD.findall(_ASKING.sub(" ", question))
+    return [word for word in words if word.casefold() not in _STOP] or words
+
+
+def recall(question: str, answers: Sequence[str], *, most: int = 3) -> Recall:
+    """Pick the best lines from the JSON texts of memory searches. Raises ValueError when one is no such text."""
+    wanted = _terms(" ".join(content_words(question)))
+    hits = [hit for answer in answers for hit in _hits(answer)]
     ranked = [
-        (line, -rank)
-        for rank, hit in enumerate(_hits(answer))
-        for line in _lines(hit, wanted)
-        if line.text.rstrip()[-1:] not in "?？؟"
+        (line, -rank) for rank, hit in enumerate(hits) for line in _lines(hit, wanted) if line.text.rstrip()[-1:] not in "?？؟"
     ]
     if not ranked:
         return Recall((), sure=False)
     best = max(line.share for line, _ in ranked)
     if best == 0:
-        close = max(float(hit.get("score", 0.0)) for hit in _hits(answer)) >= _CLOSE
+        close = max(float(hit.get("score", 0.0)) for hit in hits) >= _CLOSE
         return Recall((ranked[0][0],) if close else (), sure=False)
     kept = sorted((pair for pair in ranked if pair[0].share == best), key=lambda pair: (pair[1], pair[0].path), reverse=True)
     distinct = {line.text.casefold(): line for line, _ in reversed(kept)}
@@ -72,6 +81,8 @@ def _hits(answer: str) -> list[dict[str, Any]]:
         results = json.loads(answer)["results"]
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError("the search gave no list of results") from error
+    if not isinstance(results, list):
+        raise ValueError("the search gave no list of results")  # noqa: TRY004  (to callers it is a wrong value like the others)
     return [hit for hit in results if isinstance(hit, dict) and "TEMPLATE-" not in str(hit.get("path", ""))]
 
 
