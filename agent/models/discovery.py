@@ -37,8 +37,13 @@ class Found:
 def ollama_url(env: Mapping[str, str]) -> str:
     """Return the address of Ollama's compatible endpoint, as its own variable OLLAMA_HOST gives it in many forms."""
     host = env.get("OLLAMA_HOST", "").strip().rstrip("/")
-    if not host:
+    try:
+        return _spelt_out(host) if host else PROVIDERS["ollama"].base_url
+    except ValueError:  # what stands there is no address
         return PROVIDERS["ollama"].base_url
+
+
+def _spelt_out(host: str) -> str:
     parts = urlsplit(host if "://" in host else f"http://{host}")
     name = "127.0.0.1" if parts.hostname in {None, "0.0.0.0", "::"} else parts.hostname  # noqa: S104  (what a server binds to, read here)
     shown = f"[{name}]" if ":" in str(name) else name
@@ -46,9 +51,16 @@ def ollama_url(env: Mapping[str, str]) -> str:
     return f"{parts.scheme}://{shown}:{port}{parts.path.removesuffix('/v1')}/v1"
 
 
-async def find_local(env: Mapping[str, str], *, budget: float = BUDGET_SECONDS) -> Found | None:
-    """Return the first of Ollama, LM Studio and vLLM that answers within the budget (in seconds) and has a model to talk to."""
-    urls = {"ollama": ollama_url(env)} | {name: PROVIDERS[name].base_url for name in ("lmstudio", "vllm")}
+def local_servers(env: Mapping[str, str]) -> dict[str, str]:
+    """Return where the servers would be that are looked for, by provider, in the order of preference."""
+    return {"ollama": ollama_url(env)} | {name: PROVIDERS[name].base_url for name in ("lmstudio", "vllm")}
+
+
+async def find_local(
+    env: Mapping[str, str], *, budget: float = BUDGET_SECONDS, servers: Mapping[str, str] | None = None
+) -> Found | None:
+    """Return the first server that answers within the budget (in seconds, for all together) and has a model to talk to."""
+    urls = local_servers(env) if servers is None else servers
     probes = {name: asyncio.create_task(_probe(name, url, budget)) for name, url in urls.items()}
     try:
         await asyncio.wait(probes.values(), timeout=budget)
