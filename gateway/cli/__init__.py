@@ -106,7 +106,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _silence(sys.stdout)
         return errors.FAILED
     except (KeyboardInterrupt, click.Abort):
-        click.echo("", err=True)
         return errors.INTERRUPTED
     except click.ClickException as wrong:
         return _tell_usage(wrong, as_json=as_json)
