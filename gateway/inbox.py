@@ -106,14 +106,14 @@ class Inbox:
         except Unreadable as error:
             await self._end(row, "failed", reason=str(error))
             return
-        if await self._is_urgent(inbound, actor):
-            await self._end(row, "answered", reason="urgent")
-            return
         try:
             route = route or self.route(inbound, actor)
         except UsageWrong as error:
             said = NewOutbound(conversation=inbound.conversation, text=error.as_text())
             await self._end(row, "failed", reason=str(error), reply=[said])
+            return
+        if await self._is_urgent(inbound, actor):
+            await self._end(row, "answered", reason="urgent")
             return
         self.house.arrived(Arrived(row=row, inbound=inbound, actor=actor, route=route))
 

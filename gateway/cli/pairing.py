@@ -1,0 +1,132 @@
+"""``homebody pairing``: decide who may talk to your agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def pairing() -> None:
+    """Decide who may talk to your agent.
+
+    Somebody you do not know gets a code when they write to it, and nothing else. Whoever shows you their code can be let in here.
+    """
+
+
+@pairing.command(name="list")
+@click.argument("channel", required=False)
+@_JSON
+@pass_invocation
+def list_(invocation: Invocation, channel: str | None, as_json: bool) -> None:
+    """Show who asks to be let in, and who was."""
+    _tell(_ask(invocation, "pairing.list", channel=channel), _listed, as_json=as_json)
+
+
+@pairing.command()
+@click.argument("channel")
+@click.argument("code")
+@click.option("--owner", is_flag=True, help="This is you: they get your rights and hear your memory.")
+@_JSON
+@pass_invocation
+def approve(invocation: Invocation, channel: str, code: str, owner: bool, as_json: bool) -> None:
+    """Let the person with CODE in on CHANNEL. The first one is the owner; others are guests, with sessions of their own."""
+    _tell(_ask(invocation, "pairing.approve", channel=channel, code=code, owner=owner), _approved, as_json=as_json)
+
+
+@pairing.command()
+@click.argument("channel")
+@click.argument("sender")
+@_JSON
+@pass_invocation
+def revoke(invocation: Invocation, channel: str, sender: str, as_json: bool) -> None:
+    """Shut the person with the id SENDER out of CHANNEL again."""
+    _tell(_ask(invocation, "pairing.revoke", channel=channel, sender=sender), _revoked, as_json=as_json)
+
+
+def _ask(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
+    """Ask the gateway that runs, or, when none does, look into the ledger ourselves."""
+    from gateway import admin
+    from gateway.errors import StateHeld
+    from gateway.lock import describe
+
+    state = invocation.paths.state
+    holder = describe(state / "gateway.lock")
+    if holder is None:
+        return asyncio.run(_without_gateway(invocation, call, arguments))
+    if not holder.socket:
+        mend = "End it (Ctrl-D), and run the command again."
+        raise StateHeld("a conversation in a terminal holds this state", where=str(state), mend=mend)
+    answer: dict[str, Any] = asyncio.run(admin.ask(state, call, **arguments))
+    return answer
+
+
+async def _without_gateway(invocation: Invocation, call: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    from gateway.access import Access
+    from gateway.clock import SystemClock
+    from gateway.ledger.sqlite import SqliteLedger
+    from gateway.lock import StateLock
+    from gateway.pairing_desk import PairingDesk
+    from gateway.platforms import platforms
+
+    settings, clock = invocation.loaded.settings, SystemClock()
+    invocation.paths.prepare()
+    lock = StateLock.acquire(invocation.paths.state / "gateway.lock")
+    try:
+        ledger = await SqliteLedger.open(invocation.paths.state / "ledger.sqlite", clock)
+        try:
+            policies = {(channel.name, channel.account): policy for channel, policy in platforms(settings, clock)}
+            access = Access(ledger, lambda: policies, lambda: settings.session.identity_links)
+            return await PairingDesk(ledger, access).calls()[call](**arguments)
+        finally:
+            await ledger.close()
+    finally:
+        lock.release()
+
+
+def _tell(facts: dict[str, Any], told: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:
+    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else told(facts))
+
+
+def _listed(facts: dict[str, Any]) -> str:
+    asking = [
+        f"  {_who(one)}: homebody pairing approve {one['channel']} {one['code']}   (until {one['expiresAt']})"
+        for one in facts["pending"]
+    ]
+    let_in = [
+        f"  {_who(one)}: {'owner' if one['role'] == 'owner' else 'guest'}, since {one['approvedAt']}"
+        for one in facts["approved"]
+    ]
+    lines = (["Asking to be let in:", *asking] if asking else []) + (["Let in:", *let_in] if let_in else [])
+    return "\n".join(lines) or "Nobody asks to be let in, and nobody was. Write to your bot to get a code."
+
+
+def _approved(facts: dict[str, Any]) -> str:
+    one = facts["approved"]
+    if one["role"] == "owner":
+        return f"{_who(one)} is let in as the owner."
+    again = f"homebody pairing revoke {one['channel']} {one['sender']}"
+    return (
+        f"{_who(one)} is let in as a guest: in a session of their own, without sight of your notes.\n"
+        f"If that is yourself: {again}, write to the bot again, and approve the new code with --owner."
+    )
+
+
+def _revoked(facts: dict[str, Any]) -> str:
+    return "\n".join(f"{_who(one)} is shut out." for one in facts["revoked"])
+
+
+def _who(one: dict[str, Any]) -> str:
+    """A person for a line of the terminal: names are strangers' text, and must not move the cursor."""
+    name, sender = ("".join(filter(str.isprintable, one[key])) for key in ("name", "sender"))
+    return f"{name}, {one['channel']} {sender}" if name else f"{one['channel']} {sender}"
