@@ -110,7 +110,7 @@ def reload_of(path: KeyPath) -> str:
 def typed_value(text: str, path: KeyPath) -> Any:
     """Return the value that was typed for a key: as it stands where text is wanted, else read as YAML."""
     shape = ROOT.at(path) or Shape(())
-    if shape.secret:
+    if shape.only_text:
         return text
     try:
         node = read_yaml(text, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
@@ -46,8 +47,14 @@ class Shape:
 
     @property
     def text(self) -> bool:
-        """Whether text may stand here."""
-        return self.secret or str in self.kinds
+        """Whether text may stand here (a path is text)."""
+        return self.secret or str in self.kinds or Path in self.kinds
+
+    @property
+    def only_text(self) -> bool:
+        """Whether nothing but text may stand here."""
+        others = set(self.kinds) - {str, SecretStr, Path, type(None)}
+        return self.text and not others
 
     def keys(self) -> dict[str, Shape]:
         """Return the keys that a section here may have, as they are written."""

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-_SAFE = re.compile(r"[A-Za-z_/~][A-Za-z0-9_./~@+-]*")
+_SAFE = re.compile(r"[A-Za-z_/~][A-Za-z0-9_./~@+-]*(?::[A-Za-z0-9_./~@+-]+)*")
 _BARE_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _AMBIGUOUS = frozenset({"~", "null", "true", "false", "yes", "no", "on", "off", "y", "n"})  # for readers of older YAML too
 _UNPRINTABLE = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")

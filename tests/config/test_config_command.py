@@ -91,6 +91,22 @@ def test_setting_makes_the_file(run, tmp_path):
     assert json.loads(run("get", "channels.telegram.allowFrom", "--json")[1])["value"] == ["12345", "678"]
 
 
+@pytest.mark.parametrize(
+    "text", ["a: b", "null", "007", "[x]", "'quoted'", "# no comment", "~", "yes", "ü 😀", "a\nb", "env:X"]
+)
+def test_text_is_taken_as_it_is_typed(run, file, text):
+    assert run("set", "agents.list[0].id", "main")[0] == 0
+    assert run("set", "agents.list[0].name", text)[0] == 0
+    assert json.loads(run("get", "agents.list[0].name", "--json")[1])["value"] == text
+
+
+def test_a_section_is_typed_as_yaml(run, file):
+    assert run("set", "agents.defaults.model", "{primary: a/b, fallbacks: [c/d]}")[0] == 0
+    assert run("get", "agents.defaults.model.fallbacks")[1] == '["c/d"]\n'
+    assert run("set", "agents.defaults.model", "off")[0] == 0
+    assert run("get", "agents.defaults.model")[1] == "off\n"
+
+
 def test_unsetting_gives_the_default_back(run, file):
     assert run("unset", "agents.defaults.model")[0] == 0
     assert run("get", "agents.defaults.model")[1] == "null\n"
