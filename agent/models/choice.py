@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent.errors import ModelUnusable, UnknownModel
 from agent.models.anthropic import AnthropicModel
@@ -130,6 +130,18 @@ def known_names(settings: ModelsSettings) -> tuple[str, ...]:
     own = [f"{name}/{model.id}" for name, provider in settings.providers.items() for model in provider.models]
     listed = [f"{name}/{model}" for name, models in MODELS.items() if _is_known(name, settings) for model in models]
     return tuple(dict.fromkeys((*own, *listed, OFFLINE)))
+
+
+def key_origin(
+    provider: str, settings: ModelsSettings, env: Mapping[str, str]
+) -> Literal["settings", "environment", "none needed", "missing"]:
+    """Tell where a provider's key comes from."""
+    own, known = settings.providers.get(provider), PROVIDERS.get(provider)
+    if own is not None and own.api_key is not None and own.api_key.get_secret_value().strip():
+        return "settings"
+    if _key(provider, settings, env):
+        return "environment"
+    return "none needed" if known is None or known.local or (own is not None and own.base_url) else "missing"
 
 
 def _same(provider: str, settings: ModelsSettings) -> str:

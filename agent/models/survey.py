@@ -1,0 +1,124 @@
+"""What models there are to choose from, and which providers could be used: for people who look around. No key is ever told."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from agent.errors import ModelUnusable
+from agent.models.catalog import PROVIDERS
+from agent.models.choice import find, key_origin, known_names
+from agent.models.discovery import ollama_url
+from agent.models.offline import NAME as OFFLINE
+from agent.models.offline import OfflineModel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from agent.models.discovery import Found
+    from agent.models.settings import ModelsSettings
+
+Origin = Literal["settings", "environment", "none needed", "missing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A model that could be chosen. ``usable`` says that a key is there; window and price are what is known without asking."""
+
+    name: str
+    usable: bool
+    window: int
+    max_output: int
+    input_price: float | None
+    output_price: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The same, for programs."""
+        return {
+            "name": self.name,
+            "usable": self.usable,
+            "window": self.window,
+            "maxOutput": self.max_output,
+            "price": None if self.input_price is None else {"input": self.input_price, "output": self.output_price},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A provider, and whether there is a key for it. ``variable`` is the environment variable that would hold one."""
+
+    provider: str
+    label: str
+    address: str
+    key: Origin
+    variable: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The same, for programs."""
+        return asdict(self)
+
+
+def offers(settings: ModelsSettings, env: Mapping[str, str], here: Found | None = None) -> tuple[Offer, ...]:
+    """Return the models worth naming: what runs on this machine, those of the settings, of the catalogue, and the notebook."""
+    local = () if here is None else (_local(here),)
+    return local + tuple(_offer(name, settings, env) for name in known_names(settings))
+
+
+def standings(settings: ModelsSettings, env: Mapping[str, str]) -> tuple[Standing, ...]:
+    """Return every provider of the settings and, unless they replace them, of the catalogue."""
+    known = tuple(PROVIDERS) if settings.mode == "merge" else ()
+    return tuple(_standing(provider, settings, env) for provider in dict.fromkeys((*settings.providers, *known)))
+
+
+def _local(here: Found) -> Offer:
+    return Offer(
+        name=f"{here.provider}/{here.model}",
+        usable=True,
+        window=here.facts.window,
+        max_output=here.facts.max_output,
+        input_price=0.0,
+        output_price=0.0,
+    )
+
+
+def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str]) -> Offer:
+    if name == OFFLINE:
+        return Offer(
+            name=name,
+            usable=True,
+            window=OfflineModel.window,
+            max_output=OfflineModel.max_output,
+            input_price=0.0,
+            output_price=0.0,
+        )
+    usable = True
+    try:
+        place = find(name, settings, env)
+    except ModelUnusable:
+        usable = False
+        place = find(name, settings, {**env, **{key: "-" for provider in PROVIDERS.values() for key in provider.keys}})
+    assert place is not None
+    price = place.facts.price
+    return Offer(
+        name=name,
+        usable=usable,
+        window=place.facts.window,
+        max_output=place.facts.max_output,
+        input_price=price.input if price else None,
+        output_price=price.output if price else None,
+    )
+
+
+def _standing(provider: str, settings: ModelsSettings, env: Mapping[str, str]) -> Standing:
+    own, known = settings.providers.get(provider), PROVIDERS.get(provider)
+    public = known.base_url if known else ""
+    if provider == "ollama":
+        public = ollama_url(env)
+    return Standing(
+        provider=provider,
+        label=known.label if known else provider,
+        address=(own.base_url if own else None) or (env.get(known.address, "") if known and not known.local else "") or public,
+        key=key_origin(provider, settings, env),
+        variable=known.keys[0] if known and known.keys else "",
+    )

@@ -1,0 +1,208 @@
+"""``homebody models``: which language models there are, which one answers, and whether it really does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation, warn
+
+if TYPE_CHECKING:
+    from agent.messages import AssistantMessage
+    from agent.models.protocol import Model, Request
+    from gateway.config.settings import Settings
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_THOUSAND = 1000
+_MILLION = 1_000_000
+
+
+@click.group()
+def models() -> None:
+    """List and try the language models."""
+
+
+@models.command("list")
+@click.option("--all", "everything", is_flag=True, help="Also those that have no key yet.")
+@AS_JSON
+@pass_invocation
+def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
+    """List the models that could be chosen. Any other id of a provider works too: it is sent as it is."""
+    from agent.models.discovery import find_local
+    from agent.models.survey import offers
+
+    settings = _settings(invocation).models
+    here = asyncio.run(find_local(os.environ))
+    found = [offer for offer in offers(settings, os.environ, here) if everything or offer.usable or as_json]
+    if as_json:
+        _print_json([offer.as_json() for offer in found])
+        return
+    click.echo(f"{'model':44} {'window':>9} {'answer':>8}  dollars a million tokens, in / out")
+    for offer in found:
+        price = "not known" if offer.input_price is None else f"{offer.input_price:g} / {offer.output_price:g}"
+        click.echo(
+            f"{offer.name:44} {_short(offer.window):>9} {_short(offer.max_output):>8}  {price if offer.usable else 'no key'}"
+        )
+    if not everything:
+        click.echo("\nMore, with a key of their own: homebody models list --all", err=True)
+
+
+@models.command()
+@AS_JSON
+@pass_invocation
+def status(invocation: Invocation, as_json: bool) -> None:
+    """Show which model answers for each agent, and which providers have a key. Keys are never shown."""
+    facts = asyncio.run(_status(_settings(invocation)))
+    if as_json:
+        _print_json(facts)
+        return
+    for agent in facts["agents"]:
+        said = f"{agent['model']} ({_short(agent['window'])} tokens)" if agent["model"] else f"no model: {agent['problem']}"
+        click.echo(f"agent {agent['id']}: {said}, {agent['chosen']}")
+        if agent["mend"]:
+            click.echo(f"  {agent['mend']}")
+    click.echo(f"\n{'provider':12} {'address':56} key")
+    for provider in facts["providers"]:
+        hint = f": export {provider['variable']}=..." if provider["key"] == "missing" and provider["variable"] else ""
+        click.echo(f"{provider['provider']:12} {provider['address']:56} {provider['key']}{hint}")
+
+
+@models.command()
+@click.argument("name", required=False)
+@click.option("--agent", "agent_id", help="Try the model of this agent (default: the one that answers by default).")
+@AS_JSON
+@pass_invocation
+def probe(invocation: Invocation, name: str | None, agent_id: str | None, as_json: bool) -> None:
+    """Ask a model one short question with a tool at hand, and show how it did. Costs a few tokens.
+
+    NAME is provider/model or an alias; without it the agent's own model is tried.
+    """
+    facts = asyncio.run(_probe(_settings(invocation), name, agent_id))
+    if as_json:
+        _print_json(facts)
+        return
+    usage = facts["usage"] or {}
+    click.echo(
+        f"{facts['model']} answered in {facts['ms']:,} ms (first word after {facts['firstMs']:,} ms): {facts['reply'] or '-'}"
+    )
+    click.echo(f"  window {facts['window']:,} tokens, tokens used {usage.get('input', '?')} in, {usage.get('output', '?')} out")
+
+
+def _settings(invocation: Invocation) -> Settings:
+    warn(invocation.loaded)
+    return invocation.loaded.settings
+
+
+async def _status(settings: Settings) -> dict[str, Any]:
+    from agent.models.survey import standings
+
+    return {
+        "agents": [await _standing_of(agent_id, settings) for agent_id in settings.agent_ids],
+        "providers": [standing.as_json() for standing in standings(settings.models, os.environ)],
+    }
+
+
+async def _standing_of(agent_id: str, settings: Settings) -> dict[str, Any]:
+    from agent.errors import AgentError
+
+    wanted = _wanted(settings, agent_id)
+    chosen = "as configured" if wanted else "by what is there"
+    try:
+        model = await _model(settings, wanted)
+    except AgentError as error:
+        return {"id": agent_id, "model": None, "window": None, "chosen": chosen, "problem": str(error), "mend": error.mend}
+    return {"id": agent_id, "model": model.name, "window": model.window, "chosen": chosen, "problem": None, "mend": ""}
+
+
+async def _probe(settings: Settings, name: str | None, agent_id: str | None) -> dict[str, Any]:
+    """Return how the model did. Raises NoModel for a refused key, HomebodyError for any other failure."""
+    from agent.models.offline import NAME as OFFLINE
+    from gateway.errors import HomebodyError, NoModel
+
+    model = await _model(settings, name or _wanted(settings, agent_id or settings.default_agent))
+    if model.name == OFFLINE:
+        raise NoModel("no language model is configured: the notebook answers", mend="See: homebody models status")
+    try:
+        answer, first, whole = await _timed(model, _question())
+    finally:
+        await model.close()
+    if answer.failure is not None:
+        kind = NoModel if answer.failure.kind in {"auth", "unknown_model", "billing"} else HomebodyError
+        raise kind(answer.failure.message, where=model.name, mend=answer.failure.mend)
+    usage = answer.usage
+    return {
+        "model": model.name,
+        "window": model.window,
+        "maxOutput": model.max_output,
+        "reply": answer.text.strip() or ", ".join(f"(calls {call.name})" for call in answer.calls),
+        "stop": answer.stop,
+        "usage": usage
+        and {
+            "input": usage.input,
+            "output": usage.output,
+            "cacheRead": usage.cache_read,
+            "cacheWrite": usage.cache_write,
+            "cost": usage.cost,
+        },
+        "firstMs": first,
+        "ms": whole,
+    }
+
+
+async def _timed(model: Model, request: Request) -> tuple[AssistantMessage, int, int]:
+    from agent.messages import AssistantMessage
+
+    started = time.monotonic()
+    first: float | None = None
+    async for part in model.stream(request):
+        first = first or time.monotonic()
+        if isinstance(part, AssistantMessage):
+            return part, _ms(started, first), _ms(started, time.monotonic())
+    raise AssertionError("a model's stream ends with its answer")
+
+
+def _ms(since: float, until: float) -> int:
+    return round((until - since) * _THOUSAND)
+
+
+def _question() -> Request:
+    """A question that any model answers, with a tool beside it: a model that cannot use tools refuses it."""
+    from agent.messages import Text, UserMessage
+    from agent.models.protocol import Request, Segment, ToolSpec
+
+    tool = ToolSpec(name="look", description="Look at nothing in particular.", parameters={"type": "object", "properties": {}})
+    said = UserMessage(content=(Text(text="Are you there? Answer with the one word: here"),), at=datetime.now(UTC))
+    system = (Segment(name="instructions", text="Answer at once, without a tool."),)
+    return Request(system=system, tools=(tool,), messages=(said,), max_output=512)
+
+
+def _wanted(settings: Settings, agent_id: str) -> str | None:
+    from agent.settings import ModelChoice
+
+    model = settings.agent(agent_id).settings.model
+    return model.primary if isinstance(model, ModelChoice) else model
+
+
+async def _model(settings: Settings, name: str | None) -> Model:
+    from agent.models.choice import choose
+    from agent.models.discovery import find_local
+
+    return await choose(name, settings.models, os.environ, discover=find_local)
+
+
+def _short(tokens: int | None) -> str:
+    if tokens is None:
+        return "?"
+    if tokens >= _MILLION:
+        return f"{tokens / _MILLION:.3g}M"
+    return f"{tokens // _THOUSAND}k" if tokens >= _THOUSAND else str(tokens)
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False))

@@ -1,0 +1,110 @@
+"""``homebody models`` as a person runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.cli import main
+from tests.peers.anthropic import AnthropicPeer, Refuse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    umask = os.umask(0o022)
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        code = main(["--home", str(tmp_path), "models", *arguments])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    yield command
+    os.umask(umask)
+
+
+@pytest.fixture
+def peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnthropicPeer]:
+    """A peer in a thread of its own, since the command has an event loop of its own."""
+    loop, made = asyncio.new_event_loop(), AnthropicPeer()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    runner = asyncio.run_coroutine_threadsafe(made.start(), loop).result(10)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", made.url)
+    yield made
+    asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def test_models_with_a_key_are_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+    code, out, _ = run("list")
+    assert code == 0
+    assert "anthropic/claude-sonnet-5-5" in out
+    assert "openai/" not in out
+    assert "openai/" in run("list", "--all")[1]
+    listed = {offer["name"]: offer["usable"] for offer in json.loads(run("list", "--json")[1])}
+    assert (listed["anthropic/claude-sonnet-5-5"], listed["openai/gpt-6-sol"], listed["offline/notebook"]) == (
+        True,
+        False,
+        True,
+    )
+
+
+def test_the_state_of_keys_is_told_and_no_key(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    code, out, err = run("status")
+    assert code == 0
+    assert "agent main: openai/gpt-6.1-terra" in out
+    assert "export ANTHROPIC_API_KEY=" in out
+    facts = json.loads(run("status", "--json")[1])
+    assert facts["agents"][0]["model"] == "openai/gpt-6.1-terra"
+    assert {one["provider"]: one["key"] for one in facts["providers"]}["openai"] == "environment"
+    assert "sk-very-secret" not in out + err + json.dumps(facts)
+
+
+def test_a_configured_model_without_a_key_is_told_with_the_mend(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "homebody.yaml").write_text("agents:\n  defaults:\n    model: opus\n")
+    [agent] = json.loads(run("status", "--json")[1])["agents"]
+    assert (agent["model"], agent["chosen"]) == (None, "as configured")
+    assert "needs a key" in agent["problem"]
+    assert "export ANTHROPIC_API_KEY=" in agent["mend"]
+
+
+def test_a_model_that_answers_is_told_with_its_time(run: Run, peer: AnthropicPeer) -> None:
+    code, out, _ = run("probe", "--json")
+    facts = json.loads(out)
+    assert (code, facts["model"], facts["reply"], facts["stop"]) == (0, "anthropic/claude-sonnet-5-5", "Very well.", "end")
+    assert facts["usage"]["output"] == 17
+    assert peer.requests[0]["tools"], "whether it can use tools is part of the question"
+    assert "answered in" in run("probe", "haiku")[1]
+    assert peer.requests[1]["model"] == "claude-haiku-5-5"
+
+
+def test_a_refused_key_has_its_exit_code(run: Run, peer: AnthropicPeer) -> None:
+    peer.answer(Refuse(401, "authentication_error"))
+    code, _, err = run("probe")
+    assert code == 4
+    assert "does not accept the key" in err
+    assert "test-key" not in err
+
+
+def test_no_model_at_all_has_its_exit_code(run: Run) -> None:
+    code, _, err = run("probe", "offline")
+    assert (code, "no language model is configured" in err) == (4, True)
+    code, _, err = run("probe", "antropic/claude-opus-5", "--json")
+    assert code == 1
+    assert "anthropic/claude-opus-5" in json.loads(err)["error"]
