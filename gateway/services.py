@@ -16,14 +16,10 @@ if TYPE_CHECKING:
 
 async def admin(house: House) -> None:
     """Serve the owner's commands."""
-    from gateway.pairing_desk import PairingDesk
-
-    desk = PairingDesk(house.ledger, house.access)
-
     async def context(agent: str | None = None, session: str | None = None) -> dict[str, Any]:
         return await house.context(agent, session)
 
-    calls = {"status": house.status, "context": context, **desk.calls()}
+    calls = {"status": house.status, "context": context}
     await AdminServer(house.on.paths.state / SOCKET, calls).run()
 
 
