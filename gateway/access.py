@@ -109,7 +109,7 @@ class Access:
             return Ignored("private messages are turned off for this channel")
         approved = await self._ledger.approved()
         actor = self._actor(conversation.channel, sender.id, approved)
-        listed = sender.id in policy.allow_from
+        listed = sender.id != ANYBODY and sender.id in policy.allow_from
         if conversation.kind == "group":
             return _decide_group(policy, conversation, actor, listed=listed, mentioned=mentioned)
         paired = policy.dm_policy == "pairing" and any(

@@ -1,0 +1,259 @@
+"""The way in: what is durable when, who is let through, and what the house is handed."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.messages import Conversation, Cursor, Inbound, Sender
+from gateway.access import Access, Actor, Policy
+from gateway.arrived import read_arrived, write_arrived
+from gateway.clock import ManualClock
+from gateway.inbox import House, Inbox
+from gateway.ledger.rows import InboxRow
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.routing import Route, Router
+from memory.audience import Audience
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from channels.protocol import Door
+    from gateway.arrived import Arrived
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@dataclass
+class Scene:
+    """An inbox whose house writes down what it is given. ``/stop`` is urgent; ``/broken`` is a command with a defect."""
+
+    ledger: SqliteLedger
+    arrived: list[Arrived] = field(default_factory=list)
+    urgent: list[str] = field(default_factory=list)
+    ready: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        policies = {
+            ("telegram", "default"): Policy(allow_from=("42", "43")),
+            ("terminal", "default"): Policy(local=True),
+        }
+        access = Access(self.ledger, lambda: policies, dict)
+        router = Router(agents=("main", "work"), default_agent="main")
+        house = House(
+            arrived=self.arrived.append,
+            urgent=self.is_urgent,
+            ready=lambda channel, account: self.ready.append((channel, account)),
+            alive=lambda channel, account: None,
+        )
+        self.inbox = Inbox(self.ledger, access, lambda: router, house, ManualClock(NOON))
+        door: Door = self.inbox.door("telegram")
+        self.door = door
+
+    async def is_urgent(self, inbound: Inbound, actor: Actor) -> bool:
+        if inbound.text == "/broken":
+            raise RuntimeError("a defect")
+        if inbound.text != "/stop":
+            return False
+        self.urgent.append(actor.role)
+        return True
+
+    @property
+    def texts(self) -> list[str]:
+        return [one.inbound.text for one in self.arrived]
+
+
+@asynccontextmanager
+async def scene(folder: Path) -> AsyncIterator[Scene]:
+    ledger = await SqliteLedger.open(folder / "ledger.sqlite", ManualClock(NOON))
+    try:
+        yield Scene(ledger)
+    finally:
+        await ledger.close()
+
+
+def message(number: int, text: str = "", sender: str = "42") -> Inbound:
+    return Inbound(
+        conversation=Conversation(channel="telegram", kind="direct", id=sender),
+        sender=Sender(id=sender, name="Sam"),
+        text=text or f"message {number}",
+        at=NOON,
+        key=f"u:{number}",
+        alias=f"m:{sender}:{number}",
+        message_id=str(number),
+    )
+
+
+async def test_a_message_is_handed_out_once_and_routed(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.door.accept([message(1), message(2, sender="43")], Cursor(name="offset", value="3"))
+        await s.door.accept([message(1), message(2, sender="43")], Cursor(name="offset", value="3"))
+        assert s.texts == ["message 1", "message 2"]
+        assert [one.route.session for one in s.arrived] == ["agent:main:main", "agent:main:telegram:dm:43"]
+        assert [one.row.session for one in s.arrived] == ["agent:main:main", "agent:main:telegram:dm:43"]
+        assert [one.actor.role for one in s.arrived] == ["owner", "peer"]
+        assert await s.door.cursor("offset") == "3"
+
+
+async def test_a_stranger_moves_the_cursor_and_leaves_one_request(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        for number in range(20):
+            await s.door.accept([message(number, "let me in", sender="66")], Cursor(name="offset", value=str(number + 1)))
+        assert s.arrived == []
+        assert await s.ledger.waiting() == []
+        assert await s.door.cursor("offset") == "20"
+        assert len(await s.ledger.pending_pairings()) == 1
+        assert len(await s.ledger.outbox(["ready"])) == 1
+
+
+async def test_a_strangers_urgent_command_is_not_heard(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.door.accept([message(1, "/stop", sender="66")])
+        assert s.urgent == []
+
+
+async def test_what_waits_is_handed_out_again_after_a_restart_in_order(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.door.accept([message(number) for number in range(250)])
+        turn = await s.ledger.claim("agent:main:main", "main", [s.arrived[0].row.id])
+        await s.ledger.finish(turn.id, "done")
+        before = [one.inbound for one in s.arrived[1:]]
+    async with scene(tmp_path) as s:
+        assert await s.inbox.replay() == 249
+        assert [one.inbound for one in s.arrived] == before
+
+
+async def test_an_urgent_command_is_dealt_with_once_and_ended(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.door.accept([message(1, "/stop"), message(2)])
+        await s.door.accept([message(1, "/stop")])
+        assert s.urgent == ["owner"]
+        assert s.texts == ["message 2"]
+        assert len(await s.ledger.waiting()) == 1
+
+
+async def test_a_defect_in_an_urgent_command_loses_nothing(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.door.accept([message(1, "/broken")])
+        assert s.texts == ["/broken"]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 4, 8, 16, 64, 256])
+async def test_a_cancelled_channel_loses_nothing_that_was_stored(tmp_path: Path, steps: int) -> None:
+    async with scene(tmp_path) as s:
+        taking = asyncio.create_task(s.door.accept([message(1)], Cursor(name="offset", value="2")))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        taking.cancel()
+        await asyncio.gather(taking, return_exceptions=True)
+        await asyncio.gather(*s.inbox._tasks)
+        stored = len(await s.ledger.waiting())
+        assert len(s.arrived) == stored
+        assert await s.door.cursor("offset") == ("2" if stored else None)
+
+
+async def test_a_local_client_is_told_of_a_hint_that_cannot_be_followed(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        place = Conversation(channel="terminal", kind="direct", id="local")
+        wrong = replace(message(1), conversation=place, hints={"agent": "nobody"})
+        await s.inbox.door("terminal").accept([wrong])
+        assert s.arrived == []
+        (told,) = await s.ledger.outbox(["ready"])
+        assert "there is no agent 'nobody'" in told.text
+        assert await s.ledger.waiting() == []
+
+
+async def test_hints_from_a_platform_are_dropped(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.door.accept([replace(message(1), hints={"model": "dear", "agent": "work"})])
+        (one,) = s.arrived
+        assert dict(one.inbound.hints) == {}
+        assert one.route.agent == "main"
+
+
+async def test_a_message_through_the_wrong_door_is_a_defect(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        with pytest.raises(ValueError, match="terminal"):
+            await s.inbox.door("terminal").accept([message(1)])
+
+
+async def test_ready_is_passed_on_with_the_account(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        s.door.ready()
+        assert s.ready == [("telegram", "default")]
+
+
+async def test_a_row_of_a_later_version_is_given_up_and_does_not_block(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.door.accept([message(1), message(2)])
+        await s.ledger._thread.run(
+            lambda db: db.execute("UPDATE inbox SET payload = '{\"v\":2}' WHERE skey = 'm:42:1'").fetchone()
+        )
+        s.arrived.clear()
+        await s.inbox.replay()
+        assert s.texts == ["message 2"]
+        assert [row.alias for row in await s.ledger.waiting()] == ["m:42:2"]
+
+
+async def test_broken_text_is_mended_on_the_way_in(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.door.accept([message(1, "a\ud800b\ud83d\ude00\x00c")])
+        assert s.texts == ["a\ufffdb😀\x00c"]
+
+
+async def test_many_channels_at_once_keep_each_their_order(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await asyncio.gather(*(s.door.accept([message(number)]) for number in range(300)))
+        assert s.texts == [f"message {number}" for number in range(300)]
+
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+
+
+INBOUND = st.builds(
+    Inbound,
+    conversation=st.builds(
+        Conversation,
+        channel=st.just("slack"),
+        account=st.just("two"),
+        kind=st.sampled_from(["direct", "group"]),
+        id=st.text("abc", min_size=1),
+        thread=st.none() | st.text("abc:.", min_size=1, max_size=5),
+        space=st.none() | st.just("T1"),
+    ),
+    sender=st.builds(Sender, id=st.text("abc", min_size=1), name=TEXT),
+    text=TEXT,
+    at=st.integers(-12, 14).map(lambda hours: NOON.astimezone(timezone(timedelta(hours=hours)))),
+    key=TEXT,
+    alias=TEXT,
+    message_id=TEXT,
+    reply_to=st.none() | TEXT,
+    mentioned=st.booleans(),
+    hints=st.dictionaries(TEXT, TEXT, max_size=2),
+)
+ROUTE = st.none() | st.just(Route(agent="work", session="agent:work:x", audience=Audience("group", "g-1")))
+
+
+@given(inbound=INBOUND, route=ROUTE)
+def test_a_row_reads_back_as_it_was_written(inbound: Inbound, route: Route | None) -> None:
+    actor = Actor(role="peer", person="ann", sender="U1")
+    row = InboxRow(
+        id=1,
+        account="slack:two",
+        alias="a",
+        conversation="c",
+        session=None,
+        sender="U1",
+        payload=write_arrived(inbound, actor, route),
+        received_at=NOON,
+    )
+    assert read_arrived(row) == (inbound, actor, route)
+    assert row.payload.isascii()

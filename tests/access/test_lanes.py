@@ -1,0 +1,178 @@
+"""One turn at a time in a session, many sessions at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.lanes import Lanes, Ticket
+
+
+class Work:
+    """Work that goes on for as many steps of the event loop as its item says, and writes down what happened."""
+
+    def __init__(self) -> None:
+        self.begun: dict[str, list[Any]] = defaultdict(list)
+        self.ended: list[Any] = []
+        self.cancelled: list[tuple[Any, str | None]] = []
+        self.broken: list[str] = []
+        self.at_once: Counter[str] = Counter()
+        self.most = 0
+        self.gate: asyncio.Event | None = None
+        self.entered = asyncio.Event()
+
+    async def __call__(self, ticket: Ticket[Any]) -> None:
+        number, steps = ticket.item
+        self.begun[ticket.session].append(number)
+        self.at_once[ticket.session] += 1
+        assert self.at_once[ticket.session] == 1
+        self.most = max(self.most, self.at_once.total())
+        self.entered.set()
+        try:
+            if self.gate is not None:
+                await self.gate.wait()
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            if steps == 3:
+                raise RuntimeError(f"{number}")
+            self.ended.append(number)
+        except asyncio.CancelledError:
+            self.cancelled.append((number, ticket.ending))
+            raise
+        finally:
+            self.at_once[ticket.session] -= 1
+
+    def lanes(self, limit: int = 4) -> Lanes[Any]:
+        return Lanes(self, limit=limit, broken=lambda ticket, error: self.broken.append(str(error)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    items=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 4), st.integers(0, 3)), max_size=30),
+    limit=st.integers(1, 4),
+    stops=st.sets(st.integers(0, 30), max_size=5),
+)
+async def test_order_and_exclusivity_hold_whatever_is_submitted_and_stopped(
+    items: list[tuple[str, int, int]], limit: int, stops: set[int]
+) -> None:
+    work = Work()
+    lanes = work.lanes(limit)
+    for number, (session, steps, pause) in enumerate(items):
+        lanes.submit(session, (number, steps))
+        for _ in range(pause):
+            await asyncio.sleep(0)
+        if number in stops:
+            lanes.stop(session)
+    await lanes.quiet()
+    for session in "abc":
+        assert work.begun[session] == [number for number, item in enumerate(items) if item[0] == session]
+    assert work.most <= limit
+    ends = sorted([*work.ended, *(number for number, _ in work.cancelled), *map(int, work.broken)])
+    assert ends == list(range(len(items)))
+    assert {why for _, why in work.cancelled} <= {"stop"}
+    assert lanes.running() == []
+
+
+async def test_sessions_run_at_the_same_time() -> None:
+    work = Work()
+    work.gate = asyncio.Event()
+    lanes = work.lanes()
+    assert [lanes.submit(session, (number, 0)) for number, session in enumerate("abab")] == [0, 0, 1, 1]
+    await work.entered.wait()
+    await asyncio.sleep(0)
+    assert sorted(ticket.session for ticket in lanes.running()) == ["a", "b"]
+    assert lanes.queued("a") == 1
+    work.gate.set()
+    await lanes.quiet()
+    assert sorted(work.ended) == [0, 1, 2, 3]
+
+
+async def test_stopping_ends_what_runs_and_what_waits_goes_on() -> None:
+    work = Work()
+    work.gate = asyncio.Event()
+    lanes = work.lanes()
+    assert not lanes.stop("a")
+    lanes.submit("a", (1, 0))
+    lanes.submit("a", (2, 0))
+    await work.entered.wait()
+    assert lanes.stop("a")
+    work.gate.set()
+    await lanes.quiet()
+    assert work.cancelled == [(1, "stop")]
+    assert work.ended == [2]
+    assert not lanes.stop("a")
+
+
+async def test_waiting_items_can_be_taken_together() -> None:
+    work = Work()
+    work.gate = asyncio.Event()
+    lanes = work.lanes()
+    for number in range(4):
+        lanes.submit("a", (number, 0))
+    await work.entered.wait()
+    assert lanes.take("a") == [(1, 0), (2, 0), (3, 0)]
+    assert lanes.take("b") == []
+    work.gate.set()
+    await lanes.quiet()
+    assert work.ended == [0]
+
+
+async def test_a_failing_item_is_told_and_its_lane_goes_on() -> None:
+    work = Work()
+    lanes = work.lanes()
+    lanes.submit("a", (1, 3))
+    lanes.submit("a", (2, 0))
+    await lanes.quiet()
+    assert work.broken == ["1"]
+    assert work.ended == [2]
+
+
+async def test_draining_lets_what_runs_end_and_begins_nothing_more() -> None:
+    work = Work()
+    work.gate = asyncio.Event()
+    lanes = work.lanes(limit=1)
+    for number, session in enumerate("aab"):
+        lanes.submit(session, (number, 0))
+    await work.entered.wait()
+    draining = asyncio.create_task(lanes.drain(30))
+    await asyncio.sleep(0)
+    work.gate.set()
+    assert await draining == 0
+    assert lanes.submit("c", (9, 0)) == 0
+    await lanes.quiet()
+    assert work.ended == [0]
+    assert work.cancelled == []
+
+
+async def test_draining_cancels_what_takes_too_long_and_says_why() -> None:
+    work = Work()
+    work.gate = asyncio.Event()
+    lanes = work.lanes()
+    lanes.submit("a", (1, 0))
+    lanes.submit("a", (2, 0))
+    await work.entered.wait()
+    assert await lanes.drain(0) == 1
+    assert work.cancelled == [(1, "drain")]
+    assert work.ended == []
+
+
+async def test_draining_does_not_wait_for_ever_for_what_will_not_end() -> None:
+    release = asyncio.Event()
+
+    async def stubborn(_ticket: Ticket[int]) -> None:
+        try:
+            await release.wait()
+        except asyncio.CancelledError:
+            await release.wait()
+
+    lanes: Lanes[int] = Lanes(stubborn, broken=lambda ticket, error: pytest.fail(str(error)))
+    lanes.submit("a", 1)
+    await asyncio.sleep(0)
+    assert await lanes.drain(0, grace=0.01) == 1
+    release.set()
+    await lanes.quiet()

@@ -1,0 +1,131 @@
+"""One process owns the state."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gateway
+from gateway.errors import STATE_HELD, StateHeld, StorageFailed
+from gateway.lock import Holder, StateLock, boot_id, describe
+
+ROOT = Path(gateway.__file__).parents[1]
+HOLD = """
+import sys, time
+from pathlib import Path
+from gateway.lock import Holder, StateLock
+lock = StateLock.acquire(Path(sys.argv[1]), Holder(pid=4711, started="2026-03-01T12:00:00+00:00", socket="/x/gateway.sock"))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def start(path: Path) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True, env=env)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    return holder
+
+
+def end(holder: subprocess.Popen[str], how: int) -> None:
+    holder.send_signal(how)
+    holder.wait()
+    assert holder.stdout is not None
+    holder.stdout.close()
+
+
+def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "gateway.lock"
+    holder = start(path)
+    try:
+        with pytest.raises(StateHeld, match="process 4711") as caught:
+            StateLock.acquire(path)
+        assert caught.value.exit_code == STATE_HELD == 5
+        assert caught.value.mend
+        found = describe(path)
+        assert found is not None
+        assert (found.pid, found.socket) == (4711, "/x/gateway.sock")
+    finally:
+        end(holder, signal.SIGTERM)
+
+
+def test_a_killed_holder_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.lock"
+    end(start(path), signal.SIGKILL)
+    assert describe(path) is None
+    StateLock.acquire(path).release()
+
+
+def test_a_child_does_not_inherit_the_lock(tmp_path: Path) -> None:
+    lock = StateLock.acquire(tmp_path / "gateway.lock")
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    lock.release()
+    try:
+        assert describe(tmp_path / "gateway.lock") is None
+    finally:
+        child.communicate(b"")
+
+
+def test_what_the_holder_says_can_be_renewed(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.lock"
+    lock = StateLock.acquire(path, Holder(pid=1, socket="/a/long/path/to/a/socket"))
+    lock.write(Holder(pid=2, http_port=18790))
+    assert describe(path) == Holder(pid=2, http_port=18790)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    lock.release()
+    lock.release()
+    assert describe(path) is None
+
+
+@pytest.mark.parametrize("content", ["", "not json", '{"pid": 1, "later": 2}', "[]"])
+def test_a_description_that_cannot_be_read_still_says_that_it_is_held(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "gateway.lock"
+    lock = StateLock.acquire(path)
+    path.write_text(content)
+    assert describe(path) == Holder()
+    lock.release()
+
+
+def test_looking_never_keeps_anybody_from_taking_it(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.lock"
+    StateLock.acquire(path).release()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            describe(path)
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        for _ in range(30):
+            StateLock.acquire(path).release()
+    finally:
+        over.set()
+        watcher.join()
+
+
+def test_there_is_no_holder_where_there_is_no_lock(tmp_path: Path) -> None:
+    assert describe(tmp_path / "gateway.lock") is None
+
+
+@pytest.mark.parametrize("bad", ["folder", "link"])
+def test_a_place_that_cannot_be_locked_is_a_clear_error(tmp_path: Path, bad: str) -> None:
+    path = tmp_path / "gateway.lock"
+    made: Any = path.mkdir() if bad == "folder" else path.symlink_to(tmp_path / "elsewhere")
+    assert made is None
+    with pytest.raises(StorageFailed, match="state lock"):
+        StateLock.acquire(path)
+
+
+def test_the_boot_is_named_or_not_known() -> None:
+    assert boot_id() == boot_id()

@@ -1,0 +1,108 @@
+"""``homebody pairing``, with a gateway and without one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gateway
+from channels.messages import Conversation
+from gateway.access import Access, Policy
+from gateway.admin import SOCKET, AdminServer
+from gateway.clock import SystemClock
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.lock import Holder, StateLock
+from gateway.pairing_desk import PairingDesk
+
+ROOT = Path(gateway.__file__).parents[1]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "state").mkdir(mode=0o700)
+    return tmp_path
+
+
+async def homebody(home: Path, *arguments: str) -> tuple[int, str, str]:
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "HOMEBODY_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway", "pairing", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=env,
+    )
+    out, err = await running.communicate()
+    return running.returncode or 0, out.decode(), err.decode()
+
+
+async def ask_in(ledger: SqliteLedger, sender: str, name: str = "") -> str:
+    place = Conversation(channel="telegram", kind="direct", id=sender)
+    request = await ledger.request_pairing(place, sender, name, f"CODE2222{sender}"[-8:], "your code")
+    assert request is not None
+    return request.code
+
+
+async def test_without_a_gateway_the_ledger_is_opened(home: Path) -> None:
+    ledger = await SqliteLedger.open(home / "state" / "ledger.sqlite", SystemClock())
+    code = await ask_in(ledger, "42", name="Sam\x1b[2J")
+    await ledger.close()
+
+    exit_code, out, _ = await homebody(home, "list")
+    assert exit_code == 0
+    assert f"homebody pairing approve telegram {code}" in out
+    assert "\x1b" not in out
+    exit_code, out, _ = await homebody(home, "approve", "telegram", code.lower())
+    assert (exit_code, out.strip()) == (0, "Sam[2J, telegram 42 is let in as the owner.")
+    exit_code, out, _ = await homebody(home, "list", "--json")
+    facts: dict[str, Any] = json.loads(out)
+    assert (exit_code, facts["pending"]) == (0, [])
+    (one,) = facts["approved"]
+    assert (one["channel"], one["sender"], one["role"]) == ("telegram", "42", "owner")
+    assert datetime.fromisoformat(one["approvedAt"]).tzinfo == UTC
+
+
+async def test_a_running_gateway_is_asked(home: Path) -> None:
+    lock = StateLock.acquire(home / "state" / "gateway.lock", Holder(pid=os.getpid(), socket="here"))
+    ledger = await SqliteLedger.open(home / "state" / "ledger.sqlite", SystemClock())
+    access = Access(ledger, lambda: {("telegram", "default"): Policy(allow_from=("1",))}, dict)
+    serving = asyncio.create_task(AdminServer(home / "state" / SOCKET, PairingDesk(ledger, access).calls()).run())
+    try:
+        code = await ask_in(ledger, "43")
+        exit_code, out, _ = await homebody(home, "approve", "telegram", code)
+        assert exit_code == 0
+        assert "telegram 43 is let in as a guest" in out
+        assert "--owner" in out
+        exit_code, out, _ = await homebody(home, "revoke", "telegram", "43", "--json")
+        assert exit_code == 0
+        assert [one["sender"] for one in json.loads(out)["revoked"]] == ["43"]
+        exit_code, _, err = await homebody(home, "approve", "telegram", code)
+        assert exit_code != 0
+        assert "no open pairing request" in err
+        assert await ledger.approved() == []
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        await ledger.close()
+        lock.release()
+
+
+async def test_a_wrong_code_is_told_with_what_helps(home: Path) -> None:
+    exit_code, _, err = await homebody(home, "approve", "telegram", "NOTACODE", "--json")
+    told = json.loads(err)
+    assert (exit_code, told["exitCode"]) == (2, 2)
+    assert "Write to the bot again" in told["mend"]
+
+
+async def test_a_conversation_in_a_terminal_that_holds_the_state_is_named(home: Path) -> None:
+    lock = StateLock.acquire(home / "state" / "gateway.lock", Holder(pid=os.getpid()))
+    exit_code, _, err = await homebody(home, "list")
+    lock.release()
+    assert exit_code == 5
+    assert "a conversation in a terminal holds this state" in err
