@@ -14,6 +14,7 @@ from agent.models.discovery import Found, ollama_url
 from agent.models.offline import NAME as OFFLINE
 from agent.models.offline import OfflineModel
 from agent.models.openai_chat import OpenAIChatModel
+from agent.models.openai_responses import OpenAIResponsesModel
 from agent.models.settings import Api, ModelsSettings, ProviderSettings
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _NO_KEY = "none"
 _KINDS: dict[Api, Callable[..., Model]] = {
     "anthropic-messages": AnthropicModel,
     "openai-completions": OpenAIChatModel,
-    "openai-responses": OpenAIChatModel,
+    "openai-responses": OpenAIResponsesModel,
 }
 _BARE = (("claude-", "anthropic"), ("gpt-", "openai"), ("o3", "openai"), ("o4", "openai"), ("gemini-", "google"))
 

@@ -119,6 +119,13 @@ def sort(error: Exception, *, model: str, label: str) -> Failure:
     return Failure(kind=kind, message=message, mend=mend, retry_after=_retry_after(error))
 
 
+def of_words(code: str, told: str, *, model: str, label: str) -> Failure:
+    """Sort what a provider says inside an answer, where no exception is raised."""
+    kind = "overflow" if _OVERFLOW.search(told) else _BY_WORD.get(code.lower(), "overloaded")
+    message, mend = _words(kind, label, model, " ".join(told.split()))
+    return Failure(kind=kind, message=message, mend=mend)
+
+
 def _kind(error: Exception) -> FailureKind:
     names = {base.__name__ for base in type(error).__mro__}
     if names & {"APITimeoutError", "TimeoutException", "TimeoutError"}:

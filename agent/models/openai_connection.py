@@ -1,0 +1,75 @@
+"""The OpenAI SDK's client for one server: made in a thread when it is first needed, and closed with the model."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from agent.models.limits import ask_limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agent.models.catalog import Facts
+
+_CONNECT_SECONDS = 10.0
+_SILENCE_SECONDS = 600.0
+"""The longest silence that the HTTP client bears; shorter limits are ``agent.models.patience``'s business."""
+_LOOK_UP_SECONDS = 2.0
+_NEVER_TELL = frozenset({"openai", "google"})
+"""Providers whose lists of models say nothing of windows."""
+
+
+class Connection:
+    """Opens on first use. ``facts`` are what is known of the model; compatible servers are asked for more until they told it."""
+
+    def __init__(
+        self, model: str, *, key: str, base_url: str, provider: str, headers: Mapping[str, str] | None, facts: Facts
+    ) -> None:
+        self.facts = facts
+        self._model = model
+        self._provider = provider
+        self._base_url = base_url
+        self._settings = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
+        self._client: Any = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> Any:
+        """Return the client."""
+        async with self._opening:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._connect)
+            if self.facts.assumed and self._provider not in _NEVER_TELL:
+                self.facts = await ask_limits(self._get_json, self._provider, self._base_url, self._model, self.facts)
+            return self._client
+
+    async def close(self) -> None:
+        """Close the connections. A later call opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _connect(self) -> Any:
+        """Import the SDK and make a client: a second or so of work, done in a thread."""
+        openai = importlib.import_module("openai")
+        for part in ("openai.resources.chat", "openai.resources.responses"):
+            importlib.import_module(part)  # the SDK would import them on first use, on the event loop
+        limits = openai.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
+        return openai.AsyncOpenAI(**self._settings, max_retries=0, timeout=limits)
+
+    async def _get_json(self, url: str, post: Mapping[str, Any] | None = None) -> Any:
+        """Fetch JSON with the client's own key and headers; None when there is none to be had."""
+        options = {"cast_to": object, "options": {"timeout": _LOOK_UP_SECONDS}}
+        try:
+            if post is None:
+                return await self._client.get(url, **options)
+            return await self._client.post(url, body=dict(post), **options)
+        except expected():
+            return None
+
+
+def expected() -> tuple[type[Exception], ...]:
+    """What a call may raise: the SDK's errors, transport errors, and an answer that is not JSON."""
+    openai, httpx2 = importlib.import_module("openai"), importlib.import_module("httpx2")
+    return openai.OpenAIError, httpx2.TransportError, httpx2.InvalidURL, httpx2.StreamError, ValueError
