@@ -156,7 +156,10 @@ class OutboxPart(Part):
                 tell_missed(db, expired, now=now, token=self._token)
             return sum(map(len, rows.values()))
 
-        return await self._thread.run(work, self._ring)
+        count = await self._thread.run(work)
+        if count:  # each ring makes the delivery look again, and looking is what expires: always ringing would never end
+            self._ring()
+        return count
 
     async def outbox(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:
         """See the protocol."""
