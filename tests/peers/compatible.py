@@ -39,6 +39,16 @@ class Refuse:
     headers: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Events:
+    """A Responses stream, event by event. Output items that are given are put into the final event."""
+
+    events: tuple[dict[str, Any], ...] = ()
+    output: tuple[dict[str, Any], ...] = ()
+    final: dict[str, Any] | None = None
+    """What the final response says beyond its output; None for a stream without a final event."""
+
+
 def words(*pieces: str, usage: dict[str, Any] | None = None) -> Chunks:
     """Return an answer of plain text."""
     return Chunks(tuple({"content": piece} for piece in pieces), usage=usage)
@@ -54,14 +64,14 @@ class CompatiblePeer:
         self.fetched: list[str] = []
         self.refuses_usage_option = False
         self.root = ""
-        self._answers: deque[Chunks | Refuse] = deque()
+        self._answers: deque[Chunks | Refuse | Events] = deque()
 
     @property
     def url(self) -> str:
         """The base URL to give to a client."""
         return f"{self.root}/v1"
 
-    def answer(self, *answers: Chunks | Refuse) -> None:
+    def answer(self, *answers: Chunks | Refuse | Events) -> None:
         """Queue answers, one for each request."""
         self._answers.extend(answers)
 
@@ -69,6 +79,7 @@ class CompatiblePeer:
         """Serve on a free port."""
         app = web.Application(client_max_size=64_000_000)
         app.router.add_post("/v1/chat/completions", self._completions)
+        app.router.add_post("/v1/responses", self._responses)
         app.router.add_route("*", "/{path:.*}", self._page)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
@@ -92,11 +103,33 @@ class CompatiblePeer:
         answer = self._answers.popleft() if self._answers else words("Very well.")
         if isinstance(answer, Refuse):
             return web.json_response({"error": answer.error}, status=answer.status, headers=answer.headers)
+        assert isinstance(answer, Chunks)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         for delta in answer.deltas:
             await _send(response, body["model"], delta, None)
         return await self._end(response, request, answer, body)
+
+    async def _responses(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.requests.append(copy.deepcopy(body))
+        answer = self._answers.popleft()
+        if isinstance(answer, Refuse):
+            return web.json_response({"error": answer.error}, status=answer.status, headers=answer.headers)
+        assert isinstance(answer, Events)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        items = [
+            {"type": "response.output_item.done", "output_index": index, "item": item}
+            for index, item in enumerate(answer.output)
+        ]
+        final = []
+        if answer.final is not None:
+            whole = {"id": "resp_1", "object": "response", "status": "completed", "output": list(answer.output), **answer.final}
+            final = [{"type": f"response.{whole['status']}", "response": whole}]
+        for event in (*answer.events, *items, *final):
+            await response.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+        return response
 
     async def _end(
         self, response: web.StreamResponse, request: web.Request, answer: Chunks, body: dict[str, Any]
