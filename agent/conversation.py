@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Conversation:
-    """One session of one agent.
+    """One session of one agent, of use once it was prepared.
 
     ``private`` says that it is the owner's own main session: only there MEMORY.md is given. The model may be changed between turns.
     """
@@ -53,6 +53,9 @@ class Conversation:
     clock: Clock
     calibration: Calibration = field(default_factory=Calibration)
     _files: tuple[WorkspaceFile, ...] = ()
+    _system: tuple[Segment, ...] = ()
+    _fixed: int = 0
+    _view: tuple[tuple[str, int], tuple[Message, ...]] | None = None
 
     @property
     def window(self) -> Window:
@@ -79,13 +82,22 @@ class Conversation:
             notes = await asyncio.to_thread(self._start_notes)
             body = Opened(agent=self.agent, session=self.session, key=self.key, notes=notes)
             await self.transcript.append("open", body, n=0)
+        self._system = self._system_text()
+        self._fixed = sum(tokens.estimate(segment.text) for segment in self._system) + tokens.of_tools(self.toolbox.specs)
 
     def messages(self) -> tuple[Message, ...]:
         """What the model is shown of the history."""
-        return view(self.transcript.entries, self.zone)
+        entries = self.transcript.entries
+        mark = (entries[-1].id, len(entries)) if entries else ("", 0)
+        if self._view is None or self._view[0] != mark:
+            self._view = (mark, view(entries, self.zone))
+        return self._view[1]
 
     def system(self) -> tuple[Segment, ...]:
-        """The system text."""
+        """The system text, as it was when the conversation was last prepared."""
+        return self._system
+
+    def _system_text(self) -> tuple[Segment, ...]:
         opened = self.transcript.opened
         return prompt.system_text(
             mode=self.settings.prompt_mode,
@@ -113,8 +125,7 @@ class Conversation:
     def tokens(self, *, history: Sequence[Message] | None = None, extra: Sequence[Message] = ()) -> int:
         """Return the size of the next request, in tokens."""
         shown = self.messages() if history is None else history
-        fixed = sum(tokens.estimate(segment.text) for segment in self.system()) + tokens.of_tools(self.toolbox.specs)
-        return tokens.context_tokens((*shown, *extra), fixed, self.calibration)
+        return tokens.context_tokens((*shown, *extra), self._fixed, self.calibration)
 
     def learn(self, request: Request, reported: int) -> None:
         """Correct the estimate by what a call reported."""

@@ -114,6 +114,8 @@ class AgentSettings(Section):
     """How much of our own instructions the model is given: all, the tool rules only, or none."""
     compaction: CompactionSettings = CompactionSettings()
     """Compaction and the memory flush."""
+    max_concurrent: Annotated[int, Field(ge=1, le=1000)] = 32
+    """How many turns of all sessions run at once; within a session it is always one. Turns mostly wait for a provider."""
     startup_context: StartupContextSettings = StartupContextSettings()
     """Notes given at the start of a session."""
     limits: LimitSettings = LimitSettings()

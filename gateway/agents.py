@@ -89,7 +89,7 @@ class HousedAgent:
             return record
         if reason := self.due(record, now):
             record = await self.renew(record, audience, reason)
-        return await self.store.change(key, spoken=now, address=address or record.address)
+        return self.store.note(key, spoken=now, address=address or record.address)
 
     def due(self, record: SessionRecord, now: datetime) -> Due | None:
         """Judge a session by the one rule. One in which nothing was said since it began is never due."""

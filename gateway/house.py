@@ -96,7 +96,7 @@ class House:
             dm_scope=on.settings.session.dm_scope,
             identity_links=on.settings.session.identity_links,
         )
-        self.lanes: Lanes[Any] = Lanes(self._work, broken=self._broken)
+        self.lanes: Lanes[Any] = Lanes(self._work, limit=on.settings.agents.defaults.max_concurrent, broken=self._broken)
         self.urgent = Urgent(ledger=ledger, lanes=self.lanes, router=self.router, agents=self.agents, channel=self.channel)
         ways = Ways(arrived=self._arrived, urgent=self.urgent, ready=self.delivery.ready, alive=self._alive)
         self.inbox = Inbox(ledger, self.access, lambda: self.router, ways, on.clock)

@@ -92,6 +92,16 @@ class SessionStore:
         except OSError as error:
             raise StorageFailed.from_os(error, "write the sessions", self._path) from error
 
+    def note(self, key: str, **changes: Any) -> SessionRecord:
+        """Change some fields in memory alone: they are written with the next change that is durable.
+
+        For what a crash may forget, such as when a person last wrote. Raises KeyError when there is no such session.
+        """
+        with self._lock:
+            record = replace(self._records[key], **changes)
+            self._records = {**self._records, key: record}
+        return record
+
     async def change(self, key: str, **changes: Any) -> SessionRecord:
         """Change some fields of a session that exists, and return it.
 

@@ -1,0 +1,159 @@
+"""Measures the house: start, memory at rest, and what a turn costs beside its model.
+
+    python benchmarks/house.py            prints one line a figure, with its bar where there is one
+
+The model answers at once unless said, so that what is measured is ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+from agent.models.scripted import ScriptedModel
+from channels.terminal.link import Done
+from gateway.clock import SystemClock
+from gateway.config.settings import Settings
+from gateway.house import Foundation, House
+from gateway.lock import describe
+from gateway.paths import Paths
+
+
+def say(name: str, figure: str, bar: str = "") -> None:
+    print(f"{name:52} {figure:>12}   {bar}")
+
+
+def child_cpu(command: list[str], env: dict[str, str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure_help(env: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "gateway", "--help"]
+    best = min(child_cpu(command, env) for _ in range(5))
+    say("homebody --help, CPU", f"{best * 1000:.0f} ms", "at most 150 ms")
+
+
+def measure_gateway(root: Path, env: dict[str, str]) -> None:
+    (root / "home").mkdir()
+    (root / "home" / "homebody.yaml").write_text("gateway: {port: 0}\n", encoding="utf-8")
+    began = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "gateway", "gateway"], env=env, stderr=subprocess.DEVNULL)
+    try:
+        while True:
+            holder = describe(root / "home" / "state" / "gateway.lock")
+            if holder is not None and holder.http_port:
+                break
+            time.sleep(0.005)
+        with urllib.request.urlopen(f"http://127.0.0.1:{holder.http_port}/healthz", timeout=5) as answer:
+            answer.read()
+        say("gateway, start to first HTTP answer", f"{(time.perf_counter() - began) * 1000:.0f} ms")
+        time.sleep(5)
+        status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+        rss = int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+        say("gateway at rest, RSS", f"{rss:.0f} MB", "at most 80 MB")
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def measure_cold_turn(env: dict[str, str]) -> None:
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "gateway", "agent", "-m", "hello"], env=env, check=True, stdout=subprocess.DEVNULL
+        )
+        times.append(time.perf_counter() - began)
+    say("homebody agent -m hello, cold, notebook", f"{min(times) * 1000:.0f} ms")
+
+
+class Bench:
+    """A house in this process, with a scripted model."""
+
+    def __init__(self, root: Path) -> None:
+        self.model = ScriptedModel(lambda _: "ok")
+        settings = Settings.model_validate(
+            {"agents": {"defaults": {"model": "scripted/model", "workspace": str(root / "workspace"), "userTimezone": "UTC"}}}
+        )
+        self.on = Foundation(
+            settings=settings, paths=Paths(root / "state"), env={}, clock=SystemClock(), random=random.Random(1)
+        )
+
+    async def run(self) -> None:
+        house = await House.open(self.on)
+        house.shelf.put("scripted/model", self.model)
+        running = asyncio.ensure_future(house.run())
+        link = house.terminal.attach("bench")
+        frames = link.frames()
+
+        async def ask(key: str, session: str) -> None:
+            await link.say("hello", key=key, hints={"session": session})
+            async for frame in frames:
+                if isinstance(frame, Done) and frame.key == key:
+                    return
+
+        async def timed(label: str, count: int, session: str) -> None:
+            times = []
+            for n in range(count):
+                began = time.perf_counter()
+                await ask(f"{label}{n}", session.format(n))
+                times.append((time.perf_counter() - began) * 1000)
+            times.sort()
+            figures = f"p50 {statistics.median(times):.1f}, p95 {times[int(len(times) * 0.95)]:.1f} ms"
+            say(f"warm turn, {label}, {count} turns", figures, "p50 at most 15 ms")
+
+        await timed("same session", 200, "same")
+        await timed("a new session each", 100, "new{}")
+        link2 = house.terminal.attach("many")
+        slow = asyncio.get_running_loop()
+
+        class Slow(ScriptedModel):
+            async def stream(self, request):  # noqa: ANN001, ANN202
+                await asyncio.sleep(1)
+                async for part in super().stream(request):
+                    yield part
+
+        house.shelf.put("scripted/model", Slow(lambda _: "ok"))
+        began = slow.time()
+        for n in range(32):
+            await link2.say("hello", key=f"m{n}", hints={"session": f"many{n}"})
+        done = 0
+        async for frame in link2.frames():
+            done += isinstance(frame, Done)
+            if done == 32:
+                break
+        say("32 sessions at once, a model of 1 s", f"{slow.time() - began:.2f} s")
+        await link.close()
+        await link2.close()
+        house.stop()
+        await running
+        await house.close()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "person").mkdir()
+        path = os.environ["PATH"]
+        env = {"PATH": path, "HOME": str(root / "person"), "HOMEBODY_HOME": str(root / "home")}
+        measure_help(env)
+        measure_gateway(root, env)
+        measure_cold_turn(env)
+        (root / "bench").mkdir()
+        asyncio.run(Bench(root / "bench").run())
+
+
+if __name__ == "__main__":
+    main()
