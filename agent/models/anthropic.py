@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.events import TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
-from agent.models import failures
+from agent.models import failures, rehearsal
 from agent.models.anthropic_wire import body
 from agent.models.clean import arguments_of
 
@@ -95,7 +95,9 @@ class AnthropicModel:
 
     def _connect(self) -> Any:
         """Import the SDK and make a client: a second or more of work, done in a thread."""
-        anthropic = importlib.import_module("anthropic")
+        with rehearsal.loading():
+            anthropic = importlib.import_module("anthropic")
+            rehearsal.anthropic_messages()
         limits = anthropic.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
         return anthropic.AsyncAnthropic(**self._settings, max_retries=0, timeout=limits)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from agent.models import failures
+from agent.models import failures, rehearsal
 from agent.models.openai_answer import ChatAnswer
 from agent.models.openai_connection import Connection, expected
 from agent.models.openai_wire import body
@@ -41,7 +41,15 @@ class OpenAIChatModel:
         self._model = model
         self._label = label
         self._is_openai = provider == "openai"
-        self._connection = Connection(model, key=key, base_url=base_url, provider=provider, headers=headers, facts=facts)
+        self._connection = Connection(
+            model,
+            key=key,
+            base_url=base_url,
+            provider=provider,
+            headers=headers,
+            facts=facts,
+            rehearse=rehearsal.chat_completions,
+        )
         self._takes_usage_option = True
 
     @property

@@ -6,10 +6,11 @@ import asyncio
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from agent.models import rehearsal
 from agent.models.limits import ask_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from agent.models.catalog import Facts
 
@@ -25,13 +26,23 @@ class Connection:
     """Opens on first use. ``facts`` are what is known of the model; compatible servers are asked for more until they told it."""
 
     def __init__(
-        self, model: str, *, key: str, base_url: str, provider: str, headers: Mapping[str, str] | None, facts: Facts
+        self,
+        model: str,
+        *,
+        key: str,
+        base_url: str,
+        provider: str,
+        headers: Mapping[str, str] | None,
+        facts: Facts,
+        rehearse: Callable[[], None],
     ) -> None:
+        """``rehearse`` is called once in the thread that opens, after the SDK is there."""
         self.facts = facts
         self._model = model
         self._provider = provider
         self._base_url = base_url
         self._settings = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
+        self._rehearse = rehearse
         self._client: Any = None
         self._opening = asyncio.Lock()
 
@@ -52,9 +63,9 @@ class Connection:
 
     def _connect(self) -> Any:
         """Import the SDK and make a client: a second or so of work, done in a thread."""
-        openai = importlib.import_module("openai")
-        for part in ("openai.resources.chat", "openai.resources.responses"):
-            importlib.import_module(part)  # the SDK would import them on first use, on the event loop
+        with rehearsal.loading():
+            openai = importlib.import_module("openai")
+            self._rehearse()
         limits = openai.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
         return openai.AsyncOpenAI(**self._settings, max_retries=0, timeout=limits)
 

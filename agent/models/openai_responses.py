@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.events import TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
-from agent.models import failures
+from agent.models import failures, rehearsal
 from agent.models.clean import arguments_of
 from agent.models.openai_connection import Connection, expected
 from agent.models.responses_wire import body
@@ -37,7 +37,15 @@ class OpenAIResponsesModel:
         self.name = f"{provider}/{model}"
         self._model = model
         self._label = label
-        self._connection = Connection(model, key=key, base_url=base_url, provider=provider, headers=headers, facts=facts)
+        self._connection = Connection(
+            model,
+            key=key,
+            base_url=base_url,
+            provider=provider,
+            headers=headers,
+            facts=facts,
+            rehearse=rehearsal.responses,
+        )
 
     @property
     def window(self) -> int:
