@@ -172,7 +172,7 @@ class _Answer:
     def finish(self) -> AssistantMessage:
         """Return the whole answer, or the record of a failure when the stream ended too early, was refused or filled the window."""
         if self._stop is None:
-            return failures.cut(model=self._model, label=self._label)
+            return failures.cut(model=self._model, label=self._label, begun=bool(self._usage))
         content = tuple(part for index in sorted(self._blocks) if (part := self._part(index)) is not None)
         calls = any(isinstance(part, ToolCall) for part in content)
         stop = _STOPS.get(self._stop, "end")

@@ -97,12 +97,13 @@ def answer_with(failure: Failure, *, model: str) -> AssistantMessage:
     )
 
 
-def cut(*, model: str, label: str) -> AssistantMessage:
-    """Return the answer of a stream that ended before the answer did."""
-    return answer_with(
-        Failure(kind="network", message=f"{label} broke off in the middle of the answer.", mend="Say it again in a moment."),
-        model=model,
-    )
+def cut(*, model: str, label: str, begun: bool = True) -> AssistantMessage:
+    """Return the answer of a stream that ended before the answer did, or that never was one (``begun`` False)."""
+    message, mend = f"{label} broke off in the middle of the answer.", "Say it again in a moment."
+    if not begun:
+        message = f"{label} answered, but not in the language of its API."
+        mend = "Check its address (most end in /v1): homebody models status"
+    return answer_with(Failure(kind="network", message=message, mend=mend), model=model)
 
 
 def sort(error: Exception, *, model: str, label: str) -> Failure:
@@ -233,7 +234,10 @@ _WORDS: dict[FailureKind, tuple[str, str]] = {
     "timeout": ("{label} did not answer in time.", "Try again; a local model may need a smaller context or a faster machine."),
     "network": ("{label} cannot be reached ({told}).", "Check the connection and the address: homebody models status"),
     "overflow": ("The conversation is too long for {model}.", "Shorten it with /compact, or begin anew with /new."),
-    "unknown_model": ("{label} does not know {model} ({told}).", "See what there is: homebody models list"),
+    "unknown_model": (
+        "{label} does not know {model} ({told}).",
+        "See what there is: homebody models list. If the name is right, check the address (most end in /v1).",
+    ),
     "refusal": ("{label} refused to answer this.", "Say it differently, or choose another model."),
     "bad_request": (
         "{label} did not understand the request ({told}).",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from agent import tokens
+from agent.messages import Failure
 from agent.models import failures, rehearsal
 from agent.models.openai_answer import ChatAnswer
 from agent.models.openai_connection import Connection, expected
@@ -50,6 +52,7 @@ class OpenAIChatModel:
             facts=facts,
             rehearse=rehearsal.chat_completions,
         )
+        self._cuts_silently = provider == "ollama"
         self._takes_usage_option = True
 
     @property
@@ -66,6 +69,9 @@ class OpenAIChatModel:
         """Stream one answer. Deltas of a stream that breaks off are void: the last thing yielded then carries the failure."""
         client = await self._connection.open()
         facts = self._connection.facts
+        if self._cuts_silently and not facts.assumed and tokens.of_request(request) > facts.window:
+            yield failures.answer_with(_too_small(self.name, facts.window), model=self.name)
+            return
         wanted = body(
             request,
             model=self._model,
@@ -102,6 +108,15 @@ class OpenAIChatModel:
                     raise
             self._takes_usage_option = False
         return await create(**wanted, stream=True)
+
+
+def _too_small(name: str, window: int) -> Failure:
+    """Ollama drops the beginning of a prompt that is too long and says nothing; so it is not asked at all."""
+    return Failure(
+        kind="overflow",
+        message=f"{name} is loaded with a window of only {window:,} tokens, which this conversation does not fit into.",
+        mend="Start Ollama with a larger one (OLLAMA_CONTEXT_LENGTH=32768 ollama serve), or shorten the conversation with /compact.",
+    )
 
 
 def _refuses_usage_option(error: Any) -> bool:

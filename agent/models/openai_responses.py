@@ -89,9 +89,11 @@ class _Answer:
         self._items: dict[int, Any] = {}
         self._final: Any = None
         self._failure: Failure | None = None
+        self._begun = False
 
     def feed(self, event: Any) -> TextDelta | ThinkingDelta | None:
         """Take an event, and return what of it may be shown."""
+        self._begun = True
         match event.type:
             case "response.output_text.delta" | "response.refusal.delta":
                 return TextDelta(event.delta) if event.delta else None
@@ -112,7 +114,7 @@ class _Answer:
         if self._failure is not None:
             return failures.answer_with(self._failure, model=self._model)
         if self._final is None:
-            return failures.cut(model=self._model, label=self._label)
+            return failures.cut(model=self._model, label=self._label, begun=self._begun)
         told = getattr(self._final, "error", None)
         if self._final.status == "failed" or told is not None:
             code, words = getattr(told, "code", None) or "", getattr(told, "message", None) or "it gave no reason"

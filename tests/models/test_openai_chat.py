@@ -362,3 +362,21 @@ async def test_the_window_of_an_ollama_model_is_corrected_once_it_is_loaded(comp
     await hear(made, ask(user("a")))
     assert len(compatible_peer.fetched) == asked, "once known, it is not asked for again"
     await made.close()
+
+
+async def test_ollama_is_never_sent_what_it_would_cut_without_a_word(compatible_peer: CompatiblePeer) -> None:
+    compatible_peer.pages["/api/ps"] = {"models": [{"name": "m-1", "context_length": 4_096}]}
+    made = at(compatible_peer.url, provider="ollama", assumed=True)
+    _, answer = await hear(made, ask(user("word " * 8_000)))
+    assert answer.failure is not None
+    assert (answer.failure.kind, answer.stop) == ("overflow", "overflow")
+    assert "OLLAMA_CONTEXT_LENGTH" in answer.failure.mend
+    assert compatible_peer.requests == []
+    await made.close()
+
+
+async def test_a_page_that_is_no_api_is_told_as_such(compatible_peer: CompatiblePeer, model: OpenAIChatModel) -> None:
+    compatible_peer.answer(Chunks((), how="end"))
+    _, answer = await hear(model, ask(user("a")))
+    assert answer.failure is not None
+    assert "not in the language of its API" in answer.failure.message
