@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from agent.tools.protocol import Tool
-    from channels.messages import Conversation
+    from channels.messages import Conversation, Inbound
     from channels.protocol import Channel
     from gateway.arrived import Arrived
     from gateway.config.settings import Settings
@@ -98,7 +98,9 @@ class House:
         )
         self.lanes: Lanes[Any] = Lanes(self._work, limit=on.settings.agents.defaults.max_concurrent, broken=self._broken)
         self.urgent = Urgent(ledger=ledger, lanes=self.lanes, router=self.router, agents=self.agents, channel=self.channel)
-        ways = Ways(arrived=self._arrived, urgent=self.urgent, ready=self.delivery.ready, alive=self._alive)
+        ways = Ways(
+            arrived=self._arrived, urgent=self.urgent, refused=self._refused, ready=self.delivery.ready, alive=self._alive
+        )
         self.inbox = Inbox(ledger, self.access, lambda: self.router, ways, on.clock)
         self.turns = Turns(
             ledger=ledger, agents=self.agents, channel=self.channel, audience=self.router.audience, clock=on.clock
@@ -285,6 +287,9 @@ class House:
 
     def _arrived(self, arrived: Arrived) -> None:
         self.lanes.submit(arrived.route.session, arrived)
+
+    def _refused(self, inbound: Inbound, error: UsageWrong) -> None:
+        self.turns.told_refused(inbound, error)
 
     def _reset_due(self, agent: str, key: str) -> None:
         if not self.lanes.queued(key) and not any(ticket.session == key for ticket in self.lanes.running()):

@@ -33,12 +33,14 @@ class House:
     ``arrived`` is given each new message once, in order; it must return at once (a lane takes it from there). ``urgent`` is asked
     first, for commands that go around the lane: True means that it is dealt with. It must be quick, and must take being
     asked twice for one message after a crash. ``ready`` and ``alive`` pass on what a channel says, with its name and account.
+    ``refused`` hears of a message that cannot be routed; its sender is told through the outbox.
     """
 
     arrived: Callable[[Arrived], None]
     urgent: Callable[[Inbound, Actor], Awaitable[bool]]
     ready: Callable[[str, str], None]
     alive: Callable[[str, str], None]
+    refused: Callable[[Inbound, UsageWrong], None] = lambda _message, _error: None
 
 
 class Inbox:
@@ -111,6 +113,7 @@ class Inbox:
         except UsageWrong as error:
             said = NewOutbound(conversation=inbound.conversation, text=error.as_text())
             await self._end(row, "failed", reason=str(error), reply=[said])
+            self.house.refused(inbound, error)
             return
         if await self._is_urgent(inbound, actor):
             await self._end(row, "answered", reason="urgent")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from agent.clock import Clock
     from channels.messages import Conversation as Place
+    from channels.messages import Inbound
     from channels.protocol import Channel
     from gateway.agents import HousedAgent
     from gateway.arrived import Arrived
@@ -102,6 +103,13 @@ class Turns:
                 await self._reset(self._agents[agent], key)
             case arrived:
                 await self._message(ticket, arrived)
+
+    def told_refused(self, inbound: Inbound, error: errors.UsageWrong) -> None:
+        """Tell a waiting client that its message goes nowhere; the words are on their way through the outbox."""
+        facts = _facts("", "", "", error.as_text(), chunks=1, exit_code=error.exit_code)
+        show = getattr(self._channel(inbound.conversation), "show", None)
+        if show is not None:
+            show(inbound.conversation, Done("", inbound.message_id, facts))
 
     def told_broken(self, item: Any, error: Exception) -> None:
         """Tell a waiting client that its message could not be dealt with now. It stays in the inbox."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.headroom import short
 from gateway.commands import parse
+from gateway.errors import UsageWrong
 from gateway.ledger.rows import NewOutbound
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ class Urgent:
 
     async def __call__(self, inbound: Inbound, actor: Actor) -> bool:
         """Deal with a message if it is urgent, and say whether it was."""
-        route = self._router.resolve(inbound, actor)
+        try:
+            route = self._router.resolve(inbound, actor)
+        except UsageWrong:  # it is told where every message is routed
+            return False
         self._sessions[inbound.conversation] = route.session
         command = parse(inbound.text)
         if command is None or not command[0].urgent:

@@ -9,7 +9,7 @@ import pytest
 from agent.events import TextDelta
 from agent.messages import Failure, ToolCall, ToolMessage
 from agent.models.scripted import Stall
-from channels.terminal.link import Activity, Delta, Rejected
+from channels.terminal.link import Activity, Delta
 from gateway.errors import StateHeld
 
 if TYPE_CHECKING:
@@ -210,8 +210,9 @@ async def test_an_unknown_model_is_told_and_nothing_is_lost(street: Make) -> Non
 async def test_an_unknown_agent_is_told(street: Make) -> None:
     s = street()
     async with s.house() as (_, talk):
-        await talk.send("hi", agent="nobody")
-        await talk.until(lambda: talk.replies() or any(isinstance(f, Rejected) for f in talk.frames))
+        facts = await talk.ask("hi", agent="nobody")
+    assert facts["exit"] == 2
+    assert "nobody" in talk.replies()[0]
 
 
 async def test_a_message_of_five_megabytes_is_kept_as_a_file_and_answered(street: Make) -> None:
