@@ -81,8 +81,9 @@ def _open(path: Path, epoch: str) -> apsw.Connection:
 
 
 def _check(db: apsw.Connection) -> None:
-    """Raise CorruptError for a file that is damaged or not ours."""
-    if int(db.pragma("page_count") or 0) and int(db.pragma("application_id") or 0) != APPLICATION_ID:
+    """Raise CorruptError or NotADBError for a file that is damaged or not ours. One without tables was merely begun."""
+    ours = int(db.pragma("application_id") or 0) == APPLICATION_ID
+    if not ours and db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
         raise apsw.NotADBError("it is another program's database")
     finding = db.pragma("quick_check", 1)
     if finding != "ok":

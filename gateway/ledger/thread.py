@@ -119,13 +119,14 @@ class LedgerThread:
 
     def _perform(self, db: apsw.Connection, calls: Sequence[_Call]) -> None:
         error = _commit_together(db, calls)
-        if error is None:
-            return
-        if len(calls) > 1:  # one of them may be to blame: each tries for itself
+        if error is not None and len(calls) > 1:  # one of them may be to blame: each tries for itself
             for call in calls:
                 self._perform(db, [call])
             return
-        calls[0].error = storage_error(error, self._where) or error
+        for call in calls:
+            call.error = error or call.error
+            if isinstance(call.error, apsw.Error):
+                call.error = storage_error(call.error, self._where) or call.error
 
     def _on_loop(self, callback: Callable[[], None]) -> None:
         try:

@@ -392,6 +392,42 @@ async def test_a_damaged_file_is_set_aside_and_told(tmp_path: Path, clock: Manua
         assert ledger.warning is None
 
 
+async def test_a_file_that_was_only_begun_is_no_damage(tmp_path: Path, clock: ManualClock) -> None:
+    path = tmp_path / "state" / "ledger.sqlite"
+    path.parent.mkdir()
+    begun = apsw.Connection(str(path))
+    begun.pragma("journal_mode", "WAL")
+    begun.close()
+    async with opened(tmp_path, clock) as ledger:
+        assert ledger.warning is None
+        assert len((await ledger.accept(ACCOUNT, [arrival(1)])).rows) == 1
+
+
+async def test_a_full_disk_is_told_and_nothing_is_half_done(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        (first,) = (await ledger.accept(ACCOUNT, [arrival(1)])).rows
+        turn = await ledger.claim("s", "main", [first.id])
+        pages = await ledger._thread.run(lambda db: db.pragma("page_count"))
+        await ledger._thread.run(lambda db: db.pragma("max_page_count", pages))
+        large = "x" * 200_000
+        results = await asyncio.gather(
+            ledger.accept(ACCOUNT, [arrival(2, payload=large)], Cursor(name="offset", value="3")),
+            ledger.finish(turn.id, "done", [chunk(large)]),
+            ledger.tool_planned(turn.id, "call", "tool", "hash", "effect"),
+            return_exceptions=True,
+        )
+        assert [type(result) for result in results[:2]] == [StorageFailed, StorageFailed]
+        assert not isinstance(results[2], BaseException), "a small call suffered for a large one"
+        assert await ledger.waiting() == []
+        assert await ledger.cursor(ACCOUNT, "offset") is None
+        assert [one.id for one in await ledger.unfinished()] == [turn.id]
+
+        await ledger._thread.run(lambda db: db.pragma("max_page_count", 1_000_000))
+        assert len((await ledger.accept(ACCOUNT, [arrival(2, payload=large)])).rows) == 1
+        await ledger.finish(turn.id, "done", [chunk(large)])
+        assert [row.text for row in await ledger.outbox(["ready"])] == [large]
+
+
 async def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path, clock: ManualClock) -> None:
     path = tmp_path / "state" / "ledger.sqlite"
     async with opened(tmp_path, clock):
