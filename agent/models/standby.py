@@ -40,7 +40,7 @@ def rest(failure: Failure, times: int) -> float:
     1, 5, 25, then 60 minutes; 5, 10, 20, then 24 hours where only the owner can mend it. Never less than it asked for itself.
     """
     first, factor, longest = (5 * _HOUR, 2, 24 * _HOUR) if failure.kind in _LASTING else (_MINUTE, 5, _HOUR)
-    seconds = min(longest, first * factor ** min(times - 1, _GROWS))
+    seconds = min(longest, first * float(factor ** min(times - 1, _GROWS)))
     return max(seconds, failure.retry_after or 0.0)
 
 
