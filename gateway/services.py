@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.admin import SOCKET, AdminServer
 from gateway.http.token import FILE_NAME, token_from_file, token_from_settings
 from gateway.lock import describe
+from gateway.pairing_desk import PairingDesk
 
 if TYPE_CHECKING:
     from gateway.house import House
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
 
 async def admin(house: House) -> None:
     """Serve the owner's commands."""
+    desk = PairingDesk(house.ledger, house.access)
+
     async def context(agent: str | None = None, session: str | None = None) -> dict[str, Any]:
         return await house.context(agent, session)
 
-    calls = {"status": house.status, "context": context}
+    calls = {"status": house.status, "context": context, **desk.calls()}
     await AdminServer(house.on.paths.state / SOCKET, calls).run()
 
 

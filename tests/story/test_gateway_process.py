@@ -1,0 +1,147 @@
+"""The gateway as its owner runs it: its own process, spoken to over Telegram, its socket, HTTP and the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from gateway.lock import describe
+from tests.peers.telegram import TOKEN, TelegramPeer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+OWNER = 4711
+
+
+class Machine:
+    """A person's machine: a home folder, settings, and the commands run on it."""
+
+    def __init__(self, root: Path, telegram: TelegramPeer) -> None:
+        self.home = root / "state"
+        self.home.mkdir(mode=0o700)
+        self.person = root / "person"
+        self.person.mkdir()
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(self.person), "HOMEBODY_HOME": str(self.home)}
+        settings = {
+            "channels": {"telegram": {"botToken": TOKEN, "apiRoot": telegram.root, "pollTimeoutSeconds": 2}},
+            "gateway": {"port": 0},
+        }
+        (self.home / "homebody.json").write_text(json.dumps(settings))
+
+    async def start(self, *arguments: str, **more: Any) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "gateway",
+            *arguments,
+            env=self.env,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            **more,
+        )
+
+    async def run(self, *arguments: str) -> tuple[int, str, str]:
+        process = await self.start(*arguments)
+        out, err = await asyncio.wait_for(process.communicate(), 40)
+        return process.returncode or 0, out.decode(), err.decode()
+
+    @contextlib.asynccontextmanager
+    async def gateway(self) -> AsyncIterator[asyncio.subprocess.Process]:
+        process = await self.start("gateway")
+        try:
+            async with asyncio.timeout(30):
+                while not (holder := describe(self.home / "state" / "gateway.lock")) or not holder.http_port:
+                    assert process.returncode is None, (await process.communicate())[1].decode()
+                    await asyncio.sleep(0.02)
+            self.port = holder.http_port
+            yield process
+        finally:
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
+            await asyncio.wait_for(process.communicate(), 15)
+
+
+@pytest.fixture
+async def telegram() -> AsyncIterator[TelegramPeer]:
+    async with TelegramPeer() as peer:
+        yield peer
+
+
+@pytest.fixture
+def machine(tmp_path: Path, telegram: TelegramPeer) -> Machine:
+    return Machine(tmp_path, telegram)
+
+
+def said(telegram: TelegramPeer) -> list[str]:
+    return [text for who, text in telegram.transcript(OWNER) if who == "bot"]
+
+
+async def test_pairing_on_the_command_line_lets_the_owner_in(machine: Machine, telegram: TelegramPeer) -> None:
+    async with machine.gateway() as process:
+        await telegram.say(OWNER, "hello")
+        await telegram.until(lambda: bool(said(telegram)))
+        (text,) = said(telegram)
+        found = re.search(r"code is (\w{8})", text)
+        assert found is not None
+        code, out, _ = await machine.run("pairing", "list", "--json")
+        assert (code, found[1] in out) == (0, True)
+        code, _, err = await machine.run("pairing", "approve", "telegram", found[1])
+        assert code == 0, err
+        await telegram.until(lambda: len(said(telegram)) == 2)
+        await telegram.say(OWNER, "remember that the spare key is under the blue pot")
+        await telegram.until(lambda: len(said(telegram)) == 3)
+        assert "Noted" in said(telegram)[-1]
+        code, out, _ = await machine.run("agent", "-m", "where is the spare key?", "--json")
+        assert (code, "blue pot" in json.loads(out)["reply"]) == (0, True)
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(10):
+            assert await process.wait() == 0
+
+
+async def test_a_running_gateway_is_seen_from_outside(machine: Machine) -> None:
+    async with machine.gateway():
+        code, out, _ = await machine.run("status", "--json")
+        facts = json.loads(out)
+        assert (code, facts["running"], "telegram:default" in facts["channels"]) == (0, True, True)
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"http://127.0.0.1:{machine.port}/healthz") as answer:
+                assert answer.status == 200
+            async with session.get(f"http://127.0.0.1:{machine.port}/status") as answer:
+                assert answer.status == 401
+            token = (machine.home / "state" / "gateway.token").read_text().strip()
+            headers = {"Authorization": f"Bearer {token}"}
+            async with session.get(f"http://127.0.0.1:{machine.port}/status", headers=headers) as answer:
+                assert (await answer.json())["agents"]["main"]["name"] == "main"
+        code, _, err = await machine.run("gateway")
+        assert (code, "another homebody holds this state" in err) == (5, True)
+    code, out, _ = await machine.run("status")
+    assert (code, "No gateway runs" in out) == (1, True)
+
+
+async def test_a_killed_gateway_neither_repeats_nor_forgets(machine: Machine, telegram: TelegramPeer) -> None:
+    settings = json.loads((machine.home / "homebody.json").read_text())
+    settings["channels"]["telegram"]["allowFrom"] = [str(OWNER)]
+    (machine.home / "homebody.json").write_text(json.dumps(settings))
+    async with machine.gateway() as process:
+        await telegram.say(OWNER, "remember that the gate code is 4711")
+        await telegram.until(lambda: bool(said(telegram)))
+        process.kill()
+        await process.wait()
+    async with machine.gateway():
+        await telegram.say(OWNER, "what is the gate code?")
+        await telegram.until(lambda: any("4711" in text and "Noted" not in text for text in said(telegram)))
+    assert sum("Noted" in text for text in said(telegram)) == 1
+    notes = "".join(path.read_text() for path in (machine.person / "homebody" / "memory").glob("2*.md"))
+    assert notes.count("4711") == 1
