@@ -53,6 +53,7 @@ class OpenAIChatModel:
             rehearse=rehearsal.chat_completions,
         )
         self._cuts_silently = provider == "ollama"
+        self._passes_marks = provider == "openrouter" and model.startswith("anthropic/")
         self._takes_usage_option = True
 
     @property
@@ -79,6 +80,7 @@ class OpenAIChatModel:
             max_output=facts.max_output,
             images=facts.images,
             hosted_by_openai=self._is_openai,
+            marks=self._passes_marks,
         )
         answer = ChatAnswer(self.name, self._label, facts.price)
         try:

@@ -17,14 +17,19 @@ if TYPE_CHECKING:
 Entry = dict[str, Any]
 
 NO_OUTPUT = "(no output)"
+_EPHEMERAL = {"type": "ephemeral"}
+_SYSTEM_MARKS = 3
 PICTURES = "[Pictures from the tool results above]"
 
 
-def body(request: Request, *, model: str, name: str, max_output: int, images: bool, hosted_by_openai: bool) -> dict[str, Any]:
+def body(
+    request: Request, *, model: str, name: str, max_output: int, images: bool, hosted_by_openai: bool, marks: bool = False
+) -> dict[str, Any]:
     """Return the arguments of ``chat.completions.create``.
 
-    ``hosted_by_openai`` decides what only OpenAI itself takes: its name for the longest answer, and the cache key. ``name`` is
-    ``provider/model``, by which reasoning is recognised as this model's own.
+    ``hosted_by_openai`` decides what only OpenAI itself takes: its name for the longest answer, and the cache key. ``marks``
+    says that the server passes Anthropic's cache marks on (OpenRouter does). ``name`` is ``provider/model``, by which reasoning
+    is recognised as this model's own.
     """
     longest = max(1, min(request.max_output, max_output))
     wanted: dict[str, Any] = {
@@ -32,6 +37,8 @@ def body(request: Request, *, model: str, name: str, max_output: int, images: bo
         "messages": [*_system(request.system), *_messages(request.messages, name=name, images=images)],
         "max_completion_tokens" if hosted_by_openai else "max_tokens": longest,
     }
+    if marks:
+        _mark(wanted["messages"], request)
     if request.tools:
         wanted["tools"] = [_tool(spec) for spec in request.tools]
     if hosted_by_openai and request.cache_key:
@@ -42,6 +49,21 @@ def body(request: Request, *, model: str, name: str, max_output: int, images: bo
 def _tool(spec: ToolSpec) -> Entry:
     function = {"name": spec.name, "description": clean(spec.description), "parameters": clean_json(spec.parameters)}
     return {"type": "function", "function": function}
+
+
+def _mark(entries: list[Entry], request: Request) -> None:
+    """Mark the system text where segments ask for it (the last three marks count), and the end of what was said."""
+    kept = [segment for segment in request.system if segment.text.strip()]
+    if kept:
+        parts: list[Entry] = [{"type": "text", "text": clean(segment.text)} for segment in kept]
+        marked = [index for index, segment in enumerate(kept) if segment.cache_mark]
+        for index in marked[-_SYSTEM_MARKS:]:
+            parts[index]["cache_control"] = _EPHEMERAL
+        entries[0]["content"] = parts
+    last = entries[-1]
+    if last["role"] == "user":
+        last["content"] = [dict(part) for part in _as_parts(last["content"])]
+        last["content"][-1]["cache_control"] = _EPHEMERAL
 
 
 def _system(segments: Sequence[Segment]) -> list[Entry]:

@@ -27,6 +27,7 @@ class Offer:
     """A model that could be chosen. ``usable`` says that a key is there; window and price are what is known without asking."""
 
     name: str
+    title: str = ""
     usable: bool
     window: int
     max_output: int
@@ -37,6 +38,7 @@ class Offer:
         """The same, for programs."""
         return {
             "name": self.name,
+            "title": self.title or None,
             "usable": self.usable,
             "window": self.window,
             "maxOutput": self.max_output,
@@ -100,8 +102,11 @@ def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str]) -> Offer
         place = find(name, settings, {**env, **{key: "-" for provider in PROVIDERS.values() for key in provider.keys}})
     assert place is not None
     price = place.facts.price
+    described = settings.providers.get(place.provider)
+    titles = {model.id: model.name for model in described.models} if described else {}
     return Offer(
         name=name,
+        title=titles.get(place.model, ""),
         usable=usable,
         window=place.facts.window,
         max_output=place.facts.max_output,

@@ -129,3 +129,38 @@ def test_failed_tools_and_broken_arguments_are_told_in_words() -> None:
     sent = translated(ask(user("a"), assistant(broken), result("no JSON", is_error=True), tools=(READ,)))["messages"]
     assert sent[1]["tool_calls"][0]["function"]["arguments"] == '{"invalid_json": "{"}'
     assert sent[2]["content"] == "Error: no JSON"
+
+
+def test_anthropics_cache_marks_go_through_openrouter() -> None:
+    system = (Segment(name="a", text="One.", cache_mark=True), Segment(name="b", text="Two."))
+    sent = body(
+        ask(user("one"), assistant("two"), user("three"), system=system),
+        model="m",
+        name="openrouter/anthropic/claude-opus-5",
+        max_output=100,
+        images=True,
+        hosted_by_openai=False,
+        marks=True,
+    )["messages"]
+    mark = {"type": "ephemeral"}
+    assert sent[0]["content"] == [{"type": "text", "text": "One.", "cache_control": mark}, {"type": "text", "text": "Two."}]
+    assert sent[-1]["content"] == [{"type": "text", "text": "three", "cache_control": mark}]
+    assert sent[1]["content"] == "one"
+
+
+@given(requests)
+@settings(max_examples=40)
+def test_marks_change_nothing_that_is_said(request: Request) -> None:
+    plain = translated(request, hosted_by_openai=False)["messages"]
+    marked = body(request, model="m", name=NAME, max_output=4000, images=True, hosted_by_openai=False, marks=True)["messages"]
+    assert [said(message) for message in marked] == [said(message) for message in plain]
+    assert json.dumps(marked).count("cache_control") <= 4
+
+
+def said(message: dict[str, Any]) -> tuple[str, str]:
+    """The role and the words of a message; segments of system text are divided by an empty line."""
+    content = message["content"]
+    if isinstance(content, str):
+        return message["role"], content
+    between = "\n\n" if message["role"] == "system" else ""
+    return message["role"], between.join(part.get("text") or part["image_url"]["url"] for part in content)
