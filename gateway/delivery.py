@@ -94,7 +94,11 @@ class Delivery:
     async def settled(self) -> None:
         """Wait until every chunk that may be sent now was tried."""
         async with self._moved:
-            while self._busy or self._hurried or await self._ledger.due(self._open_accounts(), limit=1):
+            while True:
+                if not self._busy and not self._hurried:
+                    if not await self._ledger.due(self._open_accounts(), limit=1):
+                        return
+                    self._wake.set()
                 await self._moved.wait()
 
     async def drain(self, seconds: float) -> None:
