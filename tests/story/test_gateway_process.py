@@ -137,11 +137,14 @@ async def test_a_killed_gateway_neither_repeats_nor_forgets(machine: Machine, te
     async with machine.gateway() as process:
         await telegram.say(OWNER, "remember that the gate code is 4711")
         await telegram.until(lambda: bool(said(telegram)))
+        async with asyncio.timeout(20):
+            while json.loads((await machine.run("status", "--json"))[1])["outbox"].get("sent") != 1:
+                await asyncio.sleep(0.05)
         process.kill()
         await process.wait()
     async with machine.gateway():
         await telegram.say(OWNER, "what is the gate code?")
         await telegram.until(lambda: any("4711" in text and "Noted" not in text for text in said(telegram)))
-    assert sum("Noted" in text for text in said(telegram)) == 1
+    assert sum("Noted" in text for text in said(telegram)) == 1, [text[:60] for text in said(telegram)]
     notes = "".join(path.read_text() for path in (machine.person / "homebody" / "memory").glob("2*.md"))
     assert notes.count("4711") == 1
