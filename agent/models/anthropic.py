@@ -89,8 +89,8 @@ class AnthropicModel:
         async with self._opening:
             if self._client is None:
                 self._client = await asyncio.to_thread(self._connect)
-                if self._facts.assumed:
-                    await self._ask_limits()
+            if self._facts.assumed:
+                await self._ask_limits()
             return self._client
 
     def _connect(self) -> Any:
@@ -102,9 +102,15 @@ class AnthropicModel:
         return anthropic.AsyncAnthropic(**self._settings, max_retries=0, timeout=limits)
 
     async def _ask_limits(self) -> None:
-        """Take over window and longest answer from the provider; what was assumed stays when it does not say."""
+        """Take over window and longest answer from the provider, where it says them.
+
+        One that could not be reached is asked again before the next call.
+        """
+        anthropic = importlib.import_module("anthropic")
         try:
             told = await self._client.models.retrieve(self._model, timeout=_LOOK_UP_SECONDS)
+        except anthropic.APIStatusError:
+            told = None
         except _expected():
             return
         window, longest = getattr(told, "max_input_tokens", None), getattr(told, "max_tokens", None)

@@ -18,6 +18,8 @@ _CONNECT_SECONDS = 10.0
 _SILENCE_SECONDS = 600.0
 """The longest silence that the HTTP client bears; shorter limits are ``agent.models.patience``'s business."""
 _LOOK_UP_SECONDS = 2.0
+_MOST_QUESTIONS = 4
+"""How often a server is asked about its model: Ollama knows only once it is loaded, and many others never."""
 _NEVER_TELL = frozenset({"openai", "google"})
 """Providers whose lists of models say nothing of windows."""
 
@@ -44,6 +46,7 @@ class Connection:
         self._settings = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
         self._rehearse = rehearse
         self._client: Any = None
+        self._asked = 0
         self._opening = asyncio.Lock()
 
     async def open(self) -> Any:
@@ -51,7 +54,8 @@ class Connection:
         async with self._opening:
             if self._client is None:
                 self._client = await asyncio.to_thread(self._connect)
-            if self.facts.assumed and self._provider not in _NEVER_TELL:
+            if self.facts.assumed and self._provider not in _NEVER_TELL and self._asked < _MOST_QUESTIONS:
+                self._asked += 1
                 self.facts = await ask_limits(self._get_json, self._provider, self._base_url, self._model, self.facts)
             return self._client
 

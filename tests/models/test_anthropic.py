@@ -223,6 +223,13 @@ async def test_window_and_longest_answer_come_from_the_provider(anthropic_peer: 
     assert anthropic_peer.requests[0]["max_tokens"] == 128_000
 
 
+async def test_a_provider_that_does_not_tell_is_asked_once(anthropic_peer: AnthropicPeer, model: AnthropicModel) -> None:
+    await hear(model, ask(user("a")))
+    anthropic_peer.models[MODEL] = {"max_input_tokens": 1_000_000, "max_tokens": 128_000}
+    await hear(model, ask(user("a")))
+    assert model.window == 200_000
+
+
 async def test_windows_of_the_settings_are_not_asked_for(anthropic_peer: AnthropicPeer) -> None:
     anthropic_peer.models[MODEL] = {"max_input_tokens": 1_000_000, "max_tokens": 128_000}
     made = at(anthropic_peer.url, assumed=False)

@@ -380,3 +380,11 @@ async def test_a_page_that_is_no_api_is_told_as_such(compatible_peer: Compatible
     _, answer = await hear(model, ask(user("a")))
     assert answer.failure is not None
     assert "not in the language of its API" in answer.failure.message
+
+
+async def test_a_server_that_never_tells_is_not_asked_for_ever(compatible_peer: CompatiblePeer) -> None:
+    made = at(compatible_peer.url, assumed=True)
+    for _ in range(7):
+        await hear(made, ask(user("a")))
+    assert len(compatible_peer.fetched) == 4
+    await made.close()
