@@ -6,6 +6,7 @@ everything else in the house (transcript, memory, channels) works without a key.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -19,7 +20,7 @@ from agent.models.recall import content_words, recall
 from agent.wire import SUMMARY_HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from agent.messages import Message
     from agent.models.notebook import Intent
@@ -92,7 +93,7 @@ class OfflineModel:
 
 def answer(request: Request) -> AssistantMessage:
     """Return the notebook's answer: tool calls first where it needs any, words when it has their results."""
-    asked, results = _last_exchange(request.messages)
+    asked, done = _since_last_answer(request.messages)
     if asked and (token := _SILENT.search(asked[-1].text)):
         return _message(request, token[0])
     if asked and _SUMMARY.search(asked[-1].text):
@@ -100,14 +101,10 @@ def answer(request: Request) -> AssistantMessage:
     tools = {tool.name for tool in request.tools}
     folder = _folder(request)
     turns = [_Turn.of(message, folder, tools) for message in _from_people(asked)]
-    wanted = [call for turn in turns for call in turn.calls] if not results else _second_search(turns, results)
-    if wanted:
-        return _message(request, "", wanted)
-    replies = []
-    for turn in turns:
-        count = len(turn.calls) if len(turns) > 1 else len(results)
-        mine, results = results[:count], results[count:]
-        replies.append(_reply(turn, mine))
+    wanted = {_key(call): call for turn in turns for call in turn.all_calls(done)}
+    if missing := [call for key, call in wanted.items() if key not in done]:
+        return _message(request, "", missing)
+    replies = [_reply(turn, [done[_key(call)] for call in turn.all_calls(done)]) for turn in turns]
     told = any(isinstance(message, AssistantMessage) and _NONE in message.text for message in request.messages)
     if not told and not any(_NONE in reply for reply in replies):
         replies.append(NOTICE)
@@ -133,13 +130,16 @@ class _Turn:
     @classmethod
     def of(cls, message: UserMessage, folder: str, tools: Collection[str]) -> _Turn:
         """Understand a message. Its own stamp counts where it has one: that is in the owner's zone."""
-        stamp = STAMP.match(message.text.strip())
-        day = date.fromisoformat(stamp["date"]) if stamp else message.at.date()
-        time = stamp["time"] if stamp else f"{message.at:%H:%M}"
+        day, time = _moment(message)
         intent = understand(message.text)
         wanted = _calls(intent, folder, day, time)
         missing = next((call.name for call in wanted if call.name not in tools), "")
         return cls(intent, day, folder, tuple(call for call in wanted if call.name in tools), missing)
+
+    def all_calls(self, done: Mapping[str, ToolMessage]) -> tuple[ToolCall, ...]:
+        """Return the calls, and those of a second search when the first is done and found nothing."""
+        results = [done[_key(call)] for call in self.calls if _key(call) in done]
+        return (*self.calls, *_second_search(self.intent, results))
 
     @property
     def page(self) -> str:
@@ -150,17 +150,39 @@ class _Turn:
         return _page(self.folder, self.today - timedelta(days=1) if yesterday else self.today)
 
 
-def _last_exchange(messages: Sequence[Message]) -> tuple[list[UserMessage], list[ToolMessage]]:
-    """Return what was said last, which may be several messages that came together, and the tool results since."""
-    behind = list(messages)
-    results: list[ToolMessage] = []
-    while behind and not isinstance(behind[-1], UserMessage):
-        message = behind.pop()
-        results[:0] = [message] if isinstance(message, ToolMessage) else []
+def _moment(message: UserMessage) -> tuple[date, str]:
+    """Return the day and the time of a message."""
+    stamp = STAMP.match(message.text.strip())
+    try:
+        return (date.fromisoformat(stamp["date"]), stamp["time"]) if stamp else (message.at.date(), f"{message.at:%H:%M}")
+    except ValueError:  # the owner wrote something like a stamp
+        return message.at.date(), f"{message.at:%H:%M}"
+
+
+def _since_last_answer(messages: Sequence[Message]) -> tuple[list[UserMessage], dict[str, ToolMessage]]:
+    """Return what was said since the last answer in words, and what every tool call since then came to.
+
+    There may be several messages: some came together, others while tools were running.
+    """
     asked: list[UserMessage] = []
-    while behind and isinstance(message := behind.pop(), UserMessage):
-        asked.insert(0, message)
-    return asked, results
+    results: dict[str, ToolMessage] = {}
+    done: dict[str, ToolMessage] = {}
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            asked.insert(0, message)
+        elif isinstance(message, ToolMessage):
+            results[message.call_id] = message
+        elif not message.calls:
+            break
+        else:
+            done |= {_key(call): results[call.id] for call in message.calls if call.id in results}
+            results = {}
+    return asked, done
+
+
+def _key(call: ToolCall) -> str:
+    """What makes two calls the same."""
+    return json.dumps([call.name, call.arguments], sort_keys=True)
 
 
 def _from_people(asked: Sequence[UserMessage]) -> list[UserMessage]:
@@ -194,9 +216,9 @@ def _calls(intent: Intent, folder: str, day: date, time: str) -> tuple[ToolCall,
             return ()
 
 
-def _second_search(turns: Sequence[_Turn], results: Sequence[ToolMessage]) -> list[ToolCall]:
+def _second_search(intent: Intent, results: Sequence[ToolMessage]) -> list[ToolCall]:
     """When a question found nothing, look for its longest words one by one: in many languages some of them are only grammar."""
-    if len(turns) != 1 or len(results) != 1 or results[0].is_error or not isinstance(intent := turns[0].intent, Ask | Forget):
+    if not isinstance(intent, Ask | Forget) or not results or results[0].is_error:
         return []
     words = content_words(intent.query)
     if len(words) < 2 or '"results":[]' not in results[0].text.replace(" ", ""):  # noqa: PLR2004  (one word was the whole question)

@@ -159,6 +159,28 @@ async def test_several_messages_at_once_are_all_filed(talk: Talk) -> None:
     assert reply.count("Noted in") == 2
 
 
+async def test_what_is_said_while_a_tool_runs_is_answered_with_the_rest(talk: Talk) -> None:
+    await talk.say("remember that A is one")
+    talk.messages += [UserMessage(content=(Text(text="[Fri 2026-11-20 14:06 CET]"), Text(text="where is A?")), at=talk.at)]
+    _, asked = await hear(talk.model, ask(*talk.messages, tools=talk.box.specs))
+    talk.messages += [asked, await talk.box.run(asked.calls[0], Scene(now=talk.at, session="s", turn="t"))]
+    reply = await talk.say("remember that B is two")
+    assert "A is one" in reply
+    assert "Noted in" in reply
+    assert "- B is two" in talk.page()
+
+
+async def test_the_same_note_twice_at_once_is_filed_once(talk: Talk) -> None:
+    await talk.say("remember that A is one", "remember that A is one")
+    assert talk.page().count("A is one") == 1
+
+
+async def test_something_like_a_stamp_is_no_date(talk: Talk) -> None:
+    _, reply = await hear(talk.model, ask(user("[2026-99-99 10:00] remember that A is one"), tools=talk.box.specs))
+    assert reply.calls[0].arguments is not None
+    assert reply.calls[0].arguments["path"] == "memory/2026-11-20.md"
+
+
 async def test_pages_are_shown(talk: Talk) -> None:
     await talk.say("remember that the spare key is under the blue pot")
     assert "- The spare key is under the blue pot" in await talk.say("show today")
