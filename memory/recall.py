@@ -76,6 +76,10 @@ def ask(
     )
 
 
+FEWEST_TO_JUDGE = 50
+"""Below so many chunks a word's frequency says nothing of its worth (in one chunk of two it weighs nothing), so all is shown."""
+
+
 def recall(index: Index, question: Question, settings: QuerySettings) -> Recalled:
     """Answer a question from the index. Runs on the store's thread."""
     return _reference(index, question, settings) if settings.ranking == "reference" else _fused(index, question, settings)
@@ -116,7 +120,7 @@ def coverage(found: Lookup) -> float:
 
 
 def _is_nothing(found: Lookup, covered: float, floor: float, question: Question) -> bool:
-    if not found.candidates:
+    if not found.candidates or found.total < FEWEST_TO_JUDGE:
         return False
     named_day = any(c.day and any(c.day in span for span in question.days) for c in found.candidates)
     return covered < floor and not named_day
