@@ -139,7 +139,7 @@ async def test_a_killed_gateway_neither_repeats_nor_forgets(machine: Machine, te
         await telegram.until(lambda: bool(said(telegram)))
         async with asyncio.timeout(20):
             while json.loads((await machine.run("status", "--json"))[1])["outbox"].get("sent") != 1:
-                await asyncio.sleep(0.05)
+                pass
         process.kill()
         await process.wait()
     async with machine.gateway():
