@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from agent import tokens
 from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
-from agent.models.notebook import STAMP, Ask, File, Forget, Show, Talk, said, understand
+from agent.models.extract import extract
+from agent.models.notebook import STAMP, Ask, File, Forget, Show, Talk, understand
 from agent.models.recall import content_words, recall
 from agent.wire import SUMMARY_HEAD
 
@@ -62,13 +63,10 @@ _SUMMARY = re.compile(
     r"\[Summary request\]|\b(?:summari[sz]e|summary)\b.{0,40}\b(?:conversation|chat|session|discussion)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_HEADING = re.compile(r"^## \d{2}:\d{2}$", re.MULTILINE)
 _FOLDER = re.compile(r"notes are kept in (memory/[\w/-]+)/")
-_SPEAKER = re.compile(r"^(Person|Agent(?: calls [^:\n]*)?|Result of [^:\n]*): ", re.MULTILINE)
 _SECOND_WORDS = 3
 """Most words that are looked for one by one."""
-_EXTRACT_HEAD = "The owner said, in order"
-_EXTRACT_LINES = 40
-_EXTRACT_WIDTH = 240
 _SHOWN_LINES = 40
 _DATED = re.compile(r"(\d{4}-\d{2}-\d{2})[^/]*\.md$")
 
@@ -97,10 +95,11 @@ def answer(request: Request) -> AssistantMessage:
     if asked and (token := _SILENT.search(asked[-1].text)):
         return _message(request, token[0])
     if asked and _SUMMARY.search(asked[-1].text):
-        return _message(request, _extract(request.messages))
+        return _message(request, extract(request.messages))
     tools = {tool.name for tool in request.tools}
     folder = _folder(request)
-    turns = [_Turn.of(message, folder, tools) for message in _from_people(asked)]
+    place = _Place(folder, _headings(request.messages))
+    turns = [_Turn.of(message, place, tools) for message in _from_people(asked)]
     wanted = {_key(call): call for turn in turns for call in turn.all_calls(done)}
     if missing := [call for key, call in wanted.items() if key not in done]:
         return _message(request, "", missing)
@@ -118,6 +117,38 @@ def _folder(request: Request) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class _Place:
+    """Where notes go: the folder, and the last heading that this conversation wrote into each page."""
+
+    folder: str
+    headings: Mapping[str, str]
+
+    def block(self, page: str, time: str, lines: Sequence[str]) -> str:
+        """Return the text to append: under a heading with the time, unless the last one says the same."""
+        bullets = "\n".join(f"- {line}" for line in lines)
+        last = self.headings.get(page)
+        if last == f"## {time}":
+            return bullets
+        return f"{'' if last is None else chr(10)}## {time}\n\n{bullets}"
+
+
+def _headings(messages: Sequence[Message]) -> dict[str, str]:
+    """Return the last heading that was written to each page before the last answer in words."""
+    end = next((i for i in range(len(messages) - 1, -1, -1) if _is_answer(messages[i])), 0)
+    headings: dict[str, str] = {}
+    for message in messages[:end]:
+        for call in message.calls if isinstance(message, AssistantMessage) else ():
+            told = call.arguments or {}
+            if call.name == "write" and (found := _HEADING.search(str(told.get("content", "")))):
+                headings[str(told.get("path"))] = found[0]
+    return headings
+
+
+def _is_answer(message: Message) -> bool:
+    return isinstance(message, AssistantMessage) and not message.calls
+
+
+@dataclass(frozen=True, slots=True)
 class _Turn:
     """One thing that was said: what it asks, when it was said, and the tool calls that it takes."""
 
@@ -128,13 +159,13 @@ class _Turn:
     lacks: str = ""
 
     @classmethod
-    def of(cls, message: UserMessage, folder: str, tools: Collection[str]) -> _Turn:
+    def of(cls, message: UserMessage, place: _Place, tools: Collection[str]) -> _Turn:
         """Understand a message. Its own stamp counts where it has one: that is in the owner's zone."""
         day, time = _moment(message)
         intent = understand(message.text)
-        wanted = _calls(intent, folder, day, time)
+        wanted = _calls(intent, place, day, time)
         missing = next((call.name for call in wanted if call.name not in tools), "")
-        return cls(intent, day, folder, tuple(call for call in wanted if call.name in tools), missing)
+        return cls(intent, day, place.folder, tuple(call for call in wanted if call.name in tools), missing)
 
     def all_calls(self, done: Mapping[str, ToolMessage]) -> tuple[ToolCall, ...]:
         """Return the calls, and those of a second search when the first is done and found nothing."""
@@ -172,7 +203,7 @@ def _since_last_answer(messages: Sequence[Message]) -> tuple[list[UserMessage], 
             asked.insert(0, message)
         elif isinstance(message, ToolMessage):
             results[message.call_id] = message
-        elif not message.calls:
+        elif _is_answer(message):
             break
         else:
             done |= {_key(call): results[call.id] for call in message.calls if call.id in results}
@@ -198,16 +229,15 @@ def _message(request: Request, text: str, calls: Sequence[ToolCall] = ()) -> Ass
     return replace(message, usage=Usage(input=tokens.of_request(request), output=tokens.of_message(message), cost=0.0))
 
 
-def _calls(intent: Intent, folder: str, day: date, time: str) -> tuple[ToolCall, ...]:
+def _calls(intent: Intent, place: _Place, day: date, time: str) -> tuple[ToolCall, ...]:
+    folder, page = place.folder, _page(place.folder, day)
     match intent:
         case File(lines=lines):
-            bullets = "\n".join(f"- {line}" for line in lines)
-            content = f"## {time}\n\n{bullets}"
-            return (_call("write", path=_page(folder, day), content=content, mode="append"),)
+            return (_call("write", path=page, content=place.block(page, time, lines), mode="append"),)
         case Ask(query=query) | Forget(query=query):
             return (_call("memory_search", query=" ".join(content_words(query))),)
         case Show(what="all"):
-            return (_call("list", path=folder), _call("read", path=_page(folder, day)))
+            return (_call("list", path=folder), _call("read", path=page))
         case Show(what="file", path=path):
             return (_call("read", path=path),)
         case Show(what=what):
@@ -336,30 +366,6 @@ def _when(line: Line, today: date) -> str:
 
 def _short(text: str, width: int = 200) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _extract(messages: Sequence[Message]) -> str:
-    """What the owner said, in short lines, newest last: the summary of a notebook."""
-    heard = [said(message.text) for message in messages[:-1] if isinstance(message, UserMessage)]
-    texts = [text for text in heard if _worth_keeping(text)] or _quoted(messages[-1].text)
-    lines = [line.strip().removeprefix("- ") for text in texts for line in text.splitlines()]
-    kept = [_short(line, _EXTRACT_WIDTH) for line in lines if line and not line.startswith((SUMMARY_HEAD, _EXTRACT_HEAD))]
-    body = "\n".join(f"- {line}" for line in list(dict.fromkeys(kept))[-_EXTRACT_LINES:])
-    return f"{_EXTRACT_HEAD} (an extract made without a language model):\n\n{body or '- (nothing that lasts)'}"
-
-
-def _worth_keeping(text: str) -> bool:
-    intent = understand(text)
-    return not isinstance(intent, Show | Talk) or intent == Talk("beyond")
-
-
-def _quoted(order: str) -> list[str]:
-    """What people say in a conversation that is quoted in the order itself, and the summary so far."""
-    so_far, found, _ = order.partition("Conversation to be added:")
-    earlier = [line for line in so_far.splitlines() if line.startswith("- ")] if found else []
-    speeches = _SPEAKER.split(order.partition("</conversation>")[0])
-    people = [said(speech) for name, speech in zip(speeches[1::2], speeches[2::2], strict=True) if name == "Person"]
-    return [*earlier, *(text for text in people if _worth_keeping(text))]
 
 
 _TALK = {

@@ -83,6 +83,14 @@ async def test_what_is_told_is_filed_under_the_day_and_time_of_the_message(talk:
     assert "The spare key is under the blue pot" in reply
 
 
+async def test_notes_of_one_minute_share_a_heading_and_later_ones_stand_apart(talk: Talk) -> None:
+    await talk.say("remember that A is one")
+    await talk.say("remember that B is two")
+    talk.at += timedelta(minutes=5)
+    await talk.say("remember that C is three")
+    assert talk.page() == "## 14:05\n\n- A is one\n- B is two\n\n## 14:10\n\n- C is three\n"
+
+
 async def test_what_was_filed_is_found_and_quoted_with_its_place(talk: Talk) -> None:
     await talk.say("remember that the spare key is under the blue pot")
     reply = await talk.say("where is the spare key?")
