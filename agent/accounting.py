@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent import tokens
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent.conversation import Conversation
-    from agent.messages import Message
+    from agent.messages import Message, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +52,12 @@ def context_report(conversation: Conversation) -> ContextReport:
         Part(
             name="tools",
             chars=sum(map(len, schemas)),
-            tokens=calibrate(tokens.of_tools(conversation.toolbox.specs)),
+            tokens=calibrate(tokens.weight_of_tools(conversation.toolbox.specs)),
             cached=True,
         )
     ]
     parts += [
-        Part(name=segment.name, chars=len(segment.text), tokens=calibrate(tokens.estimate(segment.text)), cached=True)
+        Part(name=segment.name, chars=len(segment.text), tokens=calibrate(tokens.weigh(segment.text)), cached=True)
         for segment in conversation.system()
     ]
     messages = conversation.messages()
@@ -65,7 +65,7 @@ def context_report(conversation: Conversation) -> ContextReport:
     for message in messages:
         kinds[_kind(message)].append(message)
     parts += [
-        Part(name=name, chars=sum(map(_chars, group)), tokens=calibrate(tokens.of_messages(group)), cached=True)
+        Part(name=name, chars=sum(map(chars_of, group)), tokens=calibrate(tokens.weight_of_messages(group)), cached=True)
         for name, group in kinds.items()
         if group
     ]
@@ -76,7 +76,7 @@ def context_report(conversation: Conversation) -> ContextReport:
         flush_at=conversation.window.flush_at,
         compact_above=conversation.window.compact_above,
         parts=tuple(parts),
-        turns_left=_turns_left(messages, conversation.window.flush_at - size, calibrate(tokens.of_messages(messages))),
+        turns_left=_turns_left(messages, conversation.window.flush_at - size, calibrate(tokens.weight_of_messages(messages))),
     )
 
 
@@ -86,7 +86,8 @@ def _kind(message: Message) -> str:
     return "tool results" if isinstance(message, ToolMessage) else "answers"
 
 
-def _chars(message: Message) -> int:
+def chars_of(message: Message) -> int:
+    """Return how much text a message has, in characters."""
     if isinstance(message, AssistantMessage):
         return len(message.text) + sum(len(json.dumps(call.arguments)) for call in message.calls)
     return len(message.text)
@@ -95,3 +96,17 @@ def _chars(message: Message) -> int:
 def _turns_left(messages: Sequence[Message], room: int, size: int) -> int | None:
     turns = sum(isinstance(message, UserMessage) for message in messages)
     return max(0, room * turns // size) if turns and size else None
+
+
+def added(one: Usage | None, other: Usage | None) -> Usage | None:
+    """Add up what calls used; a call that told nothing adds nothing. A cost that is not known makes the sum unknown."""
+    if one is None or other is None:
+        return one or other
+    return replace(
+        one,
+        input=one.input + other.input,
+        output=one.output + other.output,
+        cache_read=one.cache_read + other.cache_read,
+        cache_write=one.cache_write + other.cache_write,
+        cost=None if one.cost is None or other.cost is None else one.cost + other.cost,
+    )

@@ -73,7 +73,9 @@ class Acting:
         self.emit(ToolStarted(call))
         began = self.conversation.clock.monotonic()
         limit = min(self.conversation.settings.limits.tool_result_chars, result_cap(self.conversation.window.size))
-        result = await self.conversation.toolbox.run(call, self.conversation.scene(self.turn), max_chars=limit)
+        result = await self.conversation.toolbox.run(
+            call, self.conversation.scene(self.turn), permit=self.conversation.permit, max_chars=limit
+        )
         self.emit(ToolFinished(call, result, self.conversation.clock.monotonic() - began))
         return result
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.entries import Said
 from agent.events import AnswerFinished, Restarted, TextDelta, ThinkingDelta
-from agent.messages import AssistantMessage, Text, ToolCall
+from agent.messages import AssistantMessage, Failure, Text, ToolCall
 from agent.silence import Gate
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from agent.conversation import Conversation
     from agent.events import Event
-    from agent.models.protocol import Request
+    from agent.models.protocol import Model, Request
 
 
 async def ask(
@@ -30,6 +30,7 @@ async def ask(
         NotKept: the transcript could not be written.
     """
     streamed: list[str] = []
+    conversation.watch.look(request, conversation.transcript.entries)
     try:
         answer = await _streamed(conversation, request, emit, streamed)
     except asyncio.CancelledError:
@@ -66,14 +67,29 @@ async def _streamed(
     raise RuntimeError(f"{conversation.model.name} ended its stream without an answer")
 
 
-async def ask_aside(conversation: Conversation, request: Request) -> AssistantMessage:
-    """Call the model for the runtime's own ends: nothing is shown, nothing is kept."""
-    async for piece in conversation.model.stream(request):
-        if isinstance(piece, AssistantMessage):
-            if piece.usage is not None:
-                conversation.learn(request, piece.usage.prompt)
-            return with_distinct_ids(piece)
-    raise RuntimeError(f"{conversation.model.name} ended its stream without an answer")
+async def ask_aside(
+    conversation: Conversation, request: Request, *, model: Model | None = None, learn: bool = True
+) -> AssistantMessage:
+    """Call the model (or another one) for the runtime's own ends: nothing is shown, nothing is kept.
+
+    One that takes longer than ``compaction.timeoutSeconds`` has failed. ``learn`` says that the request goes on from the
+    conversation's own, so that what is reported of it tells about the conversation.
+    """
+    asked = model or conversation.model
+    if learn and model is None:
+        conversation.watch.look_aside(request)
+    limit = conversation.settings.compaction.timeout_seconds
+    try:
+        async with asyncio.timeout(limit):
+            async for piece in asked.stream(request):
+                if isinstance(piece, AssistantMessage):
+                    if learn and model is None and piece.usage is not None:
+                        conversation.learn(request, piece.usage.prompt)
+                    return with_distinct_ids(piece)
+    except TimeoutError:
+        told = f"{asked.name} gave no answer within {limit:g} seconds (agents.defaults.compaction.timeoutSeconds)."
+        return AssistantMessage(content=(), model=asked.name, stop="error", failure=Failure(kind="timeout", message=told))
+    raise RuntimeError(f"{asked.name} ended its stream without an answer")
 
 
 def with_distinct_ids(answer: AssistantMessage) -> AssistantMessage:

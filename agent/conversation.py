@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from agent import prompt, tokens
-from agent.entries import Opened, Said
+from agent import prompt, retention, tokens
+from agent.entries import Entry, Opened, Said
 from agent.models.protocol import Request
-from agent.tokens import Calibration
+from agent.prefix import PrefixWatch
+from agent.tokens import Calibration, Weight
 from agent.tools.protocol import Scene
 from agent.window import Window
 from agent.wire import repaired, view
@@ -22,21 +23,25 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from agent.clock import Clock
-    from agent.entries import Entry
-    from agent.messages import Message
+    from agent.entries import Body
+    from agent.messages import Message, ToolCall
     from agent.models.protocol import Model, Segment
+    from agent.retention import Ttl
     from agent.settings import AgentSettings
     from agent.tools.toolbox import Toolbox
     from agent.transcript import Transcript
     from agent.workspace import Workspace, WorkspaceFile
     from memory.audience import Audience
 
+_NO_FILES = frozenset({"memory_search", "memory_get"})
+
 
 @dataclass(kw_only=True)
 class Conversation:
     """One session of one agent, of use once it was prepared.
 
-    ``private`` says that it is the owner's own main session: only there MEMORY.md is given. The model may be changed between turns.
+    ``private`` says that it is the owner's own main session: only there MEMORY.md is given. The model may be changed between
+    turns. ``flush_model`` does the memory flushes where the settings name one. ``inherited`` are the pins of the session before.
     """
 
     agent: str
@@ -51,10 +56,15 @@ class Conversation:
     transcript: Transcript
     zone: ZoneInfo
     clock: Clock
+    flush_model: Model | None = None
+    inherited: tuple[str, ...] = ()
     calibration: Calibration = field(default_factory=Calibration)
+    watch: PrefixWatch = field(default_factory=PrefixWatch)
+    _ttl: Ttl | None = None
     _files: tuple[WorkspaceFile, ...] = ()
     _system: tuple[Segment, ...] = ()
-    _fixed: int = 0
+    _fixed: Weight = field(default_factory=Weight)
+    _reported: tuple[Weight, int] | None = None
     _view: tuple[tuple[str, int], tuple[Message, ...]] | None = None
 
     @property
@@ -62,6 +72,35 @@ class Conversation:
         """The context window in force, with its lines."""
         size = min(self.model.window, self.settings.context_tokens or self.model.window)
         return Window.of(size, self.settings.compaction)
+
+    @property
+    def ttl(self) -> Ttl:
+        """How long the provider is asked to keep the prompt: as the settings say, or what is likely to cost less."""
+        wanted = self.settings.cache_retention
+        if wanted != "auto":
+            return wanted
+        if self._ttl is None:
+            self.judge_rhythm()
+        assert self._ttl is not None
+        return self._ttl
+
+    def judge_rhythm(self) -> None:
+        """Choose the retention anew: when the cache has run out, a change costs nothing."""
+        self._ttl = retention.cheaper(retention.silences(self.transcript.entries))
+
+    @property
+    def may_write(self) -> bool:
+        """Whether notes can be written at all: the agent has the tool, and its workspace may be changed."""
+        names = {spec.name for spec in self.toolbox.specs}
+        return self.settings.sandbox.workspace_access == "rw" and "write" in names
+
+    def permit(self, call: ToolCall) -> str | None:
+        """Say why a call may not run under ``sandbox.workspaceAccess``, or None."""
+        access = self.settings.sandbox.workspace_access
+        if access == "rw" or call.name in _NO_FILES or (access == "ro" and self.toolbox.effect_of(call.name) == "pure"):
+            return None
+        what = "may be read but not changed" if access == "ro" else "is closed to its tools"
+        return f"refused: the workspace {what} (agents.defaults.sandbox.workspaceAccess: {access})"
 
     def now(self) -> datetime:
         """The current instant in the owner's zone."""
@@ -80,10 +119,11 @@ class Conversation:
         self._files = await asyncio.to_thread(self.workspace.bootstrap_files, self.audience)
         if self.transcript.opened is None:
             notes = await asyncio.to_thread(self._start_notes)
-            body = Opened(agent=self.agent, session=self.session, key=self.key, notes=notes)
+            body = Opened(agent=self.agent, session=self.session, key=self.key, notes=notes, pins=self.inherited)
             await self.transcript.append("open", body, n=0)
         self._system = self._system_text()
-        self._fixed = sum(tokens.estimate(segment.text) for segment in self._system) + tokens.of_tools(self.toolbox.specs)
+        system = sum((tokens.weigh(segment.text) for segment in self._system), Weight())
+        self._fixed = system + tokens.weight_of_tools(self.toolbox.specs)
 
     def messages(self) -> tuple[Message, ...]:
         """What the model is shown of the history."""
@@ -105,6 +145,7 @@ class Conversation:
             audience=self.audience,
             files=self._files,
             notes=opened.notes if opened else "",
+            pins=opened.pins if opened else (),
             file_chars=self.settings.bootstrap_max_chars,
             total_chars=self.settings.bootstrap_total_max_chars,
         )
@@ -120,6 +161,7 @@ class Conversation:
             messages=messages,
             max_output=max(256, min(self.settings.max_output_tokens, self.model.max_output, free)),
             cache_key=hashlib.sha256(self.session.encode()).hexdigest()[:32],
+            cache_ttl=self.ttl,
         )
 
     def tokens(self, *, history: Sequence[Message] | None = None, extra: Sequence[Message] = ()) -> int:
@@ -127,9 +169,31 @@ class Conversation:
         shown = self.messages() if history is None else history
         return tokens.context_tokens((*shown, *extra), self._fixed, self.calibration)
 
+    def size_if(self, body: Body) -> int:
+        """Return what the size of the next request would be with one more entry: measured like the present size."""
+        entries = self.transcript.entries
+        coming = Entry(id="~", parent=None, at=self.clock.now(), body=body)
+        now = self._estimated(self.messages())
+        then = self._estimated(view([*entries, coming], self.zone))
+        return round(then * self.tokens() / now) if now else then
+
+    def _estimated(self, messages: Sequence[Message]) -> int:
+        return self.calibration.apply(self._fixed + tokens.weight_of_messages(messages))
+
+    def notes_known(self) -> str:
+        """The notes that a model is given or has just written: those of the session's start, and today's."""
+        opened = self.transcript.opened
+        return "\n".join(filter(None, (opened.notes if opened else "", self.workspace.daily(self.audience, self.today()))))
+
     def learn(self, request: Request, reported: int) -> None:
-        """Correct the estimate by what a call reported."""
-        self.calibration = self.calibration.learn(tokens.of_request(request), reported)
+        """Correct the estimate by what a call reported: by what grew since the call before, or by the whole of the first one."""
+        weight = tokens.weight_of_request(request)
+        grown, more = weight, reported
+        if self._reported is not None:
+            grown, more = weight - self._reported[0], reported - self._reported[1]
+        self._reported = (weight, reported)
+        if more > 0 and min(grown.prose, grown.code, grown.opaque, grown.dense) >= 0:
+            self.calibration = self.calibration.learn(grown, more)
 
     def said_since_flush(self) -> list[Entry]:
         """The messages that no memory flush has seen yet."""

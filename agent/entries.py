@@ -17,12 +17,13 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The first entry of a session: whose it is, and the start-up notes it was given, once."""
+    """The first entry of a session: whose it is, and what it was given, once: start-up notes, and the pins of the one before it."""
 
     agent: str
     session: str
     key: str
     notes: str = ""
+    pins: tuple[str, ...] = ()
     kind: Literal["opened"] = "opened"
 
 
@@ -53,6 +54,7 @@ class FlushReceipt:
 
     cycle: str | None
     outcome: Literal["written", "nothing", "extracted"]
+    reason: str = ""
     written: tuple[WrittenNote, ...] = ()
     usage: Usage | None = None
     problem: str = ""
@@ -72,7 +74,7 @@ class WrittenNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """From here on the model sees ``summary`` and the entries from ``first_kept`` on. Nothing before is removed from disk."""
+    """From here on the model sees ``summary``, ``pins`` and the entries from ``first_kept`` on. Nothing before is removed from disk."""
 
     summary: str
     first_kept: str
@@ -80,6 +82,7 @@ class Compacted:
     tokens_after: int
     model: str
     reason: str
+    pins: tuple[str, ...] = ()
     usage: Usage | None = None
     kind: Literal["compacted"] = "compacted"
 
@@ -93,6 +96,37 @@ class ResultsCleared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """Tool results that the model is shown in part (``trimmed``: head and tail) or not at all (``cleared``) from here on.
+
+    Both hold ids of entries. What is needed to make the same bytes again stands here, so that changed settings change nothing.
+    """
+
+    trimmed: tuple[str, ...] = ()
+    cleared: tuple[str, ...] = ()
+    head_chars: int = 0
+    tail_chars: int = 0
+    placeholder: str = ""
+    kind: Literal["pruned"] = "pruned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned:
+    """The owner wants this kept in sight through all compactions, and in the sessions that follow."""
+
+    text: str
+    kind: Literal["pinned"] = "pinned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpinned:
+    """A pin that holds no longer."""
+
+    text: str
+    kind: Literal["unpinned"] = "unpinned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
     """A turn is over. ``facts`` is for people: duration, figures, the reason if it was stopped."""
 
@@ -103,7 +137,7 @@ class TurnEnded:
 
 
 Body = Annotated[
-    Opened | Said | FlushBegun | FlushReceipt | Compacted | ResultsCleared | TurnEnded,
+    Opened | Said | FlushBegun | FlushReceipt | Compacted | ResultsCleared | Pruned | Pinned | Unpinned | TurnEnded,
     Discriminator("kind"),
 ]
 _BODY: TypeAdapter[Any] = TypeAdapter(Body)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from agent import silence
+from agent.accounting import added
 from agent.asking import ask_aside
 from agent.entries import FlushBegun, FlushReceipt, Said, WrittenNote
 from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
@@ -36,25 +36,32 @@ GUIDE = (
 )
 
 Reason = Literal["threshold", "overflow", "compact", "reset", "shutdown"]
+_ONCE_A_CYCLE = frozenset({"threshold", "overflow"})
+LEAST_SAID = 4
+"""What people said since the last receipt must have this many bytes, letters and figures alone: a greeting is no reason."""
 
 
 def is_due(conversation: Conversation, tokens: int) -> bool:
     """Whether the context is large enough and this compaction cycle has not been flushed yet."""
-    settings = conversation.settings.compaction.memory_flush
-    return settings.enabled and tokens >= conversation.window.flush_at and not _begun_in_cycle(conversation)
+    return tokens >= conversation.window.flush_at and may_fire(conversation)
+
+
+def may_fire(conversation: Conversation) -> bool:
+    """Whether this compaction cycle has not been flushed for want of room yet, and there is something to flush."""
+    cycle = conversation.transcript.cycle
+    bodies = (entry.body for entry in conversation.transcript.entries)
+    begun = any(isinstance(b, FlushBegun) and b.cycle == cycle and b.reason in _ONCE_A_CYCLE for b in bodies)
+    return not begun and _is_possible(conversation) and bool(_statements(conversation))
 
 
 def is_worthwhile(conversation: Conversation) -> bool:
-    """Whether anything was said by a person since the last receipt: a flush of an unchanged session would cost and bring nothing."""
-    return conversation.settings.compaction.memory_flush.enabled and any(
-        isinstance(entry.body, Said) and isinstance(entry.body.message, UserMessage)
-        for entry in conversation.said_since_flush()
-    )
+    """Whether enough was said by people since the last receipt: a flush of an unchanged session would cost and bring nothing."""
+    said = sum(len("".join(filter(str.isalnum, text)).encode()) for text in _statements(conversation))
+    return said >= LEAST_SAID and _is_possible(conversation)
 
 
-def _begun_in_cycle(conversation: Conversation) -> bool:
-    cycle = conversation.transcript.cycle
-    return any(isinstance(e.body, FlushBegun) and e.body.cycle == cycle for e in conversation.transcript.entries)
+def _is_possible(conversation: Conversation) -> bool:
+    return conversation.settings.compaction.memory_flush.enabled and conversation.may_write
 
 
 async def flush(
@@ -76,9 +83,14 @@ async def flush(
     outcome: Literal["written", "nothing", "extracted"] = "written" if side.written else "nothing"
     if problem and not side.written and statements:
         problem = await side.append(_extract(statements), problem)
-        outcome = "extracted"
+        outcome = "extracted" if side.written else "nothing"
     receipt = FlushReceipt(
-        cycle=cycle, outcome=outcome, written=tuple(side.written.values()), usage=side.usage, problem=problem
+        cycle=cycle,
+        outcome=outcome,
+        reason=reason,
+        written=tuple(side.written.values()),
+        usage=side.usage,
+        problem=problem,
     )
     await conversation.transcript.append(turn, receipt)
     return receipt
@@ -87,16 +99,19 @@ async def flush(
 async def make_good(conversation: Conversation, turn: str) -> None:
     """End a flush that a crash left open: what was said is written down by rule, without a model.
 
+    One that was cut off by the house closing is simply void: its session goes on, and is flushed when it is time.
+
     Raises:
         NotKept: the transcript could not be written.
     """
     begun = _left_open(conversation)
-    if begun is None:
+    if begun is None or begun.reason == "shutdown":
         return
     side = _SideConversation(conversation, turn)
     problem = await side.append(_extract(_statements(conversation)), "interrupted by a restart")
     outcome: Literal["extracted", "nothing"] = "extracted" if side.written else "nothing"
-    receipt = FlushReceipt(cycle=begun.cycle, outcome=outcome, written=tuple(side.written.values()), problem=problem)
+    written = tuple(side.written.values())
+    receipt = FlushReceipt(cycle=begun.cycle, outcome=outcome, reason=begun.reason, written=written, problem=problem)
     await conversation.transcript.append(turn, receipt)
 
 
@@ -129,14 +144,16 @@ class _SideConversation:
         self.usage: Usage | None = None
         self._conversation = conversation
         self._turn = turn
-        self._note = str(conversation.audience.daily_note(conversation.today()))
+        self._day = conversation.today()
+        self._note = str(conversation.audience.daily_note(self._day))
 
     async def run(self, history: Sequence[Message]) -> str:
         """Let the model write. Returns what went wrong, or an empty string."""
         now = self._conversation.clock.now()
         said: list[Message] = [UserMessage(content=(Text(text=request_text(self._conversation)),), at=now)]
         for _ in range(MAX_ROUNDS):
-            answer = await ask_aside(self._conversation, self._conversation.request(history=history, extra=said))
+            request = self._conversation.request(history=history, extra=said)
+            answer = await ask_aside(self._conversation, request, model=self._conversation.flush_model)
             self._count(answer)
             if answer.failure is not None:
                 return answer.failure.message
@@ -184,25 +201,10 @@ class _SideConversation:
         return problem
 
     def _read(self) -> str | None:
-        return self._conversation.workspace.daily(self._conversation.audience, self._conversation.today())
+        return self._conversation.workspace.daily(self._conversation.audience, self._day)
 
     def _count(self, answer: AssistantMessage) -> None:
-        if answer.usage is None:
-            return
-        self.usage = answer.usage if self.usage is None else added(self.usage, answer.usage)
-
-
-def added(one: Usage, other: Usage) -> Usage:
-    """Add up what two calls used. A cost that is not known makes the sum unknown."""
-    cost = None if one.cost is None or other.cost is None else one.cost + other.cost
-    return replace(
-        one,
-        input=one.input + other.input,
-        output=one.output + other.output,
-        cache_read=one.cache_read + other.cache_read,
-        cache_write=one.cache_write + other.cache_write,
-        cost=cost,
-    )
+        self.usage = added(self.usage, answer.usage)
 
 
 def _digest(text: str | None) -> str | None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent import flush
+from agent.accounting import chars_of
 from agent.compaction import Shrunk, compact
 from agent.events import Notice
+from agent.pruning import is_cold, prune
+from agent.retention import SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from agent.conversation import Conversation
+    from agent.entries import FlushReceipt
     from agent.events import Event
     from agent.messages import Message
 
@@ -20,43 +24,66 @@ MAX_TRIES = 2
 
 
 class Headroom:
-    """Makes room in one turn, when it is needed and at most twice."""
+    """Makes room in one turn, when it is needed and at most twice.
 
-    def __init__(self, conversation: Conversation, turn: str, emit: Callable[[Event], None]) -> None:
+    ``flushes`` is False in turns that no person asked for: they leave the flush to the next one that somebody did.
+    """
+
+    def __init__(self, conversation: Conversation, turn: str, emit: Callable[[Event], None], *, flushes: bool = True) -> None:
         self._conversation = conversation
         self._turn = turn
         self._emit = emit
+        self._flushes = flushes
         self._tries = 0
+        self.receipts: list[FlushReceipt] = []
+        self.compactions = 0
 
     async def before_turn(self, coming: Sequence[Message]) -> None:
         """Judge the context with the message that is about to be added: flush from the soft line on, compact above the hard one.
+
+        What the provider has forgotten anyway is pruned before.
 
         Raises:
             NotKept: the transcript could not be written.
         """
         await flush.make_good(self._conversation, self._turn)
-        size = self._conversation.tokens(extra=coming)
-        if flush.is_due(self._conversation, size):
-            await self._flush("threshold")
-        if size > self._conversation.window.compact_above:
-            await self._compact("threshold")
+        await self._after_silence()
+        await self._judge(self._conversation.tokens(extra=coming))
 
     async def between_rounds(self) -> None:
         """The same between tool rounds, where a context can grow fast."""
-        size = self._conversation.tokens()
-        if flush.is_due(self._conversation, size):
+        await self._judge(self._conversation.tokens())
+
+    async def after_overflow(self) -> bool:
+        """Make room after the provider said that the context is too long. Returns whether asking again makes sense."""
+        if self._flushes and flush.may_fire(self._conversation):
+            await self._flush("overflow")
+        return await self._compact("overflow") is not None
+
+    async def _judge(self, size: int) -> None:
+        if self._flushes and flush.is_due(self._conversation, size):
             await self._flush("threshold")
         if size > self._conversation.window.compact_above:
             await self._compact("threshold")
 
-    async def after_overflow(self) -> bool:
-        """Make room after the provider said that the context is too long. Returns whether asking again makes sense."""
-        if flush.is_worthwhile(self._conversation):
-            await self._flush("overflow")
-        return await self._compact("overflow") is not None
+    async def _after_silence(self) -> None:
+        """When the provider's cache has run out: choose its retention anew, and prune."""
+        conversation, now = self._conversation, self._conversation.clock.now()
+        entries, settings = conversation.transcript.entries, conversation.settings.context_pruning
+        ttl = SECONDS[conversation.ttl]
+        if settings.is_on(conversation.model.name) and is_cold(entries, now, settings.ttl or ttl):
+            chars = sum(len(segment.text) for segment in conversation.system()) + sum(map(chars_of, conversation.messages()))
+            mark = prune(entries, settings, conversation.window.size, chars)
+            if mark is not None:
+                await conversation.transcript.append(self._turn, mark)
+                told = f"{len(mark.trimmed)} old tool results trimmed, {len(mark.cleared)} cleared"
+                self._emit(Notice(f"✂️ {told}", verbose=True))
+        if is_cold(entries, now, ttl):
+            conversation.judge_rhythm()
 
     async def _flush(self, reason: flush.Reason) -> None:
         receipt = await flush.flush(self._conversation, self._turn, reason)
+        self.receipts.append(receipt)
         files = ", ".join(note.path for note in receipt.written) or "nothing to store"
         self._emit(Notice(f"🧠 Memory flush: {files}", verbose=True))
 
@@ -66,6 +93,7 @@ class Headroom:
         self._tries += 1
         shrunk = await compact(self._conversation, self._turn, reason)
         if shrunk is not None:
+            self.compactions += shrunk.summarised
             self._emit(Notice(f"🧹 {report(shrunk)}", verbose=True))
         return shrunk
 

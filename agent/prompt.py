@@ -47,6 +47,7 @@ def system_text(
     audience: Audience,
     files: Sequence[WorkspaceFile],
     notes: str,
+    pins: Sequence[str] = (),
     file_chars: int,
     total_chars: int,
 ) -> tuple[Segment, ...]:
@@ -61,6 +62,11 @@ def system_text(
     if segments:
         last = segments[-1]
         segments[-1] = Segment(name=last.name, text=last.text, cache_mark=True)
+    if pins:
+        listed = "".join(f"- {pin}\n" for pin in pins)
+        segments.append(
+            Segment(name="pins", text=f"# Pinned by your owner: keep this in sight\n\n{listed}", cache_mark=not notes)
+        )
     if notes:
         segments.append(Segment(name="notes at the start", text=notes, cache_mark=True))
     return tuple(segments)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 
@@ -24,6 +25,23 @@ class Section(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
     )
+
+
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "": 1}
+
+
+def _seconds(given: object) -> object:
+    """Read ``"5m"``, ``"600"`` or a number of seconds."""
+    if isinstance(given, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)\s*", given.lower())
+        if found is None:
+            raise ValueError(f'{given!r} is no duration; write "5m", "1h" or a number of seconds')
+        return float(found[1]) * _UNITS[found[2]]
+    return given
+
+
+Duration = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+"""Seconds, written as ``"5m"``, ``"1h"``, ``"600"`` or a number."""
 
 
 class ModelChoice(Section):
@@ -50,6 +68,10 @@ class MemoryFlushSettings(Section):
     """Flush also before a session is left by /new, /reset, the daily or the idle reset."""
     on_compact_command: bool = True
     """Flush also before /compact."""
+    on_shutdown: bool = True
+    """Flush open sessions before the house closes, when time allows and something was said since the last flush."""
+    model: str | None = None
+    """Model that does the flush, as ``provider/model`` or an alias. Unset: the session's own, which has the prompt in its cache."""
 
 
 class CompactionSettings(Section):
@@ -63,8 +85,75 @@ class CompactionSettings(Section):
     """How much of the newest history stays word for word, in tokens."""
     keep_recent_turns: Annotated[int, Field(ge=1)] = 3
     """How many of the newest turns stay word for word at least, where they fit."""
+    timeout_seconds: Annotated[float, Field(gt=0)] = 180.0
+    """Longest wait for one answer to a flush or summary request, in seconds."""
     memory_flush: MemoryFlushSettings = MemoryFlushSettings()
     """The memory flush before compaction."""
+
+
+class SoftTrimSettings(Section):
+    """Showing the beginning and the end of a long tool result."""
+
+    max_chars: Annotated[int, Field(ge=0)] = 4000
+    """Results up to this many characters are not trimmed."""
+    head_chars: Annotated[int, Field(ge=0)] = 1500
+    """Characters kept of the beginning."""
+    tail_chars: Annotated[int, Field(ge=0)] = 1500
+    """Characters kept of the end."""
+
+
+class HardClearSettings(Section):
+    """Showing a placeholder in the place of a tool result."""
+
+    enabled: bool = True
+    """Clear old results when trimming did not free enough."""
+    placeholder: str = "[Old tool result content cleared]"
+    """What stands in the place of a cleared result."""
+
+
+class PrunedToolsSettings(Section):
+    """Whose results may be pruned. Patterns know ``*`` and do not tell capitals from small letters."""
+
+    allow: tuple[str, ...] = ()
+    """Tools whose results may be pruned; empty means all."""
+    deny: tuple[str, ...] = ()
+    """Tools whose results are never pruned; this wins over ``allow``."""
+
+
+class PruningSettings(Section):
+    """Cache-TTL pruning: old tool results are sent shorter once the provider has forgotten the prompt anyway."""
+
+    mode: Literal["off", "cache-ttl"] | None = None
+    """``cache-ttl`` or ``off``. Unset: ``cache-ttl`` for Anthropic models, ``off`` for others."""
+    ttl: Duration | None = None
+    """Silence after which the prompt counts as forgotten: ``"5m"``, ``"600"`` or seconds. Unset: the cache retention in force."""
+    keep_last_assistants: Annotated[int, Field(ge=0)] = 3
+    """Results behind the answer that is this many from the end are never pruned."""
+    soft_trim_ratio: Annotated[float, Field(ge=0, le=1)] = 0.3
+    """Share of the window from which on long results are trimmed."""
+    hard_clear_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Share of the window from which on results are cleared, oldest first."""
+    min_prunable_tool_chars: Annotated[int, Field(ge=0)] = 50_000
+    """Results are only cleared when they have at least this many characters together."""
+    soft_trim: SoftTrimSettings = SoftTrimSettings()
+    """Showing the beginning and the end of a long tool result."""
+    hard_clear: HardClearSettings = HardClearSettings()
+    """Showing a placeholder in the place of a tool result."""
+    tools: PrunedToolsSettings = PrunedToolsSettings()
+    """Whose results may be pruned."""
+
+    def is_on(self, model: str) -> bool:
+        """Whether to prune for a model, given by its ``provider/model``."""
+        if self.mode is not None:
+            return self.mode == "cache-ttl"
+        return model.startswith(("anthropic/", "openrouter/anthropic/"))
+
+
+class SandboxSettings(Section):
+    """What an agent may do to its surroundings."""
+
+    workspace_access: Literal["none", "ro", "rw"] = "rw"
+    """``rw``: the file tools read and write the workspace; ``ro``: they only read; ``none``: they do neither, and no flush runs."""
 
 
 class StartupContextSettings(Section):
@@ -114,6 +203,12 @@ class AgentSettings(Section):
     """How much of our own instructions the model is given: all, the tool rules only, or none."""
     compaction: CompactionSettings = CompactionSettings()
     """Compaction and the memory flush."""
+    context_pruning: PruningSettings = PruningSettings()
+    """Cache-TTL pruning of old tool results."""
+    cache_retention: Literal["auto", "5m", "1h"] = "auto"
+    """How long a provider is asked to keep the prompt (Anthropic): ``auto`` takes what is likely to cost less at the session's rhythm."""
+    sandbox: SandboxSettings = SandboxSettings()
+    """What the agent may do to its surroundings."""
     max_concurrent: Annotated[int, Field(ge=1, le=1000)] = 32
     """How many turns of all sessions run at once; within a session it is always one. Turns mostly wait for a provider."""
     startup_context: StartupContextSettings = StartupContextSettings()

@@ -1,18 +1,20 @@
 """How many tokens a text is likely to be: an estimate by script, corrected by what the provider reported.
 
-No tokenizer is used: none that works offline counts every provider's tokens. The rates are characters per token, rounded
-from the published behaviour of byte-pair encodings; ``Calibration`` takes out what is wrong with them for a session.
+No tokenizer is used: none that works offline counts every provider's tokens. The rates of ``memory.tokens`` hold for prose and
+for dense scripts; code and encoded data, which notes hardly hold and tool results often do, have rates of their own here.
+``Calibration`` takes out what is wrong with all of them for a session, kind by kind.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from agent.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from memory.tokens import estimate as of_prose
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,96 +26,161 @@ IMAGE_TOKENS = 1600
 """What a picture of the largest size that providers keep costs (1,568 x 1,568 pixels / 750, rounded up)."""
 MESSAGE_TOKENS = 4
 """Role and delimiters of one message."""
+CODE_CHARS_PER_TOKEN = 3.2
+OPAQUE_CHARS_PER_TOKEN = 2.2
 
-_DENSE = re.compile(r"[぀-ヿ㐀-鿿豈-﫿가-힯\U00020000-\U0003ffff]")
 _OPAQUE = re.compile(r"[A-Za-z0-9+/=_-]{64,}")
-
 _PROSE = 0.45
 """Share of the six commonest letters and the blank above which ASCII text counts as prose rather than code or data."""
+_DENSE = 0.6
+"""Tokens a character from which on a text counts as dense (ideographs, kana, Hangul, Thai, emoji)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """Estimated tokens by the kind of text that they come from. ``plain`` is what needs no correction (pictures, delimiters)."""
+
+    prose: float = 0.0
+    code: float = 0.0
+    opaque: float = 0.0
+    dense: float = 0.0
+    plain: float = 0.0
+
+    def __add__(self, other: Weight) -> Weight:
+        return Weight(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
+
+    def __sub__(self, other: Weight) -> Weight:
+        return Weight(*(one - two for one, two in zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def total(self) -> int:
+        """All of it, uncorrected."""
+        return round(self.prose + self.code + self.opaque + self.dense + self.plain)
+
+
+def weigh(text: str) -> Weight:
+    """Return a likely token count of ``text``, by kind."""
+    opaque = sum(len(match[0]) for match in _OPAQUE.finditer(text))
+    rest = _OPAQUE.sub("", text) if opaque else text
+    encoded = Weight(opaque=opaque / OPAQUE_CHARS_PER_TOKEN)
+    if not rest:
+        return encoded
+    if rest.isascii():
+        common = sum(map(rest.count, "etaoin "))
+        prose = common > _PROSE * len(rest)
+        return encoded + (Weight(prose=of_prose(rest)) if prose else Weight(code=len(rest) / CODE_CHARS_PER_TOKEN))
+    likely = of_prose(rest)
+    return encoded + (Weight(dense=likely) if likely > _DENSE * len(rest) else Weight(prose=likely))
 
 
 def estimate(text: str) -> int:
-    """Return a likely token count of ``text``."""
-    if not text:
-        return 0
-    opaque = sum(len(match[0]) for match in _OPAQUE.finditer(text))
-    if opaque:
-        return round(opaque / 2.2) + _plain(_OPAQUE.sub("", text))
-    return _plain(text)
+    """Return a likely token count of ``text``: one at least, unless it is empty."""
+    return max(1, weigh(text).total) if text else 0
 
 
-def _plain(text: str) -> int:
-    if text.isascii():
-        letters = sum(map(text.count, "etaoin "))
-        common = letters / max(1, len(text))
-        return max(1, round(len(text) / (4.2 if common > _PROSE else 3.2))) if text else 0
-    dense = len(_DENSE.findall(text))
-    ascii_chars = sum(1 for char in text if char < "\x80")
-    other = len(text) - dense - ascii_chars
-    return max(1, round(dense * 1.05 + ascii_chars / 4.0 + other / 2.0))
+def weight_of(message: Message) -> Weight:
+    """Return a likely token count of a message, by kind."""
+    if isinstance(message, UserMessage):
+        parts = [weigh(part.text) if isinstance(part, Text) else Weight(plain=IMAGE_TOKENS) for part in message.content]
+    elif isinstance(message, ToolMessage):
+        parts = [weigh(message.text), Weight(plain=IMAGE_TOKENS * len(message.images))]
+    else:
+        parts = [_of_part(part) for part in message.content]
+    return sum(parts, Weight(plain=MESSAGE_TOKENS))
+
+
+def _of_part(part: Text | Thinking | ToolCall | Image) -> Weight:
+    if isinstance(part, (Text, Thinking)):
+        return weigh(part.text)
+    if isinstance(part, ToolCall):
+        arguments = part.raw if part.arguments is None else json.dumps(part.arguments, ensure_ascii=False)
+        return weigh(part.name) + weigh(arguments) + Weight(plain=12)
+    return Weight(plain=IMAGE_TOKENS)
 
 
 def of_message(message: Message) -> int:
     """Return a likely token count of a message."""
-    if isinstance(message, UserMessage):
-        parts = sum(estimate(part.text) if isinstance(part, Text) else IMAGE_TOKENS for part in message.content)
-        return MESSAGE_TOKENS + parts
-    if isinstance(message, ToolMessage):
-        return MESSAGE_TOKENS + estimate(message.text) + IMAGE_TOKENS * len(message.images)
-    return MESSAGE_TOKENS + sum(map(_of_part, message.content))
+    return weight_of(message).total
 
 
-def _of_part(part: Text | Thinking | ToolCall | Image) -> int:
-    if isinstance(part, (Text, Thinking)):
-        return estimate(part.text)
-    if isinstance(part, ToolCall):
-        arguments = part.raw if part.arguments is None else json.dumps(part.arguments, ensure_ascii=False)
-        return 12 + estimate(part.name) + estimate(arguments)
-    return IMAGE_TOKENS
+def weight_of_messages(messages: Iterable[Message]) -> Weight:
+    """Return a likely token count of several messages, by kind."""
+    return sum(map(weight_of, messages), Weight())
 
 
 def of_messages(messages: Iterable[Message]) -> int:
     """Return a likely token count of several messages."""
-    return sum(map(of_message, messages))
+    return weight_of_messages(messages).total
 
 
-def of_tools(tools: Sequence[ToolSpec]) -> int:
-    """Return a likely token count of tool descriptions."""
-    return sum(_of_tool(tool.name, tool.description, json.dumps(tool.parameters)) for tool in tools)
+def weight_of_tools(tools: Sequence[ToolSpec]) -> Weight:
+    """Return a likely token count of tool descriptions, by kind."""
+    return sum((_of_tool(tool.name, tool.description, json.dumps(tool.parameters)) for tool in tools), Weight())
 
 
 @lru_cache(maxsize=256)
-def _of_tool(name: str, description: str, parameters: str) -> int:
-    return 8 + estimate(name) + estimate(description) + estimate(parameters)
+def _of_tool(name: str, description: str, parameters: str) -> Weight:
+    return weigh(name) + weigh(description) + weigh(parameters) + Weight(plain=8)
+
+
+def weight_of_request(request: Request) -> Weight:
+    """Return a likely token count of everything in a request, by kind."""
+    system = sum((weigh(segment.text) for segment in request.system), Weight())
+    return system + weight_of_tools(request.tools) + weight_of_messages(request.messages)
 
 
 def of_request(request: Request) -> int:
     """Return a likely token count of everything in a request."""
-    system = sum(estimate(segment.text) for segment in request.system)
-    return system + of_tools(request.tools) + of_messages(request.messages)
+    return weight_of_request(request).total
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How a session's real token counts relate to the estimate: a factor, learnt from each reported call."""
+    """How a session's real token counts relate to the estimate: a factor for each kind of text, learnt from reported calls.
 
-    factor: float = 1.0
+    What is learnt from is the growth from one call to the next, whose makeup is better known than that of the whole. The
+    kinds share a correction by their share in it (the multiplicative form of normalised least mean squares).
+    """
+
+    prose: float = 1.0
+    code: float = 1.0
+    opaque: float = 1.0
+    dense: float = 1.0
     calls: int = 0
 
-    def learn(self, estimated: int, reported: int) -> Calibration:
-        """Return the calibration after one more call. Half of what is known gives way to the new figure each time."""
-        if estimated < 1 or reported < 1:
+    def learn(self, weight: Weight, reported: int) -> Calibration:
+        """Return the calibration after ``weight`` turned out to be ``reported`` tokens."""
+        expected = self.apply(weight)
+        if expected < _LEAST or reported < _LEAST:
             return self
-        seen = min(4.0, max(0.25, reported / estimated))
-        factor = seen if self.calls == 0 else (self.factor + seen) / 2
-        return Calibration(factor, self.calls + 1)
+        off = min(4.0, max(0.25, reported / expected))
+        shares = (weight.prose, weight.code, weight.opaque, weight.dense)
+        known = (self.prose, self.code, self.opaque, self.dense)
+        moved = (
+            min(4.0, max(0.2, factor * off ** (_GAIN * (factor * share / expected) ** 0.5)))
+            for factor, share in zip(known, shares, strict=True)
+        )
+        prose, code, opaque, dense = moved
+        return Calibration(prose, code, opaque, dense, self.calls + 1)
 
-    def apply(self, estimated: int) -> int:
+    def apply(self, weight: Weight) -> int:
         """Return the corrected estimate."""
-        return round(estimated * self.factor)
+        return round(
+            weight.prose * self.prose
+            + weight.code * self.code
+            + weight.opaque * self.opaque
+            + weight.dense * self.dense
+            + weight.plain
+        )
 
 
-def context_tokens(messages: Sequence[Message], fixed: int, calibration: Calibration) -> int:
+_LEAST = 50
+"""Growth below this many tokens says little: delimiters outweigh the text."""
+_GAIN = 0.85
+"""How far one report moves what is known, for the kind that makes up all of the growth."""
+
+
+def context_tokens(messages: Sequence[Message], fixed: Weight, calibration: Calibration) -> int:
     """Return the size of the next request: the last call's reported prompt and answer, plus an estimate of what came after.
 
     ``fixed`` is the estimate of system text and tools, which counts only when no call was reported yet. Figures of a tool
@@ -122,6 +189,6 @@ def context_tokens(messages: Sequence[Message], fixed: int, calibration: Calibra
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         if isinstance(message, AssistantMessage) and message.usage is not None and message.usage.prompt:
-            tail = of_messages(messages[index + 1 :])
+            tail = weight_of_messages(messages[index + 1 :])
             return message.usage.prompt + message.usage.output + calibration.apply(tail)
-    return calibration.apply(fixed + of_messages(messages))
+    return calibration.apply(fixed + weight_of_messages(messages))

@@ -9,7 +9,7 @@ import re
 import threading
 from typing import TYPE_CHECKING
 
-from agent.entries import Compacted, Entry, Opened, Torn, decode, encode
+from agent.entries import Compacted, Entry, Opened, Pinned, Torn, Unpinned, decode, encode
 from agent.errors import NotKept
 
 if TYPE_CHECKING:
@@ -73,6 +73,20 @@ class Transcript:
     def cycle(self) -> str | None:
         """The id of the latest compaction, or None: what flush marks refer to."""
         return next((entry.id for entry in reversed(self.entries) if isinstance(entry.body, Compacted)), None)
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """What the owner pinned and did not unpin, in that order."""
+        pins: dict[str, None] = dict.fromkeys(self.opened.pins if self.opened else ())
+        for entry in self.entries:
+            match entry.body:
+                case Compacted(pins=carried):
+                    pins = dict.fromkeys(carried)
+                case Pinned(text=text):
+                    pins[text] = None
+                case Unpinned(text=text):
+                    pins.pop(text, None)
+        return tuple(pins)
 
     @property
     def size(self) -> int:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from agent import loop, silence
+from agent.accounting import added
 from agent.acting import Acting
 from agent.asking import ask
 from agent.entries import Compacted, FlushReceipt, Said, TurnEnded
-from agent.flush import added
 from agent.headroom import Headroom
 from agent.journal import NoJournal
 from agent.messages import AssistantMessage, ToolMessage, Usage
@@ -29,7 +29,10 @@ Outcome = Literal["answered", "silent", "failed", "stopped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnResult:
-    """What a turn came to. ``reply`` is for the person (empty when silent); ``context`` and ``window`` are in tokens."""
+    """What a turn came to. ``reply`` is for the person (empty when silent); ``context`` and ``window`` are in tokens.
+
+    ``receipts`` are those of memory flushes, ``compactions`` the summaries that were made on the way.
+    """
 
     outcome: Outcome
     reply: str
@@ -39,6 +42,8 @@ class TurnResult:
     window: int
     calls: tuple[ToolMessage, ...]
     seconds: float
+    receipts: tuple[FlushReceipt, ...] = ()
+    compactions: int = 0
 
 
 async def nobody_waits() -> Sequence[UserMessage]:
@@ -48,13 +53,14 @@ async def nobody_waits() -> Sequence[UserMessage]:
 
 @dataclass(kw_only=True)
 class Turn:
-    """The steps of one turn (see ``agent.loop.Steps``)."""
+    """The steps of one turn (see ``agent.loop.Steps``). ``background`` is a turn that no person asked for: it never flushes."""
 
     conversation: Conversation
     id: str
     emit: Callable[[Event], None]
     journal: Journal = field(default_factory=NoJournal)
     waiting: Callable[[], Awaitable[Sequence[UserMessage]]] = nobody_waits
+    background: bool = False
     _acting: Acting = field(init=False)
     _headroom: Headroom = field(init=False)
     _asked: bool = False
@@ -62,7 +68,7 @@ class Turn:
     def __post_init__(self) -> None:
         """Set up what acts and what makes room."""
         self._acting = Acting(conversation=self.conversation, turn=self.id, journal=self.journal, emit=self.emit)
-        self._headroom = Headroom(self.conversation, f"{self.id}~room", self.emit)
+        self._headroom = Headroom(self.conversation, f"{self.id}~room", self.emit, flushes=not self.background)
 
     async def run(self, messages: Sequence[UserMessage]) -> TurnResult:
         """Answer ``messages``. Run again with the same id and messages after a crash, it goes on where it was.
@@ -131,8 +137,15 @@ class Turn:
             window=self.conversation.window.size,
             calls=tuple(self._acting.calls),
             seconds=seconds,
+            receipts=tuple(self._headroom.receipts),
+            compactions=self._headroom.compactions,
         )
-        facts = {"seconds": round(seconds, 3), "context": result.context, "toolCalls": len(result.calls)}
+        facts = {
+            "seconds": round(seconds, 3),
+            "context": result.context,
+            "toolCalls": len(result.calls),
+            "prompt": self.conversation.watch.digest,
+        }
         await self.conversation.transcript.append(self.id, TurnEnded(turn=self.id, outcome=outcome, facts=facts))
         return result
 
@@ -142,7 +155,7 @@ class Turn:
         entries = [*transcript.of_turn(self.id), *transcript.of_turn(f"{self.id}~room")]
         total: Usage | None = None
         for usage in filter(None, map(_used, entries)):
-            total = usage if total is None else added(total, usage)
+            total = added(total, usage)
         return total
 
 

@@ -6,10 +6,10 @@ therefore never make a session unusable.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent.entries import Compacted, ResultsCleared, Said
+from agent.entries import Compacted, Pinned, Pruned, ResultsCleared, Said, Unpinned
 from agent.messages import AssistantMessage, Text, ToolMessage, UserMessage
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 UNKNOWN_OUTCOME = "This call was interrupted and its outcome is unknown. Look before you repeat it."
 CLEARED = "[Old tool result content cleared]"
 SUMMARY_HEAD = "[Summary of the conversation before this point]"
+PINNED = "[Pinned: keep this in sight, whatever else is summarised]"
+UNPINNED = "[No longer pinned]"
+_SHRINKING = (Compacted, ResultsCleared, Pruned)
 
 
 def view(entries: Sequence[Entry], zone: tzinfo) -> tuple[Message, ...]:
@@ -41,30 +44,78 @@ def _visible(entries: Sequence[Entry]) -> list[Message]:
         body = entries[compaction].body
         assert isinstance(body, Compacted)
         start = next((i for i, entry in enumerate(entries) if entry.id == body.first_kept), compaction)
-        messages.append(UserMessage(content=(Text(text=f"{SUMMARY_HEAD}\n\n{body.summary}"),), at=entries[compaction].at))
-    cleared = _cleared_until(entries)
-    changed = max((i for i, entry in enumerate(entries) if isinstance(entry.body, (Compacted, ResultsCleared))), default=0)
+        messages.append(UserMessage(content=(Text(text=_summary_text(body)),), at=entries[compaction].at))
+    views = views_of_results(entries)
+    changed = max((i for i, entry in enumerate(entries) if isinstance(entry.body, _SHRINKING)), default=0)
     for index in range(start, len(entries)):
-        body = entries[index].body
-        if isinstance(body, Said):
-            message = _without_content(body.message) if index < cleared else body.message
-            messages.append(_without_usage(message) if index < changed else message)
+        entry = entries[index]
+        match entry.body:
+            case Said(message=message):
+                shown = views[entry.id].apply(message) if entry.id in views else message
+                messages.append(_without_usage(shown) if index < changed else shown)
+            case Pinned(text=text) if compaction is None or index > compaction:
+                messages.append(_aside(f"{PINNED} {text}", entry))
+            case Unpinned(text=text) if compaction is None or index > compaction:
+                messages.append(_aside(f"{UNPINNED} {text}", entry))
     return messages
 
 
-def _cleared_until(entries: Sequence[Entry]) -> int:
-    """The index before which tool results are shown as a placeholder."""
-    for entry in reversed(entries):
-        if isinstance(entry.body, ResultsCleared):
-            until = entry.body.until
-            return next((i for i, other in enumerate(entries) if other.id == until), 0)
-    return 0
+def _summary_text(body: Compacted) -> str:
+    pins = "".join(f"\n- {pin}" for pin in body.pins)
+    return f"{SUMMARY_HEAD}\n\n{body.summary}" + (f"\n\n{PINNED}{pins}" if pins else "")
 
 
-def _without_content(message: Message) -> Message:
-    if isinstance(message, ToolMessage) and len(message.text) > len(CLEARED):
-        return replace(message, text=CLEARED, images=())
-    return message
+def _aside(text: str, entry: Entry) -> UserMessage:
+    return UserMessage(content=(Text(text=text),), at=entry.at)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultView:
+    """How a tool result is shown: its head and tail, or a placeholder."""
+
+    head: int = 0
+    tail: int = 0
+    placeholder: str = ""
+    cleared: bool = False
+
+    def apply(self, message: Message) -> Message:
+        """Return the message as it is shown. Only tool results change."""
+        if not isinstance(message, ToolMessage):
+            return message
+        if not self.cleared:
+            return replace(message, text=trimmed(message.text, self.head, self.tail))
+        if len(message.text) <= len(self.placeholder) and not message.images:
+            return message
+        return replace(message, text=self.placeholder, images=())
+
+
+def views_of_results(entries: Sequence[Entry]) -> dict[str, ResultView]:
+    """Return how results are shown that are not shown whole, by the ids of their entries. Later marks count, cleared stays cleared."""
+    views: dict[str, ResultView] = {}
+    for index, entry in enumerate(entries):
+        match entry.body:
+            case Pruned() as mark:
+                short = ResultView(mark.head_chars, mark.tail_chars)
+                views |= {one: short for one in mark.trimmed if one not in views}
+                views |= dict.fromkeys(mark.cleared, ResultView(placeholder=mark.placeholder, cleared=True))
+            case ResultsCleared(until=until):
+                before = next((i for i, other in enumerate(entries) if other.id == until), 0)
+                views |= {
+                    other.id: ResultView(placeholder=CLEARED, cleared=True)
+                    for other in entries[: min(before, index)]
+                    if isinstance(other.body, Said)
+                    and isinstance(other.body.message, ToolMessage)
+                    and not (other.id in views and views[other.id].cleared)
+                }
+    return views
+
+
+def trimmed(text: str, head: int, tail: int) -> str:
+    """Return the head and the tail of a text with a note of its size between them, or the text where that is no shorter."""
+    note = f"\n...\n[trimmed: the first {head:,} and the last {tail:,} of {len(text):,} characters]\n"
+    if len(text) <= head + tail + len(note):
+        return text
+    return text[:head] + note + (text[len(text) - tail :] if tail else "")
 
 
 def _without_usage(message: Message) -> Message:
@@ -76,15 +127,11 @@ def _without_usage(message: Message) -> Message:
 
 def _stamped(message: Message, zone: tzinfo) -> Message:
     """Put the time (and in shared rooms the speaker) before what a person said, as a part of its own."""
-    if not isinstance(message, UserMessage) or _is_summary(message):
+    if not isinstance(message, UserMessage) or message.text.startswith((SUMMARY_HEAD, PINNED, UNPINNED)):
         return message
     local = message.at.astimezone(zone)
     stamp = f"[{local:%a %Y-%m-%d %H:%M %Z}{', ' + message.sender if message.sender else ''}]"
     return replace(message, content=(Text(text=stamp), *message.content))
-
-
-def _is_summary(message: UserMessage) -> bool:
-    return message.text.startswith(SUMMARY_HEAD)
 
 
 def repaired(messages: Iterable[Message]) -> tuple[Message, ...]:

@@ -148,7 +148,7 @@ class HousedAgent:
         await conversation.prepare()
         if self.profile.settings.compaction.memory_flush.on_compact_command and flush.is_worthwhile(conversation):
             await flush.flush(conversation, "command", "compact")
-        shrunk = await compact(conversation, "command", "compact", focus=focus)
+        shrunk = await compact(conversation, "command", "command", focus=focus)
         if shrunk is not None:
             await self.store.change(record.key, compactions=record.compactions + 1)
         return shrunk
