@@ -59,7 +59,7 @@ class AnthropicModel:
         self._model = model
         self._facts = facts
         self._label = label
-        self._settings = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
+        self._settings: dict[str, Any] = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
         self._client: Any = None
         self._opening = asyncio.Lock()
 
@@ -96,7 +96,8 @@ class AnthropicModel:
     def _connect(self) -> Any:
         """Import the SDK and make a client: a second or more of work, done in a thread."""
         with rehearsal.loading():
-            anthropic = importlib.import_module("anthropic")
+            import anthropic
+
             rehearsal.anthropic_messages()
         limits = anthropic.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
         return anthropic.AsyncAnthropic(**self._settings, max_retries=0, timeout=limits)
@@ -106,7 +107,8 @@ class AnthropicModel:
 
         One that could not be reached is asked again before the next call.
         """
-        anthropic = importlib.import_module("anthropic")
+        import anthropic
+
         try:
             told = await self._client.models.retrieve(self._model, timeout=_LOOK_UP_SECONDS)
         except anthropic.APIStatusError:
@@ -121,7 +123,9 @@ class AnthropicModel:
 
 def _expected() -> tuple[type[Exception], ...]:
     """What a call may raise: the SDK's errors, bare transport errors (a stream cut in the middle), and an answer that is not JSON."""
-    anthropic, httpx2 = importlib.import_module("anthropic"), importlib.import_module("httpx2")
+    import anthropic
+
+    httpx2 = importlib.import_module("httpx2")  # the SDK's own HTTP client
     return anthropic.AnthropicError, httpx2.TransportError, httpx2.InvalidURL, httpx2.StreamError, ValueError
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from agent import tokens
@@ -101,11 +100,13 @@ class OpenAIChatModel:
 
     async def _begin(self, client: Any, wanted: dict[str, Any]) -> Any:
         """Start a stream that reports usage at its end, or without when the server refuses to be asked; that is remembered."""
+        import openai
+
         create = client.chat.completions.create
         if self._takes_usage_option:
             try:
                 return await create(**wanted, stream=True, stream_options={"include_usage": True})
-            except importlib.import_module("openai").APIStatusError as error:
+            except openai.APIStatusError as error:
                 if not _refuses_usage_option(error):
                     raise
             self._takes_usage_option = False

@@ -43,7 +43,7 @@ class Connection:
         self._model = model
         self._provider = provider
         self._base_url = base_url
-        self._settings = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
+        self._settings: dict[str, Any] = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
         self._rehearse = rehearse
         self._client: Any = None
         self._asked = 0
@@ -68,7 +68,8 @@ class Connection:
     def _connect(self) -> Any:
         """Import the SDK and make a client: a second or so of work, done in a thread."""
         with rehearsal.loading():
-            openai = importlib.import_module("openai")
+            import openai
+
             self._rehearse()
         limits = openai.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
         return openai.AsyncOpenAI(**self._settings, max_retries=0, timeout=limits)
@@ -86,5 +87,7 @@ class Connection:
 
 def expected() -> tuple[type[Exception], ...]:
     """What a call may raise: the SDK's errors, transport errors, and an answer that is not JSON."""
-    openai, httpx2 = importlib.import_module("openai"), importlib.import_module("httpx2")
+    import openai
+
+    httpx2 = importlib.import_module("httpx2")  # the SDK's own HTTP client
     return openai.OpenAIError, httpx2.TransportError, httpx2.InvalidURL, httpx2.StreamError, ValueError

@@ -73,8 +73,9 @@ def loading() -> Iterator[None]:
 
 def anthropic_messages() -> None:
     """Play an answer of the Messages API."""
-    sdk = importlib.import_module("anthropic")
-    with sdk.Anthropic(api_key="none", base_url=_BASE, max_retries=0, http_client=_player(_ANTHROPIC)) as client:
+    import anthropic
+
+    with anthropic.Anthropic(api_key="none", base_url=_BASE, max_retries=0, http_client=_player(_ANTHROPIC)) as client:
         _ = client.models  # a module of its own
         for _ in client.messages.create(model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}], stream=True):
             pass
@@ -82,16 +83,18 @@ def anthropic_messages() -> None:
 
 def chat_completions() -> None:
     """Play an answer of chat completions."""
-    sdk = importlib.import_module("openai")
-    with sdk.OpenAI(api_key="none", base_url=_BASE, max_retries=0, http_client=_player(_CHAT)) as client:
+    import openai
+
+    with openai.OpenAI(api_key="none", base_url=_BASE, max_retries=0, http_client=_player(_CHAT)) as client:
         for _ in client.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}], stream=True):
             pass
 
 
 def responses() -> None:
     """Play an answer of the Responses API."""
-    sdk = importlib.import_module("openai")
-    with sdk.OpenAI(api_key="none", base_url=_BASE, max_retries=0, http_client=_player(_RESPONSES)) as client:
+    import openai
+
+    with openai.OpenAI(api_key="none", base_url=_BASE, max_retries=0, http_client=_player(_RESPONSES)) as client:
         for _ in client.responses.create(model="m", input="x", stream=True):
             pass
 
