@@ -27,7 +27,7 @@ LARGE = 5_000
 """Passages from which on a batch pays. Fewer are done by direct calls within a minute, for about a cent; a batch may take hours."""
 
 _FAILURES_ALLOWED = 2
-"""After so many failed jobs the batch service is left alone until the next start."""
+"""After so many failed jobs the batch service is left alone until the next start. The service itself keeps count."""
 
 _READS = 3
 _PORTION = 256
@@ -38,7 +38,8 @@ class Backfill:
     """Embeds passages that are known by their hash (``identity.text_hash``).
 
     Jobs are written into ``book`` before they are handed in, and struck out only when the consumer has asked for more than
-    what they came to: a crash at any moment loses no job that was paid for. ``batch`` None means direct calls only.
+    what they came to: a crash at any moment loses no job that was paid for. ``batch`` None means direct calls only, and so does
+    the service of another embedder than the one in use (a fallback has stepped in): make a new backfill for each run.
     ``token`` makes a new job's name; ``tell`` takes sentences for the owner.
     """
 
@@ -55,14 +56,13 @@ class Backfill:
         token: Callable[[], str] = lambda: f"homebody-{uuid.uuid4().hex}",
     ) -> None:
         self._embedder = embedder
-        self._batch = batch if settings.enabled else None
+        self._batch = batch if settings.enabled and batch is not None and _same(batch.embedder, embedder) else None
         self._book = book
         self._settings = settings
         self._clock = clock
         self._tell = tell
         self._large = large
         self._token = token
-        self._failures = 0
         self._dims: int | None = None
 
     async def run(self, texts: Mapping[str, str]) -> AsyncIterator[list[tuple[str, list[float] | EmbeddingFailed]]]:
@@ -98,7 +98,7 @@ class Backfill:
 
     @property
     def _usable(self) -> bool:
-        return self._batch is not None and self._failures < _FAILURES_ALLOWED
+        return self._batch is not None and self._batch.failures < _FAILURES_ALLOWED
 
     async def _adopt(self) -> list[BatchRecord]:
         """Take over the jobs that an earlier run left, after asking for the ids of those that were being handed in."""
@@ -267,6 +267,12 @@ class Backfill:
             yield portion
 
     def _failed(self, what: str, *, for_good: bool) -> None:
-        self._failures = _FAILURES_ALLOWED if for_good else self._failures + 1
+        assert self._batch is not None
+        self._batch.failures = _FAILURES_ALLOWED if for_good else self._batch.failures + 1
         then = "" if self._usable else " Batches are left alone until the next start."
         self._tell(f"Batch embedding: {what}. What is missing is fetched by direct calls.{then}")
+
+
+def _same(one: Embedder, other: Embedder) -> bool:
+    """Vectors of two models must never meet in one index."""
+    return (one.provider, one.model, one.fingerprint) == (other.provider, other.model, other.fingerprint)

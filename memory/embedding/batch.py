@@ -78,7 +78,7 @@ class BatchState:
 class BatchService(Protocol):
     """The batch endpoint of one provider. Every method raises ``EmbeddingFailed`` after its own retries.
 
-    ``max_requests`` and ``max_tokens`` (estimate) bound one job.
+    ``max_requests`` and ``max_tokens`` (estimate) bound one job. ``failures`` counts the jobs that went wrong since the start.
     """
 
     @property
@@ -88,6 +88,7 @@ class BatchService(Protocol):
 
     max_requests: int
     max_tokens: int
+    failures: int
 
     async def submit(self, token: str, passages: Sequence[tuple[str, str]]) -> str:
         """Hand a job in, with (hash, text) pairs, and return its id."""

@@ -39,6 +39,7 @@ class GeminiBatches:
 
     def __init__(self, embedder: GeminiEmbedder) -> None:
         self.embedder = embedder
+        self.failures = 0
 
     async def submit(self, token: str, passages: Sequence[tuple[str, str]]) -> str:
         """Upload the requests and start the job. A second try first looks whether the first one went through."""

@@ -38,6 +38,7 @@ class OpenAIBatches:
 
     def __init__(self, embedder: OpenAIEmbedder) -> None:
         self.embedder = embedder
+        self.failures = 0
 
     async def submit(self, token: str, passages: Sequence[tuple[str, str]]) -> str:
         """Upload the requests and start the job. A second try first looks whether the first one went through."""
@@ -123,6 +124,7 @@ class OpenAIBatches:
 
     async def _try(self, call: Callable[[openai.AsyncOpenAI, float], Awaitable[T]]) -> T:
         client = await self.embedder.client()
+        await asyncio.to_thread(lambda: (client.files.create, client.batches.create))  # the SDK imports them at first touch
         sdk: Any = importlib.import_module("openai")
 
         async def once(left: float) -> T:

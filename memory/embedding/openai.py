@@ -124,6 +124,9 @@ class OpenAIEmbedder:
         client: openai.AsyncOpenAI = sdk.AsyncOpenAI(
             api_key=key, base_url=self.endpoint.base_url, default_headers=dict(self.endpoint.headers), max_retries=0
         )
+        # what the SDK imports at first use is imported here, and not on the event loop; it unpacks vectors with numpy
+        importlib.import_module("numpy")
+        _ = client.embeddings.create, client.platform_headers()
         return client
 
     async def _call(self, batch: list[str], left: float) -> list[list[float]]:
