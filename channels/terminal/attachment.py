@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Literal
 
-from channels.errors import LinkLost
+from channels.errors import ChannelError, LinkLost
 from channels.messages import Inbound, Sender
 from channels.terminal.link import Delta, Reply
 
@@ -54,7 +54,12 @@ class Attachment:
             hints=dict(hints or {}),
         )
         door = await self._channel.door()
-        await door.accept([inbound])
+        try:
+            await door.accept([inbound])
+        except ChannelError:
+            raise
+        except Exception as error:  # whatever kept the house from storing it, the person must be told
+            raise ChannelError(str(error) or type(error).__name__, mend=str(getattr(error, "mend", ""))) from error
         door.alive()
 
     async def stop(self) -> None:

@@ -98,7 +98,7 @@ class Link(Protocol):
         """Send a message; it is durable on return. Saying it again under the same ``key`` is harmless.
 
         Raises:
-            ChannelError: it was not stored; ``LinkLost`` when nobody can say. In the same process, what the door raised comes as it is.
+            ChannelError: it was not stored. ``LinkLost`` when nobody can say.
         """
         ...
 

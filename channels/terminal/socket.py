@@ -127,8 +127,8 @@ async def _say(attachment: Attachment, said: Mapping[str, Any]) -> dict[str, Any
     hints = {str(name): str(value) for name, value in said.get("hints", {}).items()}
     try:
         await attachment.say(str(said["text"]), key=key, hints=hints)
-    except Exception as error:  # noqa: BLE001 - whatever kept the house from storing it, the person must be told
-        return {"error": str(error) or type(error).__name__, "mend": getattr(error, "mend", ""), "key": key}
+    except ChannelError as error:
+        return {"error": str(error), "mend": error.mend, "key": key}
     return {"ok": key}
 
 

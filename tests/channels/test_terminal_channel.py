@@ -79,7 +79,7 @@ async def test_the_house_refusing_is_heard_by_the_speaker() -> None:
     async with House().open() as house:
         link = house.channel.attach()
         house.door.refuse = OSError("disk full")
-        with pytest.raises(OSError, match="disk full"):
+        with pytest.raises(ChannelError, match="disk full"):
             await link.say("hello", key="m1")
 
 

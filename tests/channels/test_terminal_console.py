@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import io
+import itertools
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from rich.console import Console
+
+from channels.terminal.console import Conversation
+from channels.terminal.link import Delta, Note, Reply
+from channels.terminal.render import Screen
+from gateway.clock import SystemClock
+from tests.peers.parrot import Parrot
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from prompt_toolkit.input import PipeInput
+
+ENTER = "\r"
+CTRL_C = "\x03"
+CTRL_D = "\x04"
+PASTE = "\x1b[200~{}\x1b[201~"
+
+
+class Seat:
+    """A person at a conversation whose keys and sight are at hand."""
+
+    def __init__(self, keys: PipeInput, history: Path | None = None) -> None:
+        self.house = Parrot(SystemClock())
+        self.keys = keys
+        self.sight = io.StringIO()
+        numbers = map(str, itertools.count())
+        self.conversation = Conversation(
+            self.house.channel.attach(),
+            clock=SystemClock(),
+            new_key=lambda: next(numbers),
+            history=history,
+            commands={"/help": "what there is", "/status": "how it stands"},
+            greeting="Hello.",
+            source=keys,
+            sink=DummyOutput(),
+            console=Console(file=self.sight, width=80),
+        )
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():  # noqa: ASYNC110 - the screen tells nobody when it changes
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def seated(history: Path | None = None) -> AsyncIterator[tuple[Seat, asyncio.Task[int]]]:
+    with create_pipe_input() as keys:
+        seat = Seat(keys, history)
+        serving = asyncio.ensure_future(seat.house.channel.run(seat.house))
+        talking = asyncio.ensure_future(seat.conversation.run())
+        try:
+            yield seat, talking
+        finally:
+            talking.cancel()
+            serving.cancel()
+            await asyncio.gather(talking, serving, return_exceptions=True)
+            await seat.house.channel.close()
+
+
+async def test_a_message_is_answered_and_control_d_leaves() -> None:
+    async with seated() as (seat, talking):
+        seat.keys.send_text("hello" + ENTER)
+        await seat.until(lambda: "echo: hello" in seat.sight.getvalue())
+        seat.keys.send_text(CTRL_D)
+        assert await talking == 0
+    assert seat.house.heard == ["hello"]
+    assert seat.sight.getvalue().startswith("Hello.\n")
+
+
+async def test_a_paste_of_several_lines_is_one_message() -> None:
+    async with seated() as (seat, talking):
+        seat.keys.send_text(PASTE.format("one\ntwo\r\nthree") + ENTER)
+        await seat.until(lambda: bool(seat.house.heard))
+        seat.keys.send_text(CTRL_D)
+        await talking
+    assert seat.house.heard == ["one\ntwo\nthree"]
+
+
+async def test_control_c_clears_a_line_and_twice_on_an_empty_one_leaves() -> None:
+    async with seated() as (seat, talking):
+        seat.keys.send_text("never mind" + CTRL_C + "hello" + ENTER)
+        await seat.until(lambda: "echo: hello" in seat.sight.getvalue())
+        seat.keys.send_text(CTRL_C)
+        await seat.until(lambda: "Ctrl-C again" in seat.sight.getvalue())
+        assert not talking.done()
+        seat.keys.send_text(CTRL_C)
+        assert await talking == 0
+    assert seat.house.heard == ["hello"]
+
+
+async def test_control_c_during_a_turn_stops_the_turn_and_not_the_program() -> None:
+    async with seated() as (seat, talking):
+        seat.keys.send_text("slow work" + ENTER)
+        await seat.until(lambda: bool(seat.house.heard))
+        os.kill(os.getpid(), signal.SIGINT)
+        await seat.until(lambda: "stopped" in seat.sight.getvalue())
+        seat.keys.send_text("hello" + ENTER)
+        await seat.until(lambda: "echo: hello" in seat.sight.getvalue())
+        seat.keys.send_text(CTRL_D)
+        assert await talking == 0
+
+
+async def test_slash_commands_are_sent_like_any_message_but_for_leaving() -> None:
+    async with seated() as (seat, talking):
+        seat.keys.send_text("/help" + ENTER)
+        await seat.until(lambda: "echo: /help" in seat.sight.getvalue())
+        seat.keys.send_text("/exit" + ENTER)
+        assert await talking == 0
+    assert seat.house.heard == ["/help"]
+
+
+async def test_tab_completes_a_command() -> None:
+    async with seated() as (seat, talking):
+        buffer = seat.conversation._session.default_buffer
+        seat.keys.send_text("/st")
+        await seat.until(lambda: buffer.complete_state is not None and bool(buffer.complete_state.completions))
+        seat.keys.send_text("\t")
+        await seat.until(lambda: buffer.text == "/status")
+        seat.keys.send_text(ENTER)
+        await seat.until(lambda: bool(seat.house.heard))
+        seat.keys.send_text(CTRL_D)
+        await talking
+    assert seat.house.heard == ["/status"]
+
+
+async def test_what_arrives_unasked_is_shown_while_the_prompt_waits() -> None:
+    async with seated() as (seat, talking):
+        seat.keys.send_text("hello" + ENTER)
+        await seat.until(lambda: "echo: hello" in seat.sight.getvalue())
+        seat.house.channel.show(next(iter(seat.house.channel._attached)), Note("a reminder"))
+        await seat.until(lambda: "a reminder" in seat.sight.getvalue())
+        assert not talking.done()
+
+
+async def test_a_line_that_breaks_ends_the_conversation_with_a_word() -> None:
+    async with seated() as (seat, talking):
+        seat.keys.send_text("crash" + ENTER)
+        assert await talking == 1
+    assert "the conversation was closed" in seat.sight.getvalue()
+
+
+async def test_a_house_that_closes_while_the_prompt_waits_ends_it_too() -> None:
+    async with seated() as (seat, talking):
+        await seat.until(lambda: seat.conversation._session.app.is_running)
+        await seat.house.channel.close()
+        assert await talking == 1
+
+
+async def test_activity_and_rejections_are_told() -> None:
+    async with seated() as (seat, _):
+        seat.keys.send_text("work" + ENTER)
+        await seat.until(lambda: "echo: work" in seat.sight.getvalue())
+        assert "✓ reads notes.md" in seat.sight.getvalue()
+        seat.keys.send_text("reject" + ENTER)
+        await seat.until(lambda: "homebody agents" in seat.sight.getvalue())
+
+
+async def test_the_history_is_kept_in_a_file_of_the_owners_alone(tmp_path: Path) -> None:
+    async with seated(tmp_path / "history") as (seat, talking):
+        seat.keys.send_text("remember me" + ENTER)
+        await seat.until(lambda: "echo: remember me" in seat.sight.getvalue())
+        seat.keys.send_text(CTRL_D)
+        await talking
+    assert (tmp_path / "history").stat().st_mode & 0o777 == 0o600
+    async with seated(tmp_path / "history") as (seat, _):
+        await seat.until(lambda: seat.conversation._session.app.is_running)
+        seat.keys.send_text("\x1b[A")
+        await seat.until(lambda: seat.conversation._session.default_buffer.text == "remember me")
+
+
+async def test_a_history_that_cannot_be_kept_does_not_matter(tmp_path: Path) -> None:
+    async with seated(tmp_path) as (seat, talking):
+        seat.keys.send_text("hello" + ENTER)
+        await seat.until(lambda: "echo: hello" in seat.sight.getvalue())
+        seat.keys.send_text(CTRL_D)
+        assert await talking == 0
+
+
+def test_a_preview_is_replaced_by_the_reply_and_not_printed_twice() -> None:
+    sight = io.StringIO()
+    screen = Screen(
+        Console(file=sight, width=80, force_terminal=True, legacy_windows=False, _environ={"TERM": "xterm"}),
+        iter(range(99)).__next__,
+    )
+    screen.begin()
+    screen.show(Delta("the ans"))
+    screen.show(Delta("wer **is** 4"))
+    screen.show(Reply("the answer **is** 4", "k"))
+    screen.end()
+    assert "the answer **is** 4" in sight.getvalue()
+    assert _seen(sight.getvalue()).count("the answer") == 1
+
+
+def test_a_dumb_terminal_gets_the_reply_without_a_preview() -> None:
+    sight = io.StringIO()
+    screen = Screen(Console(file=sight, width=80, force_terminal=True, _environ={"TERM": "dumb"}), iter(range(99)).__next__)
+    screen.begin()
+    screen.show(Delta("the answer"))
+    screen.show(Reply("the answer", "k"))
+    screen.end()
+    assert sight.getvalue().count("the answer") == 1
+    assert "\x1b[" not in sight.getvalue()
+
+
+def test_no_color_is_honoured() -> None:
+    sight = io.StringIO()
+    console = Console(file=sight, width=80, force_terminal=True, _environ={"TERM": "xterm-256color", "NO_COLOR": "1"})
+    Screen(console, iter(range(99)).__next__).trouble("wrong", "mend")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", sight.getvalue())
+
+
+def test_a_reply_cannot_command_the_terminal() -> None:
+    sight = io.StringIO()
+    Screen(Console(file=sight, width=80), iter(range(99)).__next__).reply("a\x1b]52;c;ZXZpbA==\x07b\x9b2J")
+    assert "\x1b" not in sight.getvalue()
+    assert "\x9b" not in sight.getvalue()
+
+
+def _seen(written: str) -> str:
+    """Return what stays on a screen after the erasures that rich writes: a line that is erased is gone."""
+    lines: list[str] = [""]
+    row = 0
+    for part in re.findall(r"\x1b\[[?0-9;]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", written):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif part.endswith("A") and part.startswith("\x1b"):
+            row = max(0, row - int(part[2:-1] or 1))
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif part == "\r" or part.startswith("\x1b"):
+            continue
+        else:
+            lines[row] += part
+    return "\n".join(lines)
+
+
+PROGRAM = """
+import asyncio, fcntl, itertools, termios
+from channels.terminal.console import Conversation
+from gateway.clock import SystemClock
+from tests.peers.parrot import Parrot
+
+async def main():
+    house = Parrot(SystemClock())
+    serving = asyncio.ensure_future(house.channel.run(house))
+    numbers = map(str, itertools.count())
+    code = await Conversation(house.channel.attach(), clock=SystemClock(), new_key=lambda: next(numbers)).run()
+    serving.cancel()
+    return code
+
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+raise SystemExit(asyncio.run(main()))
+"""
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        stdin=child,
+        stdout=child,
+        stderr=child,
+        start_new_session=True,
+        env={**os.environ, "TERM": "xterm", "PYTHONPATH": "."},
+    )
+    os.close(child)
+    yield parent, process
+    process.kill()
+    process.wait()
+    os.close(parent)
+
+
+def test_in_a_real_terminal_control_c_stops_the_turn_and_control_d_leaves(
+    terminal: tuple[int, subprocess.Popen[bytes]],
+) -> None:
+    screen, process = terminal
+    seen = b""
+
+    def read_until(word: bytes) -> None:
+        nonlocal seen
+        while word not in seen:
+            seen += os.read(screen, 65536)
+        seen = seen.partition(word)[2]
+
+    read_until("›".encode())
+    os.write(screen, b"stream hello\r")
+    read_until(b"echo: ")
+    read_until("›".encode())
+    os.write(screen, b"slow\r")
+    read_until("…".encode())
+    os.write(screen, b"\x03")
+    read_until(b"stopped")
+    read_until("›".encode())
+    os.write(screen, b"\x04")
+    assert process.wait(20) == 0
