@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+from agent.errors import AgentError
 from agent.models.choice import choose
 from agent.models.discovery import find_local
 from agent.models.offline import OfflineModel
 from agent.models.patience import Patient
+from agent.models.standby import Standby
 from agent.settings import ModelChoice
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from agent.models.protocol import Model
     from agent.models.settings import ModelsSettings
     from agent.settings import AgentSettings
+
+log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS = 30.0
 """While no model is configured, a local server that was started meanwhile is found this soon."""
@@ -32,21 +37,37 @@ class ModelShelf:
         self._clock = clock
         self._random = random
         self._models: dict[str, Model] = {}
+        self._standby: dict[ModelChoice, Model] = {}
         self._by_default: tuple[Model, float] | None = None
 
     async def get(self, name: str | None, agent: AgentSettings) -> Model:
-        """Return the model of that name, or without one the agent's own, or the one that the environment offers.
+        """Return the model of that name, or without one the agent's own with those that stand by, or what the environment offers.
 
         Raises:
             AgentError: no model answers to the name, or it lacks a key or an address.
         """
-        configured = agent.model.primary if isinstance(agent.model, ModelChoice) else agent.model
-        wanted = name or configured
-        if wanted is None:
-            return await self._default()
-        if wanted not in self._models:
-            self._models[wanted] = self._patient(await choose(wanted, self._settings, self._env))
-        return self._models[wanted]
+        if name is not None:
+            return await self._named(name)
+        if isinstance(agent.model, ModelChoice):
+            return await self._with_fallbacks(agent.model)
+        return await self._default() if agent.model is None else await self._named(agent.model)
+
+    async def _named(self, name: str) -> Model:
+        if name not in self._models:
+            self._models[name] = self._patient(await choose(name, self._settings, self._env))
+        return self._models[name]
+
+    async def _with_fallbacks(self, choice: ModelChoice) -> Model:
+        """Put the fallbacks behind the first choice; one that cannot be used as configured is left out and told in the log."""
+        if choice not in self._standby:
+            models = [await self._named(choice.primary)]
+            for name in choice.fallbacks:
+                try:
+                    models.append(await self._named(name))
+                except AgentError as error:
+                    log.warning("the fallback %s is left out: %s %s", name, error, error.mend)
+            self._standby[choice] = Standby(models, clock=self._clock)
+        return self._standby[choice]
 
     def put(self, name: str, model: Model) -> None:
         """Put a model there under a name (for tests and for trying the house out)."""

@@ -8,7 +8,7 @@ import pytest
 
 from agent.events import TextDelta
 from agent.messages import Failure, ToolCall, ToolMessage
-from agent.models.scripted import Stall
+from agent.models.scripted import ScriptedModel, Stall
 from channels.terminal.link import Activity, Delta
 from gateway.errors import StateHeld
 
@@ -280,3 +280,13 @@ async def test_commands_answer_without_a_model(street: Make) -> None:
         }.items():
             assert expected in (await talk.ask(text))["reply"], text
     assert s.model.requests == []
+
+
+async def test_a_fallback_answers_when_the_first_choice_is_down_and_says_who_it_was(street: Make) -> None:
+    s = street(agent={"model": {"primary": "scripted/model", "fallbacks": ["second/model", "nosuch/thing"]}})
+    s.model.then(Failure(kind="auth", message="The key was refused."))
+    second = ScriptedModel(["I stand in."], name="second/model")
+    async with s.house() as (house, talk):
+        house.shelf.put("second/model", second)
+        facts = await talk.ask("hi")
+    assert (facts["reply"], facts["model"]) == ("I stand in.", "second/model")
