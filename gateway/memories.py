@@ -69,6 +69,7 @@ def open_memory(
         agent=profile.id,
         clock=clock,
         embedder=choice.embedder,
+        batch=choice.batch,
         zone=owner_zone(profile),
         tell=tell,
     )
