@@ -155,6 +155,20 @@ def _decide_group(policy: Policy, conversation: Conversation, actor: Actor, *, l
     return Allowed(actor) if mentioned else Ignored("the agent was not mentioned")
 
 
+def concerns(name: str, policy: Policy) -> list[str]:
+    """Say what in a policy is probably not what its owner means. ``name`` is the channel's account, such as ``telegram:default``."""
+    found = []
+    listed = [entry for entry in policy.allow_from if entry != ANYBODY]
+    if policy.dm_policy == "open" and ANYBODY not in policy.allow_from:
+        found.append(f'{name}: dmPolicy is "open", but nobody new is let in: that takes "*" in allowFrom as well.')
+    if len(listed) > 1:
+        found.append(
+            f"{name}: allowFrom lists {len(listed)} people. The first, {listed[0]}, is the owner and hears the private memory; "
+            "the others are guests. Put your own id first, or join ids that are all yours under session.identityLinks."
+        )
+    return found
+
+
 def pairing_text(channel: str, code: str) -> str:
     """What a stranger is told: how the owner lets them in, and nothing about the house."""
     command = f"homebody pairing approve {channel} {code}"

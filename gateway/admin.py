@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from channels.terminal import address
-from gateway.errors import HomebodyError, as_homebody_error
+from gateway.errors import HomebodyError, NoModel, StateHeld, StorageFailed, UsageWrong, as_homebody_error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -21,6 +21,7 @@ Call: TypeAlias = "Callable[..., Awaitable[Any]]"
 """Takes keyword arguments and returns what JSON can carry."""
 SOCKET = "admin.sock"
 LONGEST_LINE = 4 * 1024 * 1024
+_KINDS = {kind.exit_code: kind for kind in (UsageWrong, NoModel, StateHeld, StorageFailed)}
 
 
 class AdminServer:
@@ -66,7 +67,7 @@ async def ask(state: Path, call: str, **arguments: Any) -> Any:
     """Make a call to the gateway that holds ``state`` and return its result.
 
     Raises:
-        HomebodyError: nobody answers there, or the call failed.
+        HomebodyError: nobody answers there, or the call failed; then with the exit code that it had over there.
     """
     try:
         reader, writer = await asyncio.open_unix_connection(address.locate(state / SOCKET), limit=LONGEST_LINE)
@@ -82,5 +83,6 @@ async def ask(state: Path, call: str, **arguments: Any) -> Any:
         raise HomebodyError("the gateway closed the line without an answer", where=str(state), mend="Its log tells more.")
     answer = json.loads(line)
     if "error" in answer:
-        raise HomebodyError(answer["error"], where=answer.get("where", ""), mend=answer.get("mend", ""))
+        kind = _KINDS.get(answer.get("exitCode"), HomebodyError)
+        raise kind(answer["error"], where=answer.get("where", ""), mend=answer.get("mend", ""))
     return answer["result"]

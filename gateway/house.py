@@ -23,7 +23,7 @@ from agent.tools.memory_tools import MemoryGet, MemorySearch
 from agent.tools.toolbox import Toolbox
 from agent.workspace import Workspace, workspace_templates
 from channels.terminal.channel import TerminalChannel
-from gateway.access import Access, Policy
+from gateway.access import Access, Policy, concerns
 from gateway.agents import HousedAgent
 from gateway.channel_keeper import ChannelKeeper
 from gateway.clock import SystemClock
@@ -39,7 +39,7 @@ from gateway.model_shelf import ModelShelf
 from gateway.routing import Router
 from gateway.schedule import Schedule
 from gateway.sessions.store import SessionStore
-from gateway.turns import Interrupted, ResetDue, Turns
+from gateway.turns import Interrupted, Queued, ResetDue, Turns
 from gateway.urgent import Urgent
 
 if TYPE_CHECKING:
@@ -103,7 +103,12 @@ class House:
         )
         self.inbox = Inbox(ledger, self.access, lambda: self.router, ways, on.clock)
         self.turns = Turns(
-            ledger=ledger, agents=self.agents, channel=self.channel, audience=self.router.audience, clock=on.clock
+            ledger=ledger,
+            read=self.inbox.read,
+            agents=self.agents,
+            channel=self.channel,
+            audience=self.router.audience,
+            clock=on.clock,
         )
         self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=ledger.sweep)
         self.lock = lock
@@ -264,6 +269,8 @@ class House:
 
         for channel, policy in platforms(self.on.settings, self.on.clock):
             self._keep(channel, policy)
+            for concern in concerns(f"{channel.name}:{channel.account}", policy):
+                self._tell(concern)
 
     def _services(self) -> list[Coroutine[Any, Any, None]]:
         if not self.on.serving:
@@ -275,18 +282,15 @@ class House:
     async def _take_up(self) -> None:
         """Put what the last process left into the lanes, interrupted turns before messages that wait."""
         for turn in await self.ledger.unfinished():
-            arrived = await self.inbox.read(turn.inbox)
-            if arrived:
-                self.lanes.submit(turn.session, Interrupted(turn, arrived[0]))
-            else:
-                await self.ledger.finish(turn.id, "failed", reason="its message cannot be read any more")
+            self.lanes.submit(turn.session, Interrupted(turn))
         await self.inbox.replay()
 
     async def _work(self, ticket: Ticket[Any]) -> None:
         await self.turns.work(ticket)
 
     def _arrived(self, arrived: Arrived) -> None:
-        self.lanes.submit(arrived.route.session, arrived)
+        inbound = arrived.inbound
+        self.lanes.submit(arrived.route.session, Queued(arrived.row.id, inbound.conversation, inbound.message_id))
 
     def _refused(self, inbound: Inbound, error: UsageWrong) -> None:
         self.turns.told_refused(inbound, error)

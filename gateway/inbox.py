@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+AT_ONCE = 20
+"""Messages that are in memory together after a start; each may be megabytes long."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class House:
@@ -64,7 +67,7 @@ class Inbox:
     async def replay(self) -> int:
         """Hand out what waits in the ledger, in the order of arrival; return how many. Once, before any channel starts."""
         after = count = 0
-        while rows := await self.ledger.waiting(after=after, limit=100):
+        while rows := await self.ledger.waiting(after=after, limit=AT_ONCE):
             for row in rows:
                 await self.hand_out(row)
             after, count = rows[-1].id, count + len(rows)

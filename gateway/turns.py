@@ -31,9 +31,10 @@ from gateway.showing import Showing
 from gateway.turn_log import bound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from agent.clock import Clock
+    from agent.conversation import Conversation
     from channels.messages import Conversation as Place
     from channels.messages import Inbound
     from channels.protocol import Channel
@@ -50,19 +51,28 @@ MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Queued:
+    """A message that waits in a lane: its row and where it came from. What it says stays in the ledger until its turn comes."""
+
+    row: int
+    place: Place
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Interrupted:
-    """A turn that the last process did not finish, and its messages."""
+    """A turn that the last process did not finish."""
 
     turn: Turn
-    arrived: Arrived
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A message about to be answered, and all that belongs to it."""
+    """Messages about to be answered together, and all that belongs to them. ``arrived`` is the first one."""
 
     agent: HousedAgent
     arrived: Arrived
+    further: Sequence[Arrived]
     record: SessionRecord
     turn: Turn
     greeting: str
@@ -77,18 +87,20 @@ class ResetDue:
 
 
 class Turns:
-    """Does what lanes are given. ``channel`` finds the channel of a conversation."""
+    """Does what lanes are given. ``read`` reads messages by their rows; ``channel`` finds the channel of a conversation."""
 
     def __init__(
         self,
         *,
         ledger: Ledger,
+        read: Callable[[Sequence[int]], Awaitable[list[Arrived]]],
         agents: Mapping[str, HousedAgent],
         channel: Callable[[Place], Channel],
         audience: Callable[[str], Any],
         clock: Clock,
     ) -> None:
         self._ledger = ledger
+        self._read = read
         self._agents = agents
         self._channel = channel
         self._audience = audience
@@ -97,12 +109,13 @@ class Turns:
     async def work(self, ticket: Ticket[Any]) -> None:
         """Do one item of a lane."""
         match ticket.item:
-            case Interrupted(turn, arrived):
-                await self._resume(ticket, turn, arrived)
+            case Interrupted(turn):
+                await self._resume(ticket, turn)
             case ResetDue(agent, key):
                 await self._reset(self._agents[agent], key)
-            case arrived:
-                await self._message(ticket, arrived)
+            case Queued(row):
+                for arrived in await self._read([row]):
+                    await self._message(ticket, arrived)
 
     def told_refused(self, inbound: Inbound, error: errors.UsageWrong) -> None:
         """Tell a waiting client that its message goes nowhere; the words are on their way through the outbox."""
@@ -113,15 +126,14 @@ class Turns:
 
     def told_broken(self, item: Any, error: Exception) -> None:
         """Tell a waiting client that its message could not be dealt with now. It stays in the inbox."""
-        arrived = item.arrived if isinstance(item, Interrupted) else item
-        if isinstance(arrived, ResetDue):
+        if not isinstance(item, Queued):
             return
         known = errors.as_homebody_error(error)
         reason = str(known) if known else "something in me failed over this; the log tells more"
         mend = known.mend if known else "It is kept, and I try again when I am started next."
-        show = getattr(self._channel(arrived.inbound.conversation), "show", None)
+        show = getattr(self._channel(item.place), "show", None)
         if show is not None:
-            show(arrived.inbound.conversation, Rejected(arrived.inbound.message_id, reason, mend))
+            show(item.place, Rejected(item.message_id, reason, mend))
 
     async def _message(self, ticket: Ticket[Any], arrived: Arrived) -> None:
         agent = self._agents[arrived.route.agent]
@@ -138,9 +150,14 @@ class Turns:
                 await self._command(agent, arrived, record, command[0].name, command[1])
                 return
             turn = await self._ledger.claim(arrived.route.session, agent.id, [arrived.row.id])
-            await self._answer(ticket, _Case(agent, arrived, record, turn, _greeting(record)))
+            await self._answer(ticket, _Case(agent, arrived, (), record, turn, _greeting(record)))
 
-    async def _resume(self, ticket: Ticket[Any], turn: Turn, arrived: Arrived) -> None:
+    async def _resume(self, ticket: Ticket[Any], turn: Turn) -> None:
+        found = await self._read(turn.inbox)
+        if not found:
+            await self._ledger.finish(turn.id, "failed", reason="its message cannot be read any more")
+            return
+        arrived = found[0]
         agent = self._agents.get(turn.agent)
         record = agent.store.get(turn.session) if agent else None
         if agent is None or record is None or turn.attempt >= MAX_ATTEMPTS:
@@ -150,7 +167,7 @@ class Turns:
         turn = await self._ledger.retry(turn.id)
         with bound(agent=agent.id, session=turn.session, channel=arrived.inbound.conversation.channel):
             greeting = "(I was restarted and went on.)" if turn.attempt > 1 else ""
-            await self._answer(ticket, _Case(agent, arrived, record, turn, greeting))
+            await self._answer(ticket, _Case(agent, arrived, found[1:], record, turn, greeting))
 
     async def _reset(self, agent: HousedAgent, key: str) -> None:
         record = agent.store.get(key)
@@ -193,11 +210,9 @@ class Turns:
     async def _run(self, case: _Case, showing: Showing) -> TurnResult:
         inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
         conversation = await case.agent.conversation(case.record, audience, model=inbound.hints.get("model"))
-        text = await shelved(conversation, inbound.text, name)
-        speaker = (inbound.sender.name or inbound.sender.id) if audience.kind == "group" else ""
-        message = UserMessage(content=(Text(text=text),), at=inbound.at, sender=speaker)
+        messages = [await _said(conversation, one) for one in (case.arrived, *case.further)]
         journal = LedgerJournal(self._ledger, case.turn.id)
-        return await AgentTurn(conversation=conversation, id=name, emit=showing.emit, journal=journal).run([message])
+        return await AgentTurn(conversation=conversation, id=name, emit=showing.emit, journal=journal).run(messages)
 
     async def _finish(self, case: _Case, state: TurnEnd, text: str, result: TurnResult | None, exit_code: int) -> None:
         chunks = self._chunks(case.arrived, case.greeting if text else "") + self._chunks(case.arrived, text)
@@ -225,6 +240,14 @@ class Turns:
         show = getattr(self._channel(arrived.inbound.conversation), "show", None)
         if show is not None:
             show(arrived.inbound.conversation, Done(arrived.row.uid, arrived.inbound.message_id, facts))
+
+
+async def _said(conversation: Conversation, arrived: Arrived) -> UserMessage:
+    """Put a message as the agent hears it: with its speaker where several people hear, and cut where it is too long."""
+    inbound = arrived.inbound
+    text = await shelved(conversation, inbound.text, arrived.row.uid)
+    speaker = (inbound.sender.name or inbound.sender.id) if arrived.route.audience.kind == "group" else ""
+    return UserMessage(content=(Text(text=text),), at=inbound.at, sender=speaker)
 
 
 def _greeting(record: SessionRecord) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from channels.messages import Conversation, Sender
-from gateway.access import CODE_ALPHABET, Access, Allowed, Ignored, Pair, Policy, new_code
+from gateway.access import CODE_ALPHABET, Access, Allowed, Ignored, Pair, Policy, concerns, new_code
 from gateway.clock import ManualClock
 from gateway.errors import UsageWrong
 from gateway.ledger.sqlite import SqliteLedger
@@ -231,3 +231,12 @@ def test_codes_avoid_what_is_misread() -> None:
     codes = "".join(new_code() for _ in range(500))
     assert not set("01OIoi") & set(codes)
     assert set(codes) == set(CODE_ALPHABET)
+
+
+def test_a_policy_that_hardly_means_what_it_says_is_told() -> None:
+    assert concerns("telegram:default", Policy()) == []
+    assert concerns("telegram:default", Policy(dm_policy="open", allow_from=("*",))) == []
+    (told,) = concerns("telegram:default", Policy(dm_policy="open", allow_from=("1",)))
+    assert '"*" in allowFrom' in told
+    (told,) = concerns("telegram:default", Policy(allow_from=("1", "2", "*")))
+    assert "The first, 1, is the owner" in told

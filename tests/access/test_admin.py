@@ -1,0 +1,30 @@
+"""The owner's commands over the socket."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.admin import SOCKET, AdminServer, ask
+from gateway.errors import HomebodyError, NoModel, StorageFailed, UsageWrong
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("kind", [HomebodyError, UsageWrong, NoModel, StorageFailed])
+async def test_an_error_keeps_its_exit_code_over_the_socket(tmp_path: Path, kind: type[HomebodyError]) -> None:
+    async def fail() -> None:
+        raise kind("it went wrong", where="here", mend="do this")
+
+    server = asyncio.create_task(AdminServer(tmp_path / SOCKET, {"fail": fail}).run())
+    async with asyncio.timeout(5):
+        while not (tmp_path / SOCKET).exists():
+            await asyncio.sleep(0)
+    with pytest.raises(HomebodyError) as caught:
+        await ask(tmp_path, "fail")
+    assert (caught.value.exit_code, caught.value.where, caught.value.mend) == (kind.exit_code, "here", "do this")
+    server.cancel()
+    await asyncio.gather(server, return_exceptions=True)
