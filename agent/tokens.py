@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -47,10 +47,22 @@ class Weight:
     plain: float = 0.0
 
     def __add__(self, other: Weight) -> Weight:
-        return Weight(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
+        return Weight(
+            self.prose + other.prose,
+            self.code + other.code,
+            self.opaque + other.opaque,
+            self.dense + other.dense,
+            self.plain + other.plain,
+        )
 
     def __sub__(self, other: Weight) -> Weight:
-        return Weight(*(one - two for one, two in zip(astuple(self), astuple(other), strict=True)))
+        return Weight(
+            self.prose - other.prose,
+            self.code - other.code,
+            self.opaque - other.opaque,
+            self.dense - other.dense,
+            self.plain - other.plain,
+        )
 
     @property
     def total(self) -> int:
