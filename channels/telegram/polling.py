@@ -81,9 +81,9 @@ class Poller:
                     await self._take(updates)
 
     async def _get(self) -> Sequence[Update]:
-        return await self._bot.get_updates(
-            offset=self._offset, timeout=self._settings.poll_timeout_seconds, allowed_updates=ALLOWED
-        )
+        """Ask for updates. The first request is answered at once: what waits to be sent must not wait for somebody to write."""
+        seconds = self._settings.poll_timeout_seconds if self._announced else 0
+        return await self._bot.get_updates(offset=self._offset, timeout=seconds, allowed_updates=ALLOWED)
 
     def _heard(self) -> None:
         """Note a successful poll; it also confirmed the offset that it carried."""
