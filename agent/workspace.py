@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.resources
 import os
 from dataclasses import dataclass
@@ -102,10 +103,8 @@ class Workspace:
         text = self._text(path)
         if text is None or text.strip(" \n\r\t.`*#").casefold() != _RITUAL_OVER:
             return text
-        try:
-            self.enclosure.remove(path)
-        except FileTrouble:  # a read-only workspace: it stays, and is not given any more all the same
-            return None
+        with contextlib.suppress(FileTrouble):  # in a read-only workspace it stays, and is not given any more all the same
+            self.enclosure.remove(path, expected=self.enclosure.read(path).data)
         return None
 
     def _text(self, path: PurePosixPath) -> str | None:

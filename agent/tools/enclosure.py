@@ -140,9 +140,11 @@ class Enclosure:
             with self._opened(path, os.O_RDWR | os.O_APPEND) as descriptor, translated(path):
                 return _append(descriptor, block, path)
 
-    def remove(self, path: PurePosixPath) -> None:
-        """Remove a plain file."""
-        with self._changing, self._opened(path, os.O_RDONLY), self._parent(path) as (folder, name), translated(path):
+    def remove(self, path: PurePosixPath, *, expected: bytes) -> None:
+        """Remove a plain file that holds ``expected``; OutOfDate when it holds something else."""
+        with self._changing, self._parent(path) as (folder, name), translated(path):
+            if self.read(path).data != expected:
+                raise OutOfDate(f"{path} was changed by someone else just now: read it again")
             os.unlink(name, dir_fd=folder)
             os.fsync(folder)
 
@@ -153,7 +155,7 @@ class Enclosure:
             _refuse_special(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
             descriptor = os.open(name, flags | _PLAIN, dir_fd=folder)
             try:
-                _refuse_stranger(descriptor, os.stat(name, dir_fd=folder, follow_symlinks=False), path)
+                _refuse_stranger(descriptor, folder, name, path)
             except BaseException:  # whatever it is, the descriptor must not stay open
                 os.close(descriptor)
                 raise
@@ -238,15 +240,21 @@ def _refuse_special(found: os.stat_result, path: PurePosixPath) -> None:
         raise PathRefused(f"{path} has a second name on the disk (a hard link), which may lie outside the workspace")
 
 
-def _refuse_stranger(descriptor: int, named: os.stat_result, path: PurePosixPath) -> None:
+def _refuse_stranger(descriptor: int, folder: int, name: str, path: PurePosixPath) -> None:
     """Refuse a file that was opened by a name it has lost since: its other name may lie outside.
 
-    The name is looked at after the opening: if it still leads to this file, and the file has no second name, it is ours.
+    The name is looked at after the opening: if it still leads to this file, and the file has no second name, it is ours. It is
+    looked at twice, because a name that is just being removed can be found for a moment while the count of names is already
+    down. Listing the folder in between waits for a removal that is under way: the kernel locks the folder for both.
     """
     opened = os.fstat(descriptor)
-    _refuse_special(named, path)
-    if (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino):
-        raise OutOfDate(f"{path} was replaced by someone else just now: try again")
+    for _ in range(2):
+        named = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        _refuse_special(named, path)
+        if (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino):
+            raise OutOfDate(f"{path} was replaced by someone else just now: try again")
+        with os.scandir(folder) as listing:
+            next(listing, None)
 
 
 def _read_to_end(descriptor: int, limit: int) -> bytes:

@@ -51,7 +51,7 @@ CHANGES: dict[str, Callable[[Enclosure, PurePosixPath], object]] = {
     "create": lambda enclosure, path: enclosure.create(path, b"changed"),
     "replace": lambda enclosure, path: enclosure.replace(path, b"changed", expected=CANARY),
     "append": lambda enclosure, path: enclosure.append(path, b"changed"),
-    "remove": lambda enclosure, path: enclosure.remove(path),
+    "remove": lambda enclosure, path: enclosure.remove(path, expected=CANARY),
 }
 
 
@@ -290,14 +290,15 @@ def test_swapping_links_under_our_hands_reveals_and_changes_nothing_outside(
 def test_a_file_that_has_lost_the_name_it_was_opened_by_is_not_ours(enclosure: Enclosure, outside: Path) -> None:
     name = enclosure.root / "a.md"
     name.hardlink_to(outside / "secret.md")
-    descriptor = os.open(name, os.O_RDONLY)
+    descriptor, folder = os.open(name, os.O_RDONLY), os.open(enclosure.root, os.O_RDONLY)
     name.unlink()  # now the outer file has one name again, and looks like any other
     name.write_bytes(b"inside")
     try:
         with pytest.raises(OutOfDate):
-            _refuse_stranger(descriptor, name.lstat(), P("a.md"))
+            _refuse_stranger(descriptor, folder, "a.md", P("a.md"))
     finally:
         os.close(descriptor)
+        os.close(folder)
 
 
 UNPRIVILEGED = """
@@ -313,7 +314,7 @@ for change in (
     lambda: enclosure.replace(PurePosixPath("a.md"), b"x", expected=b"kept"),
     lambda: enclosure.append(PurePosixPath("a.md"), b"x"),
     lambda: enclosure.append(PurePosixPath("memory/b.md"), b"x"),
-    lambda: enclosure.remove(PurePosixPath("a.md")),
+    lambda: enclosure.remove(PurePosixPath("a.md"), expected=b"kept"),
 ):
     try:
         change()

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 from agent.errors import FileTrouble
+from agent.messages import ToolCall
+from agent.tools.desk import Desk
+from agent.tools.files import file_tools
+from agent.tools.protocol import Scene
+from agent.tools.toolbox import Toolbox
 from agent.workspace import PROMPT_FILES, Workspace, workspace_templates
 from memory.audience import OWNER, Audience
 
@@ -178,3 +183,24 @@ def test_what_a_first_hello_costs_stays_small(root: Path) -> None:
 def test_templates_hold_no_scripts_and_nothing_but_markdown() -> None:
     files = [path for path in Path(str(workspace_templates())).rglob("*") if path.is_file()]
     assert {path.suffix for path in files} == {".md"}
+
+
+async def test_an_agent_can_go_through_the_ritual_with_its_tools(root: Path) -> None:
+    workspace = Workspace(root)
+    workspace.seed(workspace_templates())
+    box = Toolbox(file_tools(Desk(enclosure=workspace.enclosure)))
+    scene = Scene(now=datetime(2026, 2, 3, tzinfo=UTC), session="s", turn="t")
+    for name, arguments in (
+        ("read", {"path": "IDENTITY.md"}),
+        ("edit", {"path": "IDENTITY.md", "old": "- Name:", "new": "- Name: Ada"}),
+        ("read", {"path": "USER.md"}),
+        ("edit", {"path": "USER.md", "old": "- Name:", "new": "- Name: Robin"}),
+        ("read", {"path": "BOOTSTRAP.md"}),
+        ("write", {"path": "BOOTSTRAP.md", "content": "DONE", "mode": "overwrite"}),
+    ):
+        answer = await box.run(ToolCall(id="c", name=name, arguments=arguments), scene)
+        assert not answer.is_error, answer.text
+    given = texts(workspace)
+    assert "BOOTSTRAP.md" not in given
+    assert "- Name: Ada" in (given["IDENTITY.md"] or "")
+    assert "BOOTSTRAP.md" not in Workspace(root).seed(workspace_templates())

@@ -1,0 +1,138 @@
+"""The ``apply_patch`` tool: several changes at once, all of them or none."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AliasChoices, Field
+
+from agent.errors import FileTrouble
+from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.disk_trouble import no_such_file
+from agent.tools.patch import FileChange, parsed, patched
+from agent.tools.protocol import Outcome, Scene
+
+if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+
+    from agent.tools.desk import Desk
+
+
+class PatchArguments(Arguments):
+    """What ``apply_patch`` takes."""
+
+    patch: Annotated[
+        CleanText,
+        Field(
+            max_length=2_000_000,
+            validation_alias=AliasChoices("patch", "input"),
+            description="*** Begin Patch, then *** Add File:, *** Update File: (*** Move to:, @@, lines with ' ', - or +) "
+            "or *** Delete File: sections, then *** End Patch",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One file, before and after; None where there is no such file."""
+
+    path: PurePosixPath
+    before: bytes | None
+    after: bytes | None
+
+
+class ApplyPatch(CheckedTool[PatchArguments]):
+    """Adds, updates, moves and deletes files by one patch.
+
+    Everything is worked out before the first change, so a patch that does not fit changes nothing. Where the disk fails
+    half-way, what was done is undone. As for ``edit``, what is changed or deleted must have been read.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(
+            PatchArguments,
+            name="apply_patch",
+            description="Change several files that you have read by one patch: all of it is applied, or nothing.",
+            effect="effect",
+        )
+        self._desk = desk
+
+    async def act(self, arguments: PatchArguments, scene: Scene) -> Outcome:
+        """Work it out, apply it, tell the memory."""
+        if "\0" in arguments.patch:
+            return failed("patch: has a NUL character, which is not text")
+        steps = await asyncio.to_thread(self._apply, arguments.patch, scene)
+        for step in steps:
+            await self._desk.changed(step.path)
+        return Outcome(text="\n".join(_told(step) for step in steps), details={"paths": [str(step.path) for step in steps]})
+
+    def _apply(self, patch: str, scene: Scene) -> list[_Step]:
+        steps = [step for change in parsed(patch) for step in self._steps(change, scene)]
+        paths = [step.path for step in steps]
+        twice = next((path for path in paths if paths.count(path) > 1), None)
+        if twice:
+            raise FileTrouble(f"patch: {twice} is named twice; put all of its changes into one section")
+        done: list[_Step] = []
+        for step in steps:
+            try:
+                self._take(step)
+            except FileTrouble as trouble:
+                left = self._undo(done)
+                state = f"; {', '.join(left)} could not be put back" if left else "; nothing was changed"
+                raise FileTrouble(f"{trouble}{state}", mend=trouble.mend) from trouble
+            done.append(step)
+        for step in steps:
+            self._remember(step, scene.session)
+        return steps
+
+    def _steps(self, change: FileChange, scene: Scene) -> list[_Step]:
+        path = self._desk.changeable(change.path, scene.audience)
+        present = self._desk.enclosure.read(path).data if self._desk.enclosure.kind(path) else None
+        if change.action == "add":
+            if present is not None:
+                raise FileTrouble(f"{path} exists already: use Update File")
+            return [_Step(path, None, "".join(f"{line}\n" for line in change.lines).encode())]
+        if present is None:
+            raise no_such_file(path)
+        self._desk.readings.require(scene.session, path, present)
+        if change.action == "delete":
+            return [_Step(path, present, None)]
+        after = patched(present, change)
+        if change.move_to is None:
+            return [_Step(path, present, after)]
+        target = self._desk.changeable(change.move_to, scene.audience)
+        if self._desk.enclosure.kind(target):
+            raise FileTrouble(f"{target} exists already: nothing can be moved there")
+        return [_Step(target, None, after), _Step(path, present, None)]
+
+    def _take(self, step: _Step) -> None:
+        if step.before is None:
+            self._desk.enclosure.create(step.path, step.after or b"")
+        elif step.after is None:
+            self._desk.enclosure.remove(step.path, expected=step.before)
+        else:
+            self._desk.enclosure.replace(step.path, step.after, expected=step.before)
+
+    def _undo(self, done: list[_Step]) -> list[str]:
+        """Take steps back, last one first. Returns the paths where that failed."""
+        left = []
+        for step in reversed(done):
+            try:
+                self._take(_Step(step.path, step.after, step.before))
+            except FileTrouble:
+                left.append(str(step.path))
+        return left
+
+    def _remember(self, step: _Step, session: str) -> None:
+        if step.before is None and step.after is not None:
+            self._desk.readings.shown(session, step.path, step.after)
+        elif step.after is not None:
+            self._desk.readings.rewritten(session, step.path, step.after)
+
+
+def _told(step: _Step) -> str:
+    if step.before is None:
+        return f"added {step.path}"
+    return f"deleted {step.path}" if step.after is None else f"updated {step.path}"
