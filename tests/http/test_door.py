@@ -268,7 +268,7 @@ async def test_a_peer_that_does_not_finish_its_request_is_cut_off(half: bytes) -
 
 
 async def test_noise_never_stops_it() -> None:
-    noise = random.Random(20261121)  # noqa: S311 - noise, not a secret
+    noise = random.Random(20261121)
     verbs = [
         b"GET /status HTTP/1.1\r\n",
         b"GET \xff HTTP/1.1\r\n",
