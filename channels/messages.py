@@ -45,7 +45,7 @@ class Sender:
 class Inbound:
     """One message as a platform delivered it.
 
-    ``key`` and ``alias`` identify it twice over (Telegram: ``u:<update_id>`` and ``m:<chat>:<message>:<edit date>``), so that a
+    ``key`` and ``alias`` identify it twice over (Telegram: ``u:<update_id>`` and ``m:<bot>:<chat>:<message>:<edit date>``), so that a
     redelivery is recognised even when the platform renumbers one of the two. ``at`` is when it was sent, with a zone.
     ``hints`` (agent, session, model) are the wishes of a local client that holds the owner's rights; no other channel sets them.
     """

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 3
+QUICK_CHARS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ class Turns:
         record = agent.store.get(turn.session) if agent else None
         if agent is None or record is None or turn.attempt >= MAX_ATTEMPTS:
             text = "⚠️ I was interrupted several times over this message and gave it up. Say it again if it still matters."
-            await self._ledger.finish(turn.id, "failed", self._chunks(arrived, text), reason="interrupted too often")
+            await self._ledger.finish(turn.id, "failed", await self._chunks(arrived, text), reason="interrupted too often")
             return
         turn = await self._ledger.retry(turn.id)
         with bound(agent=agent.id, session=turn.session, channel=arrived.inbound.conversation.channel):
@@ -183,7 +184,7 @@ class Turns:
             reply = await CommandDesk(agent, arrived, record).run(name, argument)
         except (AgentError, errors.HomebodyError) as error:
             reply, exit_code = _trouble(error)
-        chunks = self._chunks(arrived, reply)
+        chunks = await self._chunks(arrived, reply)
         await self._ledger.settle([arrived.row.id], "answered", reply=chunks)
         self._done(arrived, _facts(agent.id, record.key, record.session, reply, chunks=len(chunks), exit_code=exit_code))
 
@@ -215,7 +216,8 @@ class Turns:
         return await AgentTurn(conversation=conversation, id=name, emit=showing.emit, journal=journal).run(messages)
 
     async def _finish(self, case: _Case, state: TurnEnd, text: str, result: TurnResult | None, exit_code: int) -> None:
-        chunks = self._chunks(case.arrived, case.greeting if text else "") + self._chunks(case.arrived, text)
+        greeting = await self._chunks(case.arrived, case.greeting if text else "")
+        chunks = greeting + await self._chunks(case.arrived, text)
         await self._ledger.finish(case.turn.id, state, chunks)
         record = case.record
         self._done(
@@ -231,9 +233,11 @@ class Turns:
         await self._ledger.finish(case.turn.id, "stopped", reason="stopped by its owner")
         self._done(case.arrived, _facts(case.agent.id, case.record.key, case.record.session, ""))
 
-    def _chunks(self, arrived: Arrived, text: str) -> list[NewOutbound]:
+    async def _chunks(self, arrived: Arrived, text: str) -> list[NewOutbound]:
+        """Cut a reply; a long one in a thread, because parsing Markdown takes its time."""
         place = arrived.inbound.conversation
-        pieces = self._channel(place).chunks(text) if text.strip() else []
+        cut = self._channel(place).chunks
+        pieces = cut(text) if len(text) < QUICK_CHARS else await asyncio.to_thread(cut, text)
         return [NewOutbound(conversation=place, text=piece) for piece in pieces]
 
     def _done(self, arrived: Arrived, facts: dict[str, Any]) -> None:

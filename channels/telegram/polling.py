@@ -49,6 +49,7 @@ class Poller:
         self._bot = bot
         self._settings = settings
         self._account = account
+        self._bot_id = bot.token.partition(":")[0]
         self._door = door
         self._clock = clock
         self._random = random
@@ -97,7 +98,7 @@ class Poller:
 
     async def _take(self, updates: Sequence[Update]) -> None:
         """Hand a batch to the house; only when it is durable may the next request confirm it."""
-        found = [(update, inbound(update, self._account)) for update in updates]
+        found = [(update, inbound(update, self._account, self._bot_id)) for update in updates]
         for update, message in found:
             if message is None:
                 self._log.info("passed an update over: only private text messages are read", update=update.update_id)

@@ -13,8 +13,11 @@ ALLOWED = ("message",)
 """The kinds of update that are asked for."""
 
 
-def inbound(update: Update, account: str) -> Inbound | None:
-    """Return the message of a private chat with a person, or None for everything else."""
+def inbound(update: Update, account: str, bot: str) -> Inbound | None:
+    """Return the message of a private chat with a person, or None for everything else.
+
+    The alias names the bot: another bot on the same account counts the messages of a chat anew.
+    """
     message = update.message
     if message is None or message.chat.type != "private" or not message.text:
         return None
@@ -29,7 +32,7 @@ def inbound(update: Update, account: str) -> Inbound | None:
         text=message.text,
         at=message.date,
         key=f"u:{update.update_id}",
-        alias=f"m:{message.chat.id}:{message.message_id}:{edited}",
+        alias=f"m:{bot}:{message.chat.id}:{message.message_id}:{edited}",
         message_id=str(message.message_id),
         reply_to=str(answered.message_id) if answered else None,
         mentioned=True,

@@ -88,7 +88,7 @@ async def test_a_private_message_reaches_the_house(peer: TelegramPeer, line: Lin
     message = line.door.messages[1]
     assert (message.text, message.sender.id, message.sender.name) == ("hello 👋", "42", "Anna")
     assert message.conversation.address == "telegram:default:direct:42"
-    assert (message.key, message.alias) == ("u:5001", f"m:42:{answer}:0")
+    assert (message.key, message.alias) == ("u:5001", f"m:1000:42:{answer}:0")
     assert message.reply_to == str(question)
     assert message.at.tzinfo is not None
     assert line.door.cursors == {"offset": "5002"}
