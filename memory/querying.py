@@ -6,8 +6,8 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from memory.backfill import check, identity
 from memory.errors import EmbeddingFailed
+from memory.vectoring import identity, is_unit
 
 if TYPE_CHECKING:
     from memory.clock import Clock
@@ -41,7 +41,8 @@ class QueryVectors:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 vectors = await embedder.embed([question], purpose="query")
-            check(vectors, 1)
+            if len(vectors) != 1 or not is_unit(vectors[0]):
+                raise EmbeddingFailed("it gave no usable vector")  # noqa: TRY301 - told like every other failure
         except (EmbeddingFailed, TimeoutError) as failure:
             reason = str(failure) or f"no answer within {_PATIENCE_SECONDS:.0f} seconds"
             self._trouble = f"{embedder.provider} could not embed the question ({reason}): these hits are by keyword alone."

@@ -7,7 +7,6 @@ from datetime import UTC
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
-from memory.backfill import Backfill, identity
 from memory.errors import IndexBroken, MemoryTrouble, MemoryUnreadable
 from memory.protocol import Excerpt, SearchAnswer
 from memory.querying import QueryVectors
@@ -16,6 +15,7 @@ from memory.recall import ask, recall
 from memory.sources import Sources, audience_key, audience_of
 from memory.store.thread import StoreThread
 from memory.upkeep import Synced, Upkeep
+from memory.vectoring import Vectoring, identity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from memory.audience import Audience
     from memory.clock import Clock
+    from memory.embedding.batch import BatchService
     from memory.embedding.protocol import Embedder
     from memory.recall import Question, Recalled
     from memory.settings import MemorySettings
@@ -51,6 +52,7 @@ class WorkspaceMemory:
         agent: str,
         clock: Clock,
         embedder: Embedder | None = None,
+        batch: BatchService | None = None,
         zone: tzinfo = UTC,
         tell: Callable[[str], None] = lambda _: None,
         parts: Parts | None = None,
@@ -66,7 +68,9 @@ class WorkspaceMemory:
         self._embedder = embedder
         self._thread = StoreThread(f"memory of {agent}")
         self._upkeep = Upkeep(self.sources, self._thread, clock)
-        self._backfill = Backfill(self._thread, clock)
+        self._vectoring: Vectoring | None = None
+        if embedder is not None:
+            self._vectoring = Vectoring(embedder, self._thread, clock, settings=settings.remote.batch, batch=batch, tell=tell)
         self._queries = QueryVectors(clock)
         self._opened: Index | None = None
         self._opening = asyncio.Lock()
@@ -204,11 +208,8 @@ class WorkspaceMemory:
         live = await self._thread.run(lambda: index.live, urgent=False)
         target = building or live
         complete = True
-        if self._embedder is not None:
-            told = self._backfill.trouble
-            complete = await self._backfill.fill(index, target, self._embedder, progress)
-            if self._backfill.trouble and self._backfill.trouble != told:
-                self._tell(f"Memory is searched by keyword: {self._backfill.trouble}")
+        if self._vectoring is not None:
+            complete = await self._vectoring.fill(index, target, progress)
         if complete and building is not None:
             await self._thread.run(index.switch, urgent=False)
             await self._to_the_end(index.sweep)

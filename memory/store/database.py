@@ -45,6 +45,10 @@ CREATE TABLE IF NOT EXISTS embedding_cache (
     vector BLOB NOT NULL, used INTEGER NOT NULL, UNIQUE (provider, model, fingerprint, hash)
 );
 CREATE INDEX IF NOT EXISTS embedding_cache_by_use ON embedding_cache (used);
+CREATE TABLE IF NOT EXISTS batch_jobs (
+    token TEXT PRIMARY KEY, job TEXT, provider TEXT NOT NULL, model TEXT NOT NULL, fingerprint TEXT NOT NULL,
+    texts TEXT NOT NULL, at TEXT NOT NULL
+);
 CREATE TABLE IF NOT EXISTS vectors_plain (id INTEGER PRIMARY KEY, embedding BLOB NOT NULL);
 """
 _KEYWORD_TABLES = """

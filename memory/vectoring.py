@@ -1,0 +1,144 @@
+"""Getting vectors for chunks that have none: from the cache, else from the embedder or its batch service."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memory.embedding.backfill import LARGE, Backfill
+from memory.errors import EmbeddingFailed
+from memory.store.jobs import JobBook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from memory.clock import Clock
+    from memory.embedding.batch import BatchService
+    from memory.embedding.protocol import Embedder
+    from memory.embedding.settings import BatchSettings
+    from memory.store.index import Identity, Index, Missing
+    from memory.store.notes import Generation
+    from memory.store.thread import StoreThread
+    from memory.upkeep import Progress
+
+_AT_ONCE = 256
+_AT_ONCE_IN_BATCHES = 4 * LARGE
+_LENGTH_TOLERANCE = 1e-2
+_FIRST_PAUSE = 30.0
+_LONGEST_PAUSE = 3_600.0
+
+
+def identity(embedder: Embedder) -> Identity:
+    """Say whose vectors an embedder makes. A fallback that stepped in changes it."""
+    return embedder.provider, embedder.model, embedder.fingerprint
+
+
+class Vectoring:
+    """Embeds what is missing. After a failure it pauses, longer each time; ``trouble`` says why vectors are not complete."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        thread: StoreThread,
+        clock: Clock,
+        *,
+        settings: BatchSettings,
+        batch: BatchService | None = None,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.embedder = embedder
+        self.trouble = ""
+        self._thread = thread
+        self._clock = clock
+        self._settings = settings
+        self._batch = batch
+        self._tell = tell
+        self._failures = 0
+        self._not_before = 0.0
+
+    async def fill(self, index: Index, generation: Generation, progress: Progress | None = None) -> bool:
+        """Embed all chunks of a generation that have no vector; say whether every one has been dealt with.
+
+        False means that the embedder failed, is being left alone for a while after a failure, has a batch job under way, or
+        was replaced by its fallback; ``trouble`` tells which.
+        """
+        if not await self._thread.run(lambda: index.vectors.usable, urgent=False):
+            return True
+        total = await self._thread.run(partial(index.missing_count, generation), urgent=False)
+        if total and self._clock.monotonic() < self._not_before:
+            return False
+        before = identity(self.embedder)
+        try:
+            return await self._fill(index, generation, total, progress)
+        except EmbeddingFailed as failure:
+            if identity(self.embedder) == before:
+                self._pause(failure)
+            return False
+
+    async def _fill(self, index: Index, generation: Generation, total: int, progress: Progress | None) -> bool:
+        who = identity(self.embedder)
+        book = JobBook(self._thread, index)
+        backfill = Backfill(
+            self.embedder, batch=self._batch, book=book, settings=self._settings, clock=self._clock, tell=self._tell
+        )
+        at_once = _AT_ONCE_IN_BATCHES if self._batch is not None and total >= LARGE else _AT_ONCE
+        done = 0
+        while missing := await self._thread.run(partial(index.missing, generation, at_once), urgent=False):
+            now = int(self._clock.now().timestamp())
+            asked = await self._thread.run(partial(index.fill_from_cache, generation, who, missing, now=now), urgent=False)
+            dealt_with = await self._embed(index, generation, backfill, asked)
+            if identity(self.embedder) != who or dealt_with < len({m.digest for m in asked}):
+                self.trouble = "a batch job is under way" if identity(self.embedder) == who else self.trouble
+                return False
+            done += len(missing)
+            if progress is not None:
+                progress("vectors", min(done, total), max(done, total))
+        self._failures, self.trouble = 0, ""
+        return True
+
+    async def _embed(self, index: Index, generation: Generation, backfill: Backfill, asked: Sequence[Missing]) -> int:
+        """Embed texts, each once, and return how many of them were dealt with."""
+        if not asked:
+            return 0
+        who = identity(self.embedder)
+        by_key: dict[str, list[Missing]] = {}
+        for one in asked:
+            by_key.setdefault(one.digest.hex(), []).append(one)
+        dealt_with = 0
+        async for portion in backfill.run({key: group[0].text for key, group in by_key.items()}):
+            good: list[tuple[Missing, Sequence[float]]] = []
+            refused: list[Missing] = []
+            for key, outcome in portion:
+                dealt_with += key in by_key
+                if isinstance(outcome, EmbeddingFailed):
+                    refused += by_key.get(key, [])
+                elif key in by_key and is_unit(outcome):
+                    good += [(one, outcome) for one in by_key[key]]
+                else:
+                    refused += by_key.get(key, [])
+            now = int(self._clock.now().timestamp())
+            await self._thread.run(partial(index.put_vectors, generation, who, good, now=now), urgent=False)
+            if refused:
+                await self._thread.run(partial(index.refuse, refused), urgent=False)
+        return dealt_with
+
+    def _pause(self, failure: EmbeddingFailed) -> None:
+        pause = failure.retry_after or min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
+        self._failures = min(self._failures + 1, 16)
+        self._not_before = self._clock.monotonic() + pause
+        trouble = f"{failure} {failure.mend}".strip()
+        if trouble != self.trouble:
+            self._tell(f"Memory goes on by keyword: {trouble}")
+        self.trouble = trouble
+
+    @property
+    def resumes_in(self) -> float:
+        """Seconds until the embedder may be asked again; 0 when nothing holds it back."""
+        return max(0.0, self._not_before - self._clock.monotonic())
+
+
+def is_unit(vector: Sequence[float]) -> bool:
+    """Tell a usable vector from one that would poison the index: zero, not finite, not of unit length."""
+    length = math.sqrt(math.fsum(x * x for x in vector)) if all(map(math.isfinite, vector)) else 0.0
+    return abs(length - 1.0) <= _LENGTH_TOLERANCE
