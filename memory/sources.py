@@ -97,6 +97,10 @@ class Sources:
         except OSError:
             return None
 
+    def watched(self) -> list[Path]:
+        """The folders in which changes may concern the memory. The workspace's other folders are among them: notes may be new."""
+        return [root.folder for root in self.roots]
+
     def _extra_roots(self, extra_paths: Sequence[str]) -> Iterator[Root]:
         taken: set[str] = set()
         for extra in extra_paths:

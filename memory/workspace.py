@@ -7,7 +7,10 @@ from datetime import UTC
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
-from memory.errors import IndexBroken, MemoryTrouble, MemoryUnreadable
+from memory.accounts import Status, account_of, look, why
+from memory.errors import EmbeddingFailed, IndexBroken, MemoryTrouble, MemoryUnreadable
+from memory.export import export_notes
+from memory.freshness import Freshness
 from memory.protocol import Excerpt, SearchAnswer
 from memory.querying import QueryVectors
 from memory.reading import read_lines
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from memory.embedding.protocol import Embedder
     from memory.recall import Question, Recalled
     from memory.settings import MemorySettings
+    from memory.sources import Found
     from memory.store.drivers import Parts
     from memory.store.index import Index
     from memory.upkeep import Progress
@@ -75,9 +79,21 @@ class WorkspaceMemory:
         self._opened: Index | None = None
         self._opening = asyncio.Lock()
         self._syncing = asyncio.Lock()
+        self._freshness = Freshness(self.sources, settings.sync, clock, touched=self.touched, due=self.sync_soon, tell=tell)
         self._background: set[asyncio.Task[object]] = set()
         self._dirty = True
         self._closed = False
+
+    def start(self) -> None:
+        """Watch the notes, sync at intervals and, as the settings say, take up by and by what changed while nobody watched."""
+        self._freshness.start()
+        if self.settings.sync.on_session_start:
+            self.sync_soon()
+
+    def session_began(self) -> None:
+        """Look for changes, as ``sync.onSessionStart`` says."""
+        if self.settings.sync.on_session_start and self._dirty:
+            self.sync_soon()
 
     async def search(
         self, query: str, *, audience: Audience, max_results: int | None = None, min_score: float | None = None
@@ -169,6 +185,50 @@ class WorkspaceMemory:
                 await self._mending(lambda: self._complete(progress))
             return synced
 
+    async def status(self, *, deep: bool = False) -> Status:
+        """Tell how the index stands. ``deep`` asks the embedder for a vector, and compares the files with the index."""
+        dirty = self._dirty
+        found: list[Found] = []
+        if deep:
+            found = await asyncio.to_thread(lambda: list(self.sources.walk()))
+        embedder = self._embedder
+        who = identity(embedder) if embedder else None
+        status = await self._run(lambda index: look(index, who, found if deep else None))
+        status.agent, status.workspace = self.agent, str(self.sources.workspace)
+        status.provider = embedder.provider if embedder else "none"
+        status.model = embedder.model if embedder else "bm25"
+        status.fallback = getattr(embedder, "stepped_in", None)
+        status.trouble = self._vectoring.trouble if self._vectoring else ""
+        status.dirty = bool(status.changed_files) if deep else dirty
+        if deep and embedder is not None:
+            try:
+                await embedder.embed(["Does this embedder answer?"], purpose="query")
+            except EmbeddingFailed as failure:
+                status.probe = f"{failure} {failure.mend}".strip()
+            else:
+                status.probe = "ok"
+        return status
+
+    async def explain(self, query: str, *, audience: Audience, line: str | None = None) -> dict[str, object]:
+        """Tell how the answer to a query came about and, for ``line`` ("path:number"), why it was or was not in it."""
+        recalled, notes = await self.recalled(query, audience=audience)
+        account: dict[str, object] = {"query": query, "notes": notes, **account_of(recalled, self.settings.query)}
+        if line is not None:
+            path, _, number = line.rpartition(":")
+            if not path or not number.isdigit():
+                raise MemoryUnreadable(f"{line!r} is no place in a note", mend="write it as memory/2026-01-31.md:12")
+            await self.get(path, audience=audience, from_line=int(number), lines=1)
+            account["line"] = await self._run(lambda index: why(index, recalled, path, int(number)))
+        return account
+
+    async def forget_stamps(self) -> None:
+        """Have the next sync read and cut every file again, as if all had changed."""
+        await self._run(lambda index: index.notes.forget_files())
+
+    async def export(self, target: Path) -> int:
+        """Write all notes into a zip file, under the names that search gives them; say how many there are."""
+        return await asyncio.to_thread(export_notes, self.sources, target)
+
     def sync_soon(self) -> None:
         """Start a sync, unless one is under way."""
         if not self._syncing.locked() and not self._closed:
@@ -181,6 +241,7 @@ class WorkspaceMemory:
     async def close(self) -> None:
         """Stop what runs in the background and close the file. The embedder belongs to whoever made it."""
         self._closed = True
+        await self._freshness.close()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

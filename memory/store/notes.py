@@ -157,6 +157,11 @@ class Notes:
                 self._drop([row[0] for row in self._db.rows(sql, (path, generation.first_id, generation.last_id))])
                 self._db.connection.execute("DELETE FROM files WHERE generation = ? AND path = ?", (generation.number, path))
 
+    def forget_files(self) -> None:
+        """Have every file taken for changed."""
+        with self._db.connection:
+            self._db.connection.execute("UPDATE files SET settled = 0, hash = NULL")
+
     def sweep(self, keep: Sequence[Generation], limit: int) -> bool:
         """Remove up to ``limit`` chunks of generations that are no longer kept; say whether more are left."""
         outside = " AND ".join("id NOT BETWEEN ? AND ?" for _ in keep) or "1"

@@ -1,0 +1,301 @@
+"""``homebody memory``: search, read, index and look after what an agent remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.errors import UsageWrong
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+
+    from memory.protocol import SearchAnswer
+    from memory.workspace import WorkspaceMemory
+
+_BAR = 30
+
+
+@click.group()
+def memory() -> None:
+    """Search and index what the agent remembers."""
+
+
+def _common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that all subcommands have."""
+    for option in (
+        click.option("--agent", help="Whose memory; the default agent's if not given."),
+        click.option(
+            "--workspace", type=click.Path(path_type=Path, file_okay=False, exists=True), help="Read this folder instead."
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option("-v", "--verbose", is_flag=True, help="Say more."),
+    ):
+        command = option(command)
+    return command
+
+
+@memory.command()
+@click.argument("query", required=False)
+@click.option("--queries", help="A file with one question a line, or - for standard input; prints one JSON object a line.")
+@click.option("--max-results", type=click.IntRange(1, 100), help="Most results.")
+@click.option("--min-score", type=click.FloatRange(0, 1), help="Leave out hits below this score.")
+@click.option("--explain", is_flag=True, help="Show how the hits came about: both ranks, both scores, bonus.")
+@click.option("--line", help="With --explain: tell what became of this line (memory/2026-01-31.md:12).")
+@_common
+@pass_invocation
+def search(invocation: Invocation, /, query: str | None, queries: str | None, **options: Any) -> None:
+    """Find what the notes say about QUERY."""
+    if (query is None) == (queries is None):
+        raise UsageWrong(
+            "give one question, or --queries FILE", mend='Try: homebody memory search "where do we keep the spare key?"'
+        )
+    if queries is not None:
+        _run(_search_all(invocation, queries, options))
+    elif options["explain"] or options["line"]:
+        _run(_explain(invocation, str(query), options))
+    else:
+        _run(_search_one(invocation, str(query), options))
+
+
+@memory.command()
+@click.argument("path")
+@click.option("--from", "from_line", type=click.IntRange(1), default=1, help="First line.")
+@click.option("--lines", type=click.IntRange(1), help="How many lines.")
+@_common
+@pass_invocation
+def get(invocation: Invocation, /, path: str, from_line: int, lines: int | None, **options: Any) -> None:
+    """Print lines of the note PATH."""
+
+    async def work() -> None:
+        from memory.audience import OWNER
+
+        async with _opened(invocation, options) as notes:
+            excerpt = await notes.get(path, audience=OWNER, from_line=from_line, lines=lines)
+        _print(asdict(excerpt), excerpt.text, as_json=options["as_json"])
+
+    _run(work())
+
+
+@memory.command()
+@click.option("--force", is_flag=True, help="Read every file again.")
+@_common
+@pass_invocation
+def index(invocation: Invocation, /, force: bool, **options: Any) -> None:
+    """Bring the index in step with the notes, and make the vectors that are missing."""
+
+    async def work() -> None:
+        async with _opened(invocation, options) as notes:
+            if force:
+                await notes.forget_stamps()
+            bar = Bar(sys.stderr)
+            synced = await notes.sync(bar.show)
+            bar.end()
+            status = await notes.status()
+        facts = {
+            **asdict(synced),
+            "chunksTotal": status.chunks,
+            "vectors": status.vectors,
+            "missingVectors": status.missing_vectors,
+        }
+        lines = [
+            f"{synced.files} files, {synced.changed} changed, {synced.removed} gone; {status.chunks} chunks, {status.vectors} vectors"
+        ]
+        lines += [f"  {path}: {trouble}" for path, trouble in synced.troubles.items()]
+        lines += [f"Vectors are not complete: {status.trouble}"] * bool(status.trouble)
+        _print(facts, "\n".join(lines), as_json=options["as_json"])
+
+    _run(work())
+
+
+@memory.command()
+@click.option("--deep", is_flag=True, help="Ask the embedder for a vector, and compare the index with the files.")
+@_common
+@pass_invocation
+def status(invocation: Invocation, /, deep: bool, **options: Any) -> None:
+    """Show how the index stands."""
+
+    async def work() -> None:
+        async with _opened(invocation, options) as notes:
+            found = await notes.status(deep=deep)
+        facts = {_camel(name): value for name, value in asdict(found).items()}
+        rows = [f"{name:16} {_shown(value)}" for name, value in facts.items() if value not in (None, "", [], {})]
+        _print(facts, "\n".join(rows), as_json=options["as_json"])
+
+    _run(work())
+
+
+@memory.command()
+@click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
+@_common
+@pass_invocation
+def export(invocation: Invocation, /, target: Path, **options: Any) -> None:
+    """Write all notes into one zip file TARGET, as they are."""
+
+    async def work() -> None:
+        async with _opened(invocation, options) as notes:
+            count = await notes.export(target)
+        _print({"files": count, "target": str(target)}, f"{count} notes are in {target}", as_json=options["as_json"])
+
+    _run(work())
+
+
+class Bar:
+    """A progress bar on a terminal; silent elsewhere."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._shown = False
+
+    def show(self, what: str, done: int, total: int) -> None:
+        """Draw it anew."""
+        if self._stream.isatty() and total:
+            filled = _BAR * done // total
+            self._stream.write(f"\r{what:8} [{'#' * filled}{'.' * (_BAR - filled)}] {done}/{total}")
+            self._stream.flush()
+            self._shown = True
+
+    def end(self) -> None:
+        """Leave its line."""
+        if self._shown:
+            self._stream.write("\n")
+
+
+@asynccontextmanager
+async def _opened(invocation: Invocation, options: dict[str, Any]) -> AsyncIterator[WorkspaceMemory]:
+    import os
+    from dataclasses import replace
+    from hashlib import sha256
+    from random import Random
+
+    from gateway.clock import SystemClock
+    from gateway.memories import open_memory
+
+    settings = invocation.loaded.settings
+    agent = options["agent"] or settings.default_agent
+    profile = settings.agent(agent)
+    folder: Path | None = options["workspace"]
+    if folder is not None:
+        folder = Path(os.path.realpath(folder))  # noqa: ASYNC240 - nothing else runs yet
+        if str(folder) != os.path.realpath(profile.workspace.expanduser()):  # noqa: ASYNC240  # an index of its own: the agent's stays
+            profile = replace(profile, workspace=folder, id=f"{agent}-{sha256(str(folder).encode()).hexdigest()[:12]}")
+    notes, choice = open_memory(
+        profile,
+        settings,
+        invocation.paths,
+        env=os.environ,
+        clock=SystemClock(),
+        random=Random(),  # noqa: S311 - it spreads retries, it guards nothing
+        tell=lambda sentence: click.echo(f"homebody: {sentence}", err=True),
+        progress=None,
+    )
+    if options["verbose"]:
+        click.echo(f"homebody: {choice.reason}", err=True)
+    try:
+        yield notes
+    finally:
+        await notes.close()
+        if choice.embedder is not None:
+            await choice.embedder.close()
+
+
+async def _search_one(invocation: Invocation, query: str, options: dict[str, Any]) -> None:
+    from memory.audience import OWNER
+
+    async with _opened(invocation, options) as notes:
+        await notes.sync(vectors=False)
+        answer = await notes.search(query, audience=OWNER, max_results=options["max_results"], min_score=options["min_score"])
+    found = as_json(answer)
+    rows = [
+        f"{r['path']}:{r['startLine']}-{r['endLine']}  {r['score']:.2f}\n{_indented(r['snippet'])}" for r in found["results"]
+    ]
+    rows += [f"({answer.note})"] * bool(answer.note)
+    _print(found, "\n\n".join(rows) or "Nothing found.", as_json=options["as_json"])
+
+
+async def _search_all(invocation: Invocation, queries: str, options: dict[str, Any]) -> None:
+    import time
+
+    from memory.audience import OWNER
+
+    questions = sys.stdin.read() if queries == "-" else await asyncio.to_thread(Path(queries).read_text, encoding="utf-8")
+    async with _opened(invocation, options) as notes:
+        await notes.sync(vectors=False)
+        for question in questions.splitlines():
+            begun = time.perf_counter()
+            answer = await notes.search(
+                question, audience=OWNER, max_results=options["max_results"], min_score=options["min_score"]
+            )
+            took = round((time.perf_counter() - begun) * 1000, 2)
+            click.echo(json.dumps({"query": question, **as_json(answer), "ms": took}, ensure_ascii=False))
+
+
+async def _explain(invocation: Invocation, query: str, options: dict[str, Any]) -> None:
+    from memory.audience import OWNER
+
+    async with _opened(invocation, options) as notes:
+        await notes.sync(vectors=False)
+        account = await notes.explain(query, audience=OWNER, line=options["line"])
+    candidates: list[dict[str, Any]] = account["candidates"]  # type: ignore[assignment]  # what account_of makes
+    rows = [f"{account['ranking']}, {account['scan']} scan, coverage {account['coverage']} (floor {account['floor']})"]
+    rows += [
+        f"{c['place']:3} {'*' if c['shown'] else ' '} {c['score']:.3f}  words {_place(c['keywordRank'], c['keywordScore'])}"
+        f"  vector {_place(c['vectorRank'], c['vectorScore'])}  date +{c['dateBonus']:.2f}  {c['path']}:{c['startLine']}-{c['endLine']}"
+        for c in candidates
+    ]
+    if "line" in account:
+        rows.append(f"{options['line']}: {account['line']['reason']}")  # type: ignore[index]  # what why() makes
+    _print(account, "\n".join(rows), as_json=options["as_json"])
+
+
+def as_json(answer: SearchAnswer) -> dict[str, Any]:
+    """Return an answer as ``memory_search`` gives it to a model."""
+    results = [
+        {
+            "path": hit.path,
+            "startLine": hit.start_line,
+            "endLine": hit.end_line,
+            "score": hit.score,
+            "snippet": hit.snippet,
+            "source": hit.source,
+        }
+        for hit in answer.hits
+    ]
+    rest = {"fallback": answer.fallback, "stale": answer.stale or None, "note": answer.note}
+    given = {name: value for name, value in rest.items() if value is not None}
+    return {"results": results, "provider": answer.provider, "model": answer.model, **given}
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(work)
+
+
+def _print(facts: dict[str, Any], text: str, *, as_json: bool) -> None:
+    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else text)
+
+
+def _place(rank: int | None, score: float | None) -> str:
+    return f"#{rank} ({score:.2f})" if rank is not None and score is not None else "-"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {inner}" for key, inner in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

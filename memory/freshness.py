@@ -1,0 +1,90 @@
+"""Noticing changes: a watcher on the notes' folders, and a look every so often."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from memory.sources import is_note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from memory.clock import Clock
+    from memory.settings import SyncSettings
+    from memory.sources import Sources
+
+_LOOK_AGAIN_SECONDS = 30.0
+
+
+class Freshness:
+    """Calls ``touched`` as soon as a note changes, and ``due`` once the notes have been quiet or the interval is over."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        settings: SyncSettings,
+        clock: Clock,
+        *,
+        touched: Callable[[], None],
+        due: Callable[[], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._sources = sources
+        self._settings = settings
+        self._clock = clock
+        self._touched = touched
+        self._due = due
+        self._tell = tell
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to watch. Starting twice is fine."""
+        if self._tasks:
+            return
+        if self._settings.watch:
+            self._tasks.append(asyncio.create_task(self._watch()))
+        if self._settings.interval_minutes > 0:
+            self._tasks.append(asyncio.create_task(self._every_so_often()))
+
+    async def close(self) -> None:
+        """Stop watching."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    async def _every_so_often(self) -> None:
+        while True:
+            await self._clock.sleep(self._settings.interval_minutes * 60)
+            self._due()
+
+    async def _watch(self) -> None:
+        """Watch; when the system cannot (too many watches, a folder that went away), say so once and try again later."""
+        told = False
+        while True:
+            folders = await asyncio.to_thread(self._folders)
+            try:
+                if folders:
+                    await self._watch_folders(folders)
+            except (OSError, RuntimeError) as error:  # what watchfiles raises when the system's watches are used up
+                if not told:
+                    self._tell(f"Memory notes cannot be watched ({error}); changes are taken up when somebody searches.")
+                told = True
+            await self._clock.sleep(_LOOK_AGAIN_SECONDS)
+            self._touched()
+
+    async def _watch_folders(self, folders: list[Path]) -> None:
+        from watchfiles import awatch
+
+        def wanted(_change: object, path: str) -> bool:
+            return is_note(path.rsplit("/", 1)[-1])
+
+        quiet = self._settings.watch_debounce_ms
+        async for _ in awatch(*folders, watch_filter=wanted, debounce=max(quiet, 50), step=min(max(quiet, 50), 100)):
+            self._touched()
+            self._due()
+
+    def _folders(self) -> list[Path]:
+        return [folder for folder in self._sources.watched() if folder.is_dir()]
