@@ -33,5 +33,7 @@ class LedgerJournal:
         await self._ledger.tool_started(self._turn, key)
 
     async def done(self, key: str) -> None:
-        """Note that its result is in the transcript."""
-        await self._ledger.tool_done(self._turn, key)
+        """Note that its result is in the transcript. A call that was refused, or whose outcome is unknown, stays what it is."""
+        record = await self._ledger.tool_state(self._turn, key)
+        if record is not None and record.state == "started":
+            await self._ledger.tool_done(self._turn, key)

@@ -1,0 +1,92 @@
+"""Gateways by the dozen: everything is imported once, and each gateway is a fork of this process, which starts in a blink.
+
+Speaks JSON lines: ``{"home": ..., "log": ...}`` makes a gateway, which waits at the door, and answers ``{"pid": ...}``; ``{"go": pid}``
+lets it begin. What runs then is the command ``homebody gateway`` itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+HEAVY = (
+    "agent.models.openai_chat",
+    "apsw",
+    "apscheduler.schedulers.asyncio",
+    "apscheduler.triggers.interval",
+    "channels.telegram.polling",
+    "channels.telegram.sending",
+    "gateway.cli.attached",
+    "gateway.cli.gateway",
+    "gateway.config.secrets",
+    "gateway.house",
+    "gateway.http.door",
+    "gateway.logs.wiring",
+    "gateway.platforms",
+    "memory.workspace",
+    "openai.resources.chat",
+    "structlog",
+    "uvicorn",
+)
+
+
+def main() -> None:
+    for name in HEAVY:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the children
+    doors: dict[int, int] = {}
+    _say({"ready": True})
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "go" in asked:
+            os.write(doors[asked["go"]], b"!")
+            os.close(doors.pop(asked["go"]))
+            continue
+        inside, outside = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            for door in (outside, *doors.values()):
+                os.close(door)
+            _live(inside, asked)
+        os.close(inside)
+        doors[pid] = outside
+        _say({"pid": pid})
+
+
+def _live(door: int, asked: dict[str, str]) -> None:
+    """Be a gateway, in the child. Never returns."""
+    code = 70
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        nothing, log = os.open(os.devnull, os.O_RDONLY), os.open(asked["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(nothing, 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        home = asked["home"]
+        os.environ.clear()
+        os.environ.update({"PATH": os.defpath, "HOME": f"{home}/person", "HOMEBODY_HOME": f"{home}/state", "TZ": "UTC"})
+        os.chdir(home)
+        if os.read(door, 1):
+            from gateway.cli import main as homebody
+
+            code = homebody(["gateway"])
+    finally:
+        os._exit(code)
+
+
+def _say(answer: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""What is going on in the house when it is killed, and how it is judged afterwards."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from agent import wire
+from agent.entries import Compacted, Entry, Said, Torn, decode
+from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from channels.telegram.sending import REPEATED
+from gateway.clock import SystemClock
+from gateway.sessions.store import SessionStore
+from tests.fire.world import STATE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.fire.world import World
+
+MARK = REPEATED.strip()
+FACTS = [f"fact-{name}" for name in ("iris", "juno", "kite", "lark")]
+_NOT_ANSWERS = ("(I was restarted and went on.)", "…")
+
+
+@dataclass
+class Verdict:
+    """What an outsider finds wrong (``problems``, by kind), and what is untidy but honest."""
+
+    problems: Counter[str] = field(default_factory=Counter)
+    told: list[str] = field(default_factory=list)
+    marked: int = 0
+    strays: int = 0
+    unknown: int = 0
+
+    def wrong(self, kind: str, what: str) -> None:
+        self.problems[kind] += 1
+        self.told.append(f"{kind}: {what}")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """``youth`` is said beforehand, once, to a house that nobody kills; ``says`` is what the kills fall upon."""
+
+    name: str
+    says: tuple[str, ...]
+    answers: tuple[str, ...]
+    deeds: tuple[str, ...] = ()
+    youth: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    also: Callable[[World, Verdict], Awaitable[None]] | None = None
+
+
+async def judge(scenario: Scenario, world: World) -> Verdict:
+    """Look at what the person saw, at what was done, and at what is kept. No house may be running."""
+    verdict = Verdict()
+    _judge_answers(scenario, world, verdict)
+    entries = _judge_transcripts(world, verdict)
+    _judge_deeds(scenario, world, entries, verdict)
+    _judge_ledger(world.root / STATE / "ledger.sqlite", verdict)
+    for text in scenario.says:
+        heard = sum(isinstance(m := _message(e), UserMessage) and text in m.text for e in entries)
+        if heard != 1 and not text.startswith("/"):
+            verdict.wrong("transcript", f"{text!r} is in it {heard} times")
+    if scenario.also is not None:
+        await scenario.also(world, verdict)
+    return verdict
+
+
+def _judge_answers(scenario: Scenario, world: World, verdict: Verdict) -> None:
+    said = [text for text in world.said() if text not in _NOT_ANSWERS]
+    verdict.strays = world.said().count("…")
+    for answer in scenario.answers:
+        plain = [text for text in said if answer in text and MARK not in text]
+        marked = [text for text in said if answer in text and MARK in text]
+        verdict.marked += len(marked)
+        if not plain and not marked:
+            verdict.wrong("lost", f"{answer!r} was never said: {world.said()}")
+        if len(plain) > 1 or len(marked) > 2:
+            verdict.wrong("doubled", f"{answer!r}: {plain + marked}")
+    for text in said:
+        if not any(answer in text for answer in scenario.answers):
+            verdict.wrong("strange", repr(text))
+    firsts = [next((i for i, text in enumerate(said) if answer in text), -1) for answer in scenario.answers]
+    if firsts != sorted(firsts):
+        verdict.wrong("order", repr(said))
+
+
+def _judge_deeds(scenario: Scenario, world: World, entries: list[Entry], verdict: Verdict) -> None:
+    """Each deed is done once, or at most once where the house says itself that it does not know."""
+    done = Counter(world.deeds())
+    results = [message for entry in entries if isinstance(message := _message(entry), ToolMessage)]
+    for deed in scenario.deeds:
+        unknown = any(deed in result.call_id and wire.UNKNOWN_OUTCOME in result.text for result in results)
+        verdict.unknown += unknown
+        if done[deed] > 1:
+            verdict.wrong("effect twice", deed)
+        if done[deed] == 0 and not unknown:
+            verdict.wrong("effect lost", deed)
+
+
+def _judge_transcripts(world: World, verdict: Verdict) -> list[Entry]:
+    everything: list[Entry] = []
+    for path in world.transcripts():
+        entries = []
+        for line in path.read_bytes().splitlines():
+            try:
+                entries.append(decode(line))
+            except Torn as torn:
+                verdict.wrong("transcript", f"{path.name}: {torn}")
+        doubled = [one for one, count in Counter(entry.id for entry in entries).items() if count > 1]
+        if doubled:
+            verdict.wrong("transcript", f"{path.name}: written twice: {doubled}")
+        _judge_view(wire.view(entries, UTC), verdict)
+        everything += entries
+    return everything
+
+
+def _judge_view(view: tuple[Any, ...], verdict: Verdict) -> None:
+    """What a model is shown pairs every call with one result, directly behind it."""
+    open_calls: list[str] = []
+    for message in view:
+        if isinstance(message, ToolMessage):
+            if message.call_id not in open_calls:
+                verdict.wrong("transcript", f"a result without its call: {message.call_id}")
+            else:
+                open_calls.remove(message.call_id)
+        elif open_calls:
+            verdict.wrong("transcript", f"calls without results: {open_calls}")
+            open_calls = []
+        if isinstance(message, AssistantMessage):
+            open_calls = [call.id for call in message.calls]
+
+
+def _judge_ledger(path: Path, verdict: Verdict) -> None:
+    db = apsw.Connection(str(path))
+    try:
+        if db.pragma("integrity_check") != "ok" or db.execute("PRAGMA foreign_key_check").fetchall():
+            verdict.wrong("ledger", "it is damaged")
+        left = db.execute(
+            "SELECT (SELECT count(*) FROM inbox WHERE state IN ('waiting', 'claimed')), "
+            "(SELECT count(*) FROM turn WHERE state = 'running'), (SELECT count(*) FROM outbox WHERE state <> 'sent')"
+        ).fetchone()
+        if left != (0, 0, 0):
+            verdict.wrong("ledger", f"left over (messages, turns, replies): {left}")
+    finally:
+        db.close()
+
+
+def _message(entry: Entry) -> Any:
+    return entry.body.message if isinstance(entry.body, Said) else None
+
+
+def _facts_are_noted(world: World, verdict: Verdict) -> None:
+    """The flush's facts are in the day's note: once by the model, or once more by rule where a kill left its flush open."""
+    notes = world.notes()
+    for fact in FACTS:
+        count = len(re.findall(rf"\b{fact}\b", notes))
+        if count == 0:
+            verdict.wrong("memory lost", fact)
+        if count > 2:
+            verdict.wrong("memory doubled", f"{fact} {count} times")
+
+
+async def _was_compacted(world: World, verdict: Verdict) -> None:
+    _facts_are_noted(world, verdict)
+    entries = [decode(line) for path in world.transcripts() for line in path.read_bytes().splitlines()]
+    if sum(isinstance(entry.body, Compacted) for entry in entries) != 1:
+        verdict.wrong("compaction", "there is not exactly one")
+
+
+async def _former_is_kept(world: World, verdict: Verdict) -> None:
+    _facts_are_noted(world, verdict)
+    if len(world.farewells()) != 1:
+        verdict.wrong("session memory", f"{len(world.farewells())} files about the end of one session")
+    store = SessionStore(world.root / "state/agents/main/sessions", SystemClock())
+    await store.load()
+    former = store.transcript(store.all()[0].former or "none")
+    if not former.exists() or FACTS[0] not in former.read_text():
+        verdict.wrong("former session", "/undo would not bring it back")
+
+
+_LONG = "word " * 2600  # about 2,600 tokens, by the model's way of counting 3,250
+_YOUTH = tuple(f"remember {fact} {_LONG} {fact[5:]}" for fact in FACTS)
+
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("one message", says=("tell me apple",), answers=("heard apple",)),
+        Scenario(
+            "three with effects",
+            says=("please do alpha", "please do beta", "please do gamma"),
+            answers=("done alpha", "done beta", "done gamma"),
+            deeds=("alpha", "beta", "gamma"),
+        ),
+        Scenario(
+            "flush and compaction",
+            youth=_YOUTH,
+            says=(f"go on with pear {_LONG} pear",),
+            answers=("heard pear",),
+            settings={"window": 24_000, "agent": {"compaction": {"keepRecentTokens": 4000}}},
+            also=_was_compacted,
+        ),
+        Scenario(
+            "reset",
+            youth=_YOUTH,
+            says=("/new", "tell me plum"),
+            answers=("A fresh conversation", "heard plum"),
+            also=_former_is_kept,
+        ),
+    )
+}

@@ -1,0 +1,272 @@
+"""One person, one platform, one model and one house that gets killed: what happened is judged from outside the house."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from gateway import admin
+from gateway.errors import HomebodyError
+from tests.fire.model import DEEDS, PredictableModel
+from tests.peers.telegram import TOKEN, TelegramPeer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OWNER = 4711
+QUIET_SECONDS = 40.0
+STATE = Path("state/state")
+
+
+@dataclass(frozen=True)
+class Kill:
+    """SIGKILL at the ``when``-th call of one system call, counted in each thread; with ``file``, of those on that file alone."""
+
+    call: str
+    when: int
+
+    def __str__(self) -> str:
+        return f"{self.call}#{self.when}"
+
+
+class Nursery:
+    """Makes gateways (see ``tests/fire/nursery.py``)."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._lock = asyncio.Lock()
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def opened(cls):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(Path(__file__).with_name("nursery.py")),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        nursery = cls(process)
+        await nursery._hear()
+        try:
+            yield nursery
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            await process.wait()
+
+    async def spawn(self, home: Path) -> int:
+        async with self._lock:
+            self._say({"home": str(home), "log": str(home / "log")})
+            return int((await self._hear())["pid"])
+
+    def go(self, pid: int) -> None:
+        self._say({"go": pid})
+
+    def _say(self, what: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(what).encode() + b"\n")
+
+    async def _hear(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        return dict(json.loads(await self._process.stdout.readline()))
+
+
+class Life:
+    """One gateway process, from its birth to its end."""
+
+    def __init__(self, pid: int, strace: asyncio.subprocess.Process | None) -> None:
+        self.pid = pid
+        self._strace = strace
+        self._descriptor = os.pidfd_open(pid)
+        self._ended = asyncio.Event()
+        asyncio.get_running_loop().add_reader(self._descriptor, self._over)
+
+    def _over(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+        os.close(self._descriptor)
+        self._ended.set()
+
+    @property
+    def over(self) -> bool:
+        return self._ended.is_set()
+
+    async def end(self, number: int = signal.SIGTERM) -> None:
+        """Send a signal if it lives still, and wait for its end."""
+        if not self.over:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+        await self.wait()
+
+    async def wait(self) -> None:
+        await self._ended.wait()
+        if self._strace is not None:
+            await self._strace.communicate()
+
+    async def until_over(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), seconds)
+        return self.over
+
+
+@dataclass
+class World:
+    """Peers that outlive every gateway, and the folder that the gateways share. Use with ``async with``."""
+
+    root: Path
+    nursery: Nursery
+    settings: dict[str, Any] = field(default_factory=dict)
+    telegram: TelegramPeer = field(default_factory=TelegramPeer)
+    model: PredictableModel = field(default_factory=PredictableModel)
+    grown_from: Path | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.telegram.__aenter__()
+        await self.model.__aenter__()
+        if self.grown_from is not None:
+            shutil.copytree(self.grown_from, self.root, symlinks=True)
+            self.telegram.renumber(90_000)  # what the house heard in its youth keeps its numbers
+            self.telegram.chats._ids = itertools.count(90_000)
+        else:
+            (self.root / "person" / "homebody").mkdir(parents=True)
+            (self.root / "state").mkdir(mode=0o700)
+            (self.root / "person" / "homebody" / DEEDS).write_text("# Deeds\n\n<end>\n")
+        (self.root / "state" / "homebody.json").write_text(json.dumps(self._settings()))
+        (self.root / "state" / "homebody.json").chmod(0o600)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.telegram.__aexit__()
+        await self.model.__aexit__()
+
+    def _settings(self) -> dict[str, Any]:
+        window = self.settings.get("window", 200_000)
+        provider = {
+            "baseUrl": self.model.url,
+            "apiKey": "none",
+            "api": "openai-completions",
+            "models": [{"id": "m", "contextWindow": window, "maxTokens": 1000}],
+        }
+        telegram = {
+            "botToken": TOKEN,
+            "apiRoot": self.telegram.root,
+            "pollTimeoutSeconds": 2,
+            "allowFrom": [str(OWNER)],
+            **self.settings.get("telegram", {}),
+        }
+        defaults = {
+            "model": "fire/m",
+            "userTimezone": "UTC",
+            "skipBootstrap": True,
+            "memorySearch": {"enabled": False},
+            **self.settings.get("agent", {}),
+        }
+        return {
+            "gateway": {"port": 0},
+            "models": {"mode": "replace", "providers": {"fire": provider}},
+            "agents": {"defaults": defaults},
+            "channels": {"telegram": telegram},
+        }
+
+    async def say(self, *texts: str) -> None:
+        for text in texts:
+            await self.telegram.say(OWNER, text)
+
+    async def start(self, kill: Kill | None = None) -> Life:
+        pid = await self.nursery.spawn(self.root)
+        strace = await _under_strace(pid, kill) if kill else None
+        life = Life(pid, strace)
+        self.nursery.go(pid)
+        return life
+
+    async def quiet(self, life: Life) -> bool:
+        """Wait until the house has nothing left to do; False when it died before. Raises TimeoutError when it never gets there."""
+        async with asyncio.timeout(QUIET_SECONDS):
+            while not life.over:
+                if not self.telegram.unconfirmed and await self._idle():
+                    return True
+                await asyncio.sleep(0.04)
+        return False
+
+    async def _idle(self) -> bool:
+        try:
+            facts = await admin.ask(self.root / STATE, "status")
+        except (HomebodyError, OSError, ValueError):
+            return False
+        under_way = [count for state, count in facts["outbox"].items() if state in {"ready", "sending", "ambiguous"}]
+        return not (facts["inbox"]["waiting"] or facts["turns"]["running"] or any(under_way))
+
+    async def live(self, kill: Kill | None = None) -> bool:
+        """Let a gateway work until it is done and told to end. Returns whether the kill hit it."""
+        life = await self.start(kill)
+        done = False
+        try:
+            done = await self.quiet(life)
+        except TimeoutError:
+            raise Stuck(f"{self.root}: not quiet after {QUIET_SECONDS} s") from None
+        finally:
+            await life.end(signal.SIGTERM if done else signal.SIGKILL)
+        return not done or not _ended_gently(self.root)
+
+    # -- what came of it ---------------------------------------------------------------------------------------------
+
+    def said(self) -> list[str]:
+        """What the person reads from the bot, in order."""
+        return [text for who, text in self.telegram.transcript(OWNER) if who == "bot"]
+
+    def deeds(self) -> list[str]:
+        text = (self.root / "person" / "homebody" / DEEDS).read_text()
+        return [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")]
+
+    def notes(self) -> str:
+        """The daily notes, together."""
+        return "\n".join(path.read_text() for path in self._memory() if re.fullmatch(r"[\d-]{10}\.md", path.name))
+
+    def farewells(self) -> list[str]:
+        """What was written about sessions that were left."""
+        return [text for path in self._memory() if "# The end of a conversation" in (text := path.read_text())]
+
+    def _memory(self) -> list[Path]:
+        return sorted((self.root / "person" / "homebody" / "memory").glob("2*.md"))
+
+    def transcripts(self) -> list[Path]:
+        return sorted((self.root / "state" / "agents" / "main" / "sessions").glob("*.jsonl"))
+
+
+class Stuck(Exception):
+    """A house that never came to rest."""
+
+
+def _ended_gently(root: Path) -> bool:
+    lines = (root / "log").read_text(errors="replace").splitlines()
+    return bool(lines) and "the house is closed" in lines[-1]
+
+
+async def _under_strace(pid: int, kill: Kill) -> asyncio.subprocess.Process:
+    inject = f"inject={kill.call}:signal=KILL:when={kill.when}"
+    process = await asyncio.create_subprocess_exec(
+        *("strace", "-f", "-e", f"trace={kill.call}", "-e", inject, "-o", "/dev/null", "-p", str(pid)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    line = await process.stderr.readline()
+    assert b"attached" in line, line
+    return process
+
+
+def missing_tools() -> Sequence[str]:
+    """What this machine lacks for kills at system calls."""
+    return [name for name in ("strace",) if shutil.which(name) is None] + (
+        [] if hasattr(os, "pidfd_open") and sys.platform == "linux" else ["Linux with pidfd"]
+    )
