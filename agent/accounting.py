@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from agent.conversation import Conversation
     from agent.messages import Message, Usage
+    from agent.prefix import PrefixWatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class ContextReport:
     """The whole request. ``tokens`` is the best figure for its size; the parts are estimates and need not add up to it.
 
     ``turns_left`` is a forecast of how many turns fit before the next memory flush, or None while there is too little to go by.
+    ``prefix`` says where the prompt last changed, if it did, and ``digest`` is the hash of each segment before the messages.
     """
 
     tokens: int
@@ -40,6 +42,9 @@ class ContextReport:
     compact_above: int
     parts: tuple[Part, ...]
     turns_left: int | None
+    retention: str = "5m"
+    prefix: str = ""
+    digest: str = ""
 
 
 def context_report(conversation: Conversation) -> ContextReport:
@@ -76,8 +81,17 @@ def context_report(conversation: Conversation) -> ContextReport:
         flush_at=conversation.window.flush_at,
         compact_above=conversation.window.compact_above,
         parts=tuple(parts),
+        retention=conversation.ttl,
+        prefix=_told_parting(conversation.watch),
+        digest=conversation.watch.digest,
         turns_left=_turns_left(messages, conversation.window.flush_at - size, calibrate(tokens.weight_of_messages(messages))),
     )
+
+
+def _told_parting(watch: PrefixWatch) -> str:
+    if watch.parting is None:
+        return ""
+    return f"The prompt last changed in {watch.parting}" + (f" ({watch.why})." if watch.why else ".")
 
 
 def _kind(message: Message) -> str:

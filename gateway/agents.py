@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import OrderedDict
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent import flush
+from agent import flush, session_memory
 from agent.compaction import Shrunk, compact
 from agent.conversation import Conversation
+from agent.entries import Pinned, Unpinned
+from agent.errors import AgentError
 from agent.transcript import Transcript
-from gateway.sessions.freshness import Due, due
-from gateway.sessions.store import SessionRecord
+from gateway.errors import HomebodyError, StorageFailed
+from gateway.sessions.archive import Archive
+from gateway.sessions.freshness import Due, due, next_due
+from gateway.sessions.record import SessionRecord
+from gateway.sessions.settings import InternalHooksSettings, SessionMemorySettings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
     from agent.clock import Clock
+    from agent.entries import FlushReceipt
     from agent.models.protocol import Model
     from agent.tools.toolbox import Toolbox
+    from agent.turn import TurnResult
     from agent.workspace import Workspace
     from gateway.config.settings import AgentProfile
     from gateway.sessions.settings import SessionSettings
     from gateway.sessions.store import SessionStore
     from memory.audience import Audience
     from memory.workspace import WorkspaceMemory
+
+log = logging.getLogger(__name__)
 
 KEPT_OPEN = 32
 """Conversations kept in memory; others are read from their transcripts again."""
@@ -52,6 +63,7 @@ class HousedAgent:
         clock: Clock,
         model: Callable[[str | None], Awaitable[Model]],
         new_id: Callable[[], str],
+        hooks: InternalHooksSettings | None = None,
     ) -> None:
         self.profile = profile
         self.workspace = workspace
@@ -64,6 +76,8 @@ class HousedAgent:
         self._model = model
         self._new_id = new_id
         self._open: OrderedDict[str, Conversation] = OrderedDict()
+        self._hook = _session_memory(hooks or InternalHooksSettings())
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def id(self) -> str:
@@ -82,6 +96,7 @@ class HousedAgent:
             StorageFailed: the session could not be written down.
         """
         now = self._clock.now()
+        await self.store.refresh()
         record = self.store.get(key)
         if record is None:
             record = SessionRecord(session=self._new_id(), key=key, started=now, spoken=now, address=address)
@@ -91,11 +106,24 @@ class HousedAgent:
             record = await self.renew(record, audience, reason)
         return self.store.note(key, spoken=now, address=address or record.address)
 
+    @property
+    def triggers(self) -> tuple[str, ...]:
+        """Messages that start a fresh session."""
+        return self._session_settings.reset_triggers
+
     def due(self, record: SessionRecord, now: datetime) -> Due | None:
         """Judge a session by the one rule. One in which nothing was said since it began is never due."""
         if record.turns == 0:
             return None
-        return due(self._session_settings.reset, started=record.started, spoken=record.spoken, now=now, zone=self.zone)
+        rule = self._session_settings.rule(record.key, record.address)
+        return due(rule, started=record.started, spoken=record.spoken, now=now, zone=self.zone)
+
+    def next_due(self, record: SessionRecord) -> datetime | None:
+        """Return when the rule could say yes if nobody writes; None: never."""
+        if record.turns == 0:
+            return None
+        rule = self._session_settings.rule(record.key, record.address)
+        return next_due(rule, started=record.started, spoken=record.spoken, now=self._clock.now(), zone=self.zone)
 
     async def renew(self, record: SessionRecord, audience: Audience, reason: Leaving) -> SessionRecord:
         """Leave a session behind: flush what it knows, then begin a new one under the same key. The former can be brought back.
@@ -103,8 +131,9 @@ class HousedAgent:
         Raises:
             StorageFailed: the new session could not be written down; the former stands.
         """
-        await self.flush_before_leaving(record, audience)
+        former = await self.flush_before_leaving(record, audience)
         now = self._clock.now()
+        notice = self._session_settings.rule(record.key, record.address).notice
         fresh = SessionRecord(
             session=self._new_id(),
             key=record.key,
@@ -112,13 +141,118 @@ class HousedAgent:
             spoken=now if reason == "command" else record.spoken,
             address=record.address,
             verbose=record.verbose,
-            greeted=reason == "command" or not self._session_settings.reset.notice,
+            greeted=reason == "command" or not notice,
+            last_flush=(self.store.get(record.key) or record).last_flush,
             former=record.session,
             former_until=now + UNDO_FOR,
+            unsaved=record.session if self._hook.enabled and record.turns else None,
+            pins=former.transcript.pins,
         )
         await self.store.put(fresh)
         self._open.pop(record.session, None)
+        if fresh.unsaved:
+            self._in_background(self._keep(fresh, former))
         return fresh
+
+    def take_up_unsaved(self, audience: Callable[[str], Audience]) -> None:
+        """Go on with keeping the ends of sessions where the last process left it."""
+        for record in self.store.all():
+            if record.unsaved:
+                self._in_background(self._take_up(record, audience(record.key)))
+
+    async def _take_up(self, record: SessionRecord, audience: Audience) -> None:
+        try:
+            former = await self._conversation_of(record, record.unsaved or "", audience)
+        except AgentError as error:
+            log.warning("the end of session %s was not kept: %s", record.unsaved, error)
+            return
+        await self._keep(record, former)
+
+    async def _keep(self, record: SessionRecord, former: Conversation) -> None:
+        """Write the end of a session down; what fails is tried again at the next start."""
+        try:
+            path = await session_memory.keep(former, self._hook.messages)
+            if path is not None:
+                log.info("the end of session %s is kept in %s", former.session, path)
+            present = self.store.get(record.key)
+            if present is not None and present.unsaved == former.session:
+                await self.store.change(record.key, unsaved=None)
+        except (AgentError, HomebodyError) as error:
+            log.warning("the end of session %s was not kept: %s", former.session, error)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def quiet(self) -> None:
+        """Wait until nothing runs in the background."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def settle(self, seconds: float, *, flushing: bool) -> None:
+        """Before the house closes: finish what runs in the background, as far as the time goes.
+
+        With ``flushing`` (a house that served, not one opened for a single question) open sessions are flushed too.
+        """
+        if flushing and self.profile.settings.compaction.memory_flush.on_shutdown:
+            for conversation in list(self._open.values()):
+                if flush.is_worthwhile(conversation):
+                    self._in_background(self._flush_now(conversation))
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            await self.store.fold()
+        except StorageFailed as error:
+            log.warning("sessions.json was not written whole: %s", error)
+
+    async def _flush_now(self, conversation: Conversation) -> None:
+        try:
+            await conversation.prepare()
+            receipt = await flush.flush(conversation, "leave", "shutdown")
+            await self.store.change(conversation.key, last_flush=told(receipt, self._clock.now()))
+        except (AgentError, HomebodyError) as error:
+            log.warning("session %s was not flushed: %s", conversation.key, error)
+
+    async def ended(self, record: SessionRecord, result: TurnResult) -> SessionRecord:
+        """Note what a turn came to.
+
+        Raises:
+            StorageFailed: it could not be written.
+        """
+        changes: dict[str, Any] = {"turns": record.turns + 1, "greeted": True}
+        if result.receipts:
+            changes["last_flush"] = told(result.receipts[-1], self._clock.now())
+        if result.compactions:
+            changes["compactions"] = record.compactions + result.compactions
+        return await self.store.change(record.key, **changes)
+
+    async def maintain(self) -> None:
+        """Forget sessions that were left long ago, and archive transcripts that nobody can bring back any more.
+
+        Raises:
+            StorageFailed: the sessions could not be written.
+        """
+        limits, now = self._session_settings.maintenance, self._clock.now()
+        left = [record for record in self.store.all() if record.turns == 0 and record.key != self.main_key]
+        silent = [r for r in left if now - r.spoken > timedelta(seconds=limits.prune_after)]
+        surplus = max(0, len(self.store) - len(silent) - limits.max_entries)
+        others = [r for r in left if r not in silent]
+        for record in [*silent, *(others[-surplus:] if surplus else [])]:
+            if not record.unsaved:
+                await self.store.remove(record.key)
+        needed = {one for r in self.store.all() for one in (r.session, r.unsaved, r.former) if one}
+        archive = Archive(self.store.folder)
+        try:
+            count = await asyncio.to_thread(archive.put_away, needed | set(self._open), now - UNDO_FOR)
+            gone = await asyncio.to_thread(archive.trim, limits.max_disk_bytes)
+        except OSError as error:
+            raise StorageFailed.from_os(error, "archive old sessions", archive.folder) from error
+        if count or gone:
+            log.info("%d transcripts were archived, and %d deleted for want of space", count, len(gone))
 
     async def undo(self, key: str) -> SessionRecord | None:
         """Bring the former session of ``key`` back and keep the present one as its former; None when there is none any more."""
@@ -132,26 +266,41 @@ class HousedAgent:
         await self.store.put(replace(back, former_until=now + UNDO_FOR))
         return back
 
-    async def flush_before_leaving(self, record: SessionRecord, audience: Audience) -> None:
-        """Write down what a session knows, if anything was said since the last time."""
-        if not self.profile.settings.compaction.memory_flush.on_reset:
-            return
+    async def flush_before_leaving(self, record: SessionRecord, audience: Audience) -> Conversation:
+        """Write down what a session knows, if anything was said since the last time; return it."""
         conversation = await self.conversation(record, audience)
-        if flush.is_worthwhile(conversation):
+        if self.profile.settings.compaction.memory_flush.on_reset and flush.is_worthwhile(conversation):
             await conversation.prepare()
             receipt = await flush.flush(conversation, "leave", "reset")
-            await self.store.change(record.key, last_flush=_told(receipt.outcome, self._clock.now()))
+            await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))
+        return conversation
 
     async def compact(self, record: SessionRecord, audience: Audience, focus: str) -> Shrunk | None:
         """Compact by hand: flush first, then summarise. Returns None when there was nothing to gain."""
         conversation = await self.conversation(record, audience)
         await conversation.prepare()
         if self.profile.settings.compaction.memory_flush.on_compact_command and flush.is_worthwhile(conversation):
-            await flush.flush(conversation, "command", "compact")
+            receipt = await flush.flush(conversation, "command", "compact")
+            await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))
         shrunk = await compact(conversation, "command", "command", focus=focus)
-        if shrunk is not None:
+        if shrunk is not None and shrunk.summarised:
             await self.store.change(record.key, compactions=record.compactions + 1)
         return shrunk
+
+    async def pins(self, record: SessionRecord, audience: Audience, *, add: str = "", remove: str = "") -> tuple[str, ...]:
+        """Pin or unpin something (what is so already stays so), and return what is pinned then.
+
+        Raises:
+            AgentError: the session cannot be used.
+        """
+        conversation = await self.conversation(record, audience)
+        await conversation.prepare()
+        transcript = conversation.transcript
+        if add and add not in transcript.pins:
+            await transcript.append("command", Pinned(text=add))
+        if remove and remove in transcript.pins:
+            await transcript.append("command", Unpinned(text=remove))
+        return transcript.pins
 
     def facts(self) -> dict[str, Any]:
         """How the agent is, as JSON values."""
@@ -173,29 +322,54 @@ class HousedAgent:
         chosen = await self._model(model or record.model)
         conversation = self._open.get(record.session)
         if conversation is None:
-            conversation = Conversation(
-                agent=self.id,
-                session=record.session,
-                key=record.key,
-                audience=audience,
-                private=record.key == self.main_key and audience.kind == "owner",
-                settings=self.profile.settings,
-                model=chosen,
-                toolbox=self.toolbox,
-                workspace=self.workspace,
-                transcript=await Transcript.load(self.store.transcript(record.session), self._clock),
-                zone=self.zone,
-                clock=self._clock,
-            )
+            conversation = await self._conversation_of(record, record.session, audience, chosen)
             if self.memory is not None and self.profile.memory.sync.on_session_start:
                 self.memory.sync_soon()
         conversation.model = chosen
+        conversation.flush_model = await self._flush_model()
         self._open[record.session] = conversation
         self._open.move_to_end(record.session)
         while len(self._open) > KEPT_OPEN:
             self._open.popitem(last=False)
         return conversation
 
+    async def _conversation_of(
+        self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None
+    ) -> Conversation:
+        return Conversation(
+            agent=self.id,
+            session=session,
+            key=record.key,
+            audience=audience,
+            private=record.key == self.main_key and audience.kind == "owner",
+            settings=self.profile.settings,
+            model=model or await self._model(record.model),
+            toolbox=self.toolbox,
+            workspace=self.workspace,
+            transcript=await Transcript.load(self.store.transcript(session), self._clock),
+            zone=self.zone,
+            clock=self._clock,
+            inherited=record.pins,
+        )
 
-def _told(outcome: str, at: datetime) -> str:
-    return f"{outcome} {at:%Y-%m-%dT%H:%M:%SZ}"
+    async def _flush_model(self) -> Model | None:
+        """The model that the settings name for flushes; one that cannot be used is told in the log, and the session's own takes over."""
+        name = self.profile.settings.compaction.memory_flush.model
+        if name is None:
+            return None
+        try:
+            return await self._model(name)
+        except AgentError as error:
+            log.warning("the flush model cannot be used: %s", error)
+            return None
+
+
+def _session_memory(hooks: InternalHooksSettings) -> SessionMemorySettings:
+    return hooks.entries.session_memory if hooks.enabled else SessionMemorySettings(enabled=False)
+
+
+def told(receipt: FlushReceipt, at: datetime) -> str:
+    """Put a receipt into one line."""
+    notes = ", ".join(f"{note.path} +{note.bytes_after - note.bytes_before} bytes" for note in receipt.written)
+    trouble = f" ({receipt.problem})" if receipt.problem else ""
+    return f"{receipt.outcome} {at:%Y-%m-%dT%H:%M:%SZ}{': ' if notes else ''}{notes}{trouble}"

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 from agent.accounting import context_report
 from agent.headroom import report, short
+from agent.reasons import reasons
 from gateway.commands import HELP
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from agent.accounting import ContextReport
+    from agent.reasons import Reasons
     from gateway.agents import HousedAgent
     from gateway.arrived import Arrived
-    from gateway.sessions.store import SessionRecord
+    from gateway.sessions.record import SessionRecord
 
 _YES = frozenset({"on", "yes", "true", "1"})
 
@@ -35,6 +37,9 @@ class CommandDesk:
             "reset": self._new,
             "undo": self._undo,
             "compact": self._compact,
+            "pin": self._pin,
+            "unpin": self._unpin,
+            "why": self._why,
             "context": self._context,
             "model": self._model,
             "verbose": self._verbose,
@@ -68,6 +73,28 @@ class CommandDesk:
         if shrunk is None:
             return "There is nothing to compact yet: all of this conversation is recent."
         return f"🧹 {report(shrunk)}"
+
+    async def _pin(self, argument: str) -> str:
+        pins = await self._agent.pins(self._record, self._arrived.route.audience, add=argument)
+        if argument:
+            return f"📌 Pinned: {argument}"
+        return "\n".join(["📌 Pinned:", "", *numbered(pins)]) if pins else "Nothing is pinned. /pin <what> pins something."
+
+    async def _unpin(self, argument: str) -> str:
+        pins = await self._agent.pins(self._record, self._arrived.route.audience)
+        number = argument.removeprefix("#")
+        text = pins[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(pins) else argument
+        if text not in pins:
+            listed = "\n".join(["Say /unpin with one of these numbers:", "", *numbered(pins)])
+            return listed if pins else "Nothing is pinned."
+        await self._agent.pins(self._record, self._arrived.route.audience, remove=text)
+        return f"No longer pinned: {text}"
+
+    async def _why(self, _: str) -> str:
+        conversation = await self._agent.conversation(self._record, self._arrived.route.audience)
+        await conversation.prepare()
+        found = reasons(conversation)
+        return "I have not answered anything in this conversation yet." if found is None else told_reasons(found)
 
     async def _context(self, argument: str) -> str:
         conversation = await self._agent.conversation(self._record, self._arrived.route.audience)
@@ -109,7 +136,35 @@ def told(found: ContextReport, *, detail: bool) -> str:
         f"🧮 {short(found.tokens)} of {short(found.window)} tokens ({share:.0f} %). Memory is flushed at {short(found.flush_at)}, "
         f"history compacted above {short(found.compact_above)}.{left}"
     )
+    if found.prefix:
+        head += f" {found.prefix}"
     if not detail:
         return head
-    rows = [f"| {part.name} | {part.chars:,} | {part.tokens:,} | {'yes' if part.cached else 'no'} |" for part in found.parts]
-    return "\n".join([head, "", "| part | characters | tokens (est.) | cached |", "|---|---:|---:|---|", *rows])
+    whole = sum(part.tokens for part in found.parts) or 1
+    rows = [
+        f"| {part.name} | {part.chars:,} | {part.tokens:,} | {100 * part.tokens / whole:.0f} % | {'yes' if part.cached else 'no'} |"
+        for part in found.parts
+    ]
+    return "\n".join([head, "", "| part | characters | tokens (est.) | share | cached |", "|---|---:|---:|---:|---|", *rows])
+
+
+def numbered(texts: Sequence[str]) -> list[str]:
+    """Write texts as a numbered list."""
+    return [f"{number}. {text}" for number, text in enumerate(texts, 1)]
+
+
+def told_reasons(found: Reasons) -> str:
+    """Put the reasons of an answer into words."""
+    lines = ["What my last answer rested on:", ""]
+    lines += [f"- File {one.name}: {one.lines} lines{' (cut)' if one.cut else ''}" for one in found.files]
+    lines += [f"- Note {one.name}: {one.lines} lines{' (cut)' if one.cut else ''}, given at the start" for one in found.notes]
+    lines += [f"- Pinned: {pin}" for pin in found.pins]
+    if found.summary:
+        lines.append(f"- A summary of what came before {found.summary}")
+    for looked in found.looked:
+        hits = [f"{place}{'' if score is None else f' ({score:.2f})'}" for place, score in looked.hits]
+        told_hits = f": {', '.join(hits) or 'nothing found'}" if looked.tool == "memory_search" else ""
+        lines.append(f"- {looked.tool} “{looked.query}”{told_hits}")
+    if not found.looked:
+        lines.append("- I searched nothing for it.")
+    return "\n".join(lines)

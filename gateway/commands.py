@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,9 @@ COMMANDS = {
         Command("reset", "the same as /new"),
         Command("undo", "bring back the conversation before the last /new or reset (for 7 days)"),
         Command("compact", "summarise the older part of this conversation", "[what to dwell on]"),
+        Command("pin", "keep something in sight through all summaries; alone it lists what is pinned", "[what]"),
+        Command("unpin", "take a pin off, by its number", "<number>"),
+        Command("why", "what my last answer rested on: notes, files, pins, searches"),
         Command("context", "what fills my window", "[list|detail]"),
         Command("model", "show or change the model of this conversation", "[provider/model|default]"),
         Command("verbose", "show or hide notices such as compactions", "[on|off]"),
@@ -38,11 +45,16 @@ HELP = "\n".join(
 )
 
 
-def parse(text: str) -> tuple[Command, str] | None:
+def parse(text: str, triggers: Sequence[str] = ()) -> tuple[Command, str] | None:
     """Return the command that a message is, with its argument; None when it is none of ours.
 
     ``/name@bot argument`` is understood, as some platforms write it in groups. What merely begins with a slash is a message.
+    ``triggers`` are the owner's own words for ``/new``, alone or before the name of a model.
     """
+    for trigger in triggers:
+        bare, wanted = text.strip(), trigger.strip()
+        if wanted and bare.casefold().startswith(wanted.casefold()) and bare[len(wanted) : len(wanted) + 1] in {"", " "}:
+            return COMMANDS["new"], bare[len(wanted) :].strip()
     head, _, argument = text.strip().partition(" ")
     if not head.startswith("/"):
         return None

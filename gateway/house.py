@@ -246,6 +246,7 @@ class House:
             zone=zone,
             clock=on.clock,
             model=lambda name: self.shelf.get(name, profile.settings),
+            hooks=on.settings.hooks.internal,
             new_id=lambda: f"{on.clock.now():%Y%m%d}-{secrets.token_hex(6)}",
         )
 
@@ -283,6 +284,8 @@ class House:
         """Put what the last process left into the lanes, interrupted turns before messages that wait."""
         for turn in await self.ledger.unfinished():
             self.lanes.submit(turn.session, Interrupted(turn))
+        for agent in self.agents.values():
+            agent.take_up_unsaved(self.router.audience)
         await self.inbox.replay()
 
     async def _work(self, ticket: Ticket[Any]) -> None:
@@ -315,9 +318,12 @@ class House:
         return {(keeper.channel.name, keeper.channel.account): keeper.policy for keeper in self.keepers.values()}
 
     async def _drain(self) -> None:
+        began = self.on.clock.monotonic()
         late = await self.lanes.drain(DRAIN_SECONDS)
         if late:
             log.info("%d turns go on at the next start", late)
+        left = max(0.5, DRAIN_SECONDS - (self.on.clock.monotonic() - began))
+        await asyncio.gather(*(agent.settle(left, flushing=self.on.serving) for agent in self.agents.values()))
         await self.delivery.drain(DELIVER_SECONDS)
 
     def _tell(self, notice: str) -> None:

@@ -6,9 +6,12 @@ slept, or a clock that was set, makes no difference.
 
 from __future__ import annotations
 
+import heapq
 import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING
+
+from gateway.errors import StorageFailed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     from agent.clock import Clock
     from gateway.agents import HousedAgent
+    from gateway.sessions.record import SessionRecord
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +30,11 @@ SWEEP_EVERY = timedelta(hours=6)
 
 
 class Schedule:
-    """Wakes every half minute. ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows."""
+    """Wakes every half minute. ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows.
+
+    Only sessions whose time may have come are looked at, however many there are. A session that cannot be reset now, because
+    it is busy, is looked at again with the next tick.
+    """
 
     def __init__(
         self,
@@ -42,6 +50,9 @@ class Schedule:
         self._sweep = sweep
         self._scheduler: AsyncIOScheduler | None = None
         self._swept: datetime | None = None
+        self._watched: set[str] = set()
+        self._waiting: set[tuple[str, str]] = set()
+        self._heap: list[tuple[datetime, str, str]] = []
 
     def start(self) -> None:
         """Begin to tick."""
@@ -56,12 +67,49 @@ class Schedule:
         """Do what is due now. Also called by tests, which have a clock of their own."""
         now = self._clock.now()
         for agent in self._agents.values():
-            for record in agent.store.all():
-                if agent.due(record, now):
-                    self._reset(agent.id, record.key)
+            if agent.id not in self._watched:
+                self._watch(agent)
+        self._reset_due(now)
         if self._swept is None or now - self._swept >= SWEEP_EVERY:
             self._swept = now
             await self._sweep()
+            await self._maintain()
+
+    def _reset_due(self, now: datetime) -> None:
+        again: list[tuple[datetime, str, str]] = []
+        while self._heap and self._heap[0][0] <= now:
+            _, agent_id, key = heapq.heappop(self._heap)
+            agent = self._agents[agent_id]
+            record = agent.store.get(key)
+            at = agent.next_due(record) if record else None
+            if record is None or at is None:
+                self._waiting.discard((agent_id, key))
+                continue
+            if at <= now and agent.due(record, now):
+                self._reset(agent_id, key)
+            again.append((at, agent_id, key))
+        for item in again:
+            heapq.heappush(self._heap, item)
+
+    def _watch(self, agent: HousedAgent) -> None:
+        """Look at all of an agent's sessions once, and from then on at those that change."""
+        self._watched.add(agent.id)
+        for record in agent.store.all():
+            self._expect(agent, record)
+        agent.store.changed = lambda record: self._expect(agent, record)
+
+    def _expect(self, agent: HousedAgent, record: SessionRecord) -> None:
+        if (agent.id, record.key) not in self._waiting and (at := agent.next_due(record)) is not None:
+            self._waiting.add((agent.id, record.key))
+            heapq.heappush(self._heap, (at, agent.id, record.key))
+
+    async def _maintain(self) -> None:
+        for agent in self._agents.values():
+            try:
+                await agent.maintain()
+                await agent.store.fold()
+            except StorageFailed as error:
+                log.warning("the sessions of %s could not be tidied up: %s", agent.id, error)
 
     def stop(self) -> None:
         """Tick no more."""

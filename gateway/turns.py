@@ -146,7 +146,7 @@ class Turns:
             record = await agent.current(
                 arrived.route.session, arrived.route.audience, address=arrived.inbound.conversation.address
             )
-            command = parse(arrived.inbound.text)
+            command = parse(arrived.inbound.text, agent.triggers)
             if command is not None:
                 await self._command(agent, arrived, record, command[0].name, command[1])
                 return
@@ -203,7 +203,7 @@ class Turns:
                 text, exit_code = _trouble(error)
                 await self._finish(case, "failed", text, None, exit_code)
             else:
-                await case.agent.store.change(case.record.key, turns=case.record.turns + 1, greeted=True)
+                await case.agent.ended(case.record, result)
                 failed = result.outcome == "failed"
                 state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
                 await self._finish(case, state, result.reply, result, errors.FAILED if failed else errors.OK)

@@ -16,7 +16,7 @@ from gateway.errors import UsageWrong
 from gateway.http.settings import GatewaySettings
 from gateway.logs.settings import LoggingSettings
 from gateway.routing import Binding
-from gateway.sessions.settings import SessionSettings
+from gateway.sessions.settings import HooksSettings, SessionSettings
 from memory.settings import MemorySettings
 
 MAIN = "main"
@@ -99,6 +99,8 @@ class Settings(Section):
     """Providers of language models beyond those known from the environment."""
     session: SessionSettings = SessionSettings()
     """Who shares a session, and when it starts afresh."""
+    hooks: HooksSettings = HooksSettings()
+    """What is done when something happens."""
     channels: ChannelsSettings = ChannelsSettings()
     """Chat platforms."""
     bindings: tuple[Binding, ...] = ()

@@ -1,61 +1,46 @@
-"""``sessions.json`` of one agent: session key to session, and what is remembered about each.
+"""The sessions of one agent: session key to session, and what is remembered about each (``gateway.sessions.file`` keeps them).
 
-The file is replaced whole and atomically, with its predecessor kept as ``sessions.json.prev``. When both are unusable it is
-rebuilt from the opening lines of the transcripts, and the bad file is set aside with a date.
+When the file and its predecessor are both unusable, the sessions are found again by the opening lines of the transcripts, and
+the bad file is set aside with a date.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
+import logging
 import threading
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agent.entries import Opened, Torn, decode
 from gateway.errors import StorageFailed
+from gateway.sessions.file import Damaged, SessionFile
+from gateway.sessions.record import SessionRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
-    from gateway.clock import SystemClock
+    from agent.clock import Clock
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRecord:
-    """One session. Instants have a zone.
-
-    ``address`` is the conversation that it last spoke with. ``greeted`` says that its owner was told of the fresh start.
-    ``former`` is the session that it took over from, which ``/undo`` brings back until ``former_until``.
-    """
-
-    session: str
-    key: str
-    started: datetime
-    spoken: datetime
-    address: str = ""
-    model: str | None = None
-    verbose: bool = False
-    turns: int = 0
-    greeted: bool = False
-    compactions: int = 0
-    last_flush: str = ""
-    former: str | None = None
-    former_until: datetime | None = None
+__all__ = ["SessionRecord", "SessionStore"]
+log = logging.getLogger(__name__)
 
 
 class SessionStore:
-    """The sessions of one agent. Safe to use from several tasks; every change is on disk when the call returns."""
+    """The sessions of one agent. Safe to use from several tasks; every change is on disk when the call returns.
 
-    def __init__(self, folder: Path, clock: SystemClock) -> None:
-        self._folder = folder
-        self._path = folder / "sessions.json"
-        self._previous = folder / "sessions.json.prev"
+    ``changed`` may be set by one listener: it is told each session that was put, in the event loop's thread.
+    """
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self.folder = folder
+        self.changed: Callable[[SessionRecord], None] = lambda _: None
+        self._file = SessionFile(folder)
         self._clock = clock
         self._records: dict[str, SessionRecord] = {}
+        self._written: dict[str, SessionRecord] = {}
         self._lock = threading.Lock()
 
     async def load(self) -> list[str]:
@@ -67,7 +52,7 @@ class SessionStore:
         try:
             return await asyncio.to_thread(self._load)
         except OSError as error:
-            raise StorageFailed.from_os(error, "read the sessions", self._path) from error
+            raise StorageFailed.from_os(error, "read the sessions", self._file.path) from error
 
     def get(self, key: str) -> SessionRecord | None:
         """Return the session of a key, if there is one."""
@@ -75,11 +60,28 @@ class SessionStore:
 
     def all(self) -> list[SessionRecord]:
         """Return every session, the one spoken with last first."""
-        return sorted(self._records.values(), key=lambda record: record.spoken, reverse=True)
+        with self._lock:
+            records = list(self._records.values())
+        return sorted(records, key=lambda record: record.spoken, reverse=True)
+
+    def __len__(self) -> int:
+        return len(self._records)
 
     def transcript(self, session: str) -> Path:
         """Where the transcript of a session is."""
-        return self._folder / f"{session}.jsonl"
+        return self.folder / f"{session}.jsonl"
+
+    async def refresh(self) -> None:
+        """Take over what was edited in the file by hand since it was last read.
+
+        Raises:
+            StorageFailed: the file cannot be read or written.
+        """
+        try:
+            if self._file.edited:
+                await asyncio.to_thread(self._take_edit)
+        except OSError as error:
+            raise StorageFailed.from_os(error, "read the sessions", self._file.path) from error
 
     async def put(self, record: SessionRecord) -> None:
         """Add or replace a session.
@@ -90,7 +92,8 @@ class SessionStore:
         try:
             await asyncio.to_thread(self._put, record)
         except OSError as error:
-            raise StorageFailed.from_os(error, "write the sessions", self._path) from error
+            raise StorageFailed.from_os(error, "write the sessions", self._file.path) from error
+        self.changed(record)
 
     def note(self, key: str, **changes: Any) -> SessionRecord:
         """Change some fields in memory alone: they are written with the next change that is durable.
@@ -99,7 +102,7 @@ class SessionStore:
         """
         with self._lock:
             record = replace(self._records[key], **changes)
-            self._records = {**self._records, key: record}
+            self._records[key] = record
         return record
 
     async def change(self, key: str, **changes: Any) -> SessionRecord:
@@ -113,54 +116,94 @@ class SessionStore:
         await self.put(record)
         return record
 
+    async def remove(self, key: str) -> None:
+        """Forget a session; its transcript stays where it is.
+
+        Raises:
+            StorageFailed: it could not be written; the former state stands.
+        """
+        try:
+            await asyncio.to_thread(self._remove, key)
+        except OSError as error:
+            raise StorageFailed.from_os(error, "write the sessions", self._file.path) from error
+
+    async def fold(self) -> None:
+        """Write the file whole, so that an owner who opens it sees how things are.
+
+        Raises:
+            StorageFailed: it could not be written; nothing is lost by that.
+        """
+        try:
+            await asyncio.to_thread(self._fold)
+        except OSError as error:
+            raise StorageFailed.from_os(error, "write the sessions", self._file.path) from error
+
     def _put(self, record: SessionRecord) -> None:
         with self._lock:
-            records = {**self._records, record.key: record}
-            self._write(records)
-            self._records = records
+            if self._file.edited:
+                self._merge()
+            self._file.append(self._written.get(record.key), record)
+            self._written[record.key] = self._records[record.key] = record
+            if self._file.due_for_folding(len(self._records)):
+                try:
+                    self._file.fold(self._records)
+                except OSError as error:  # the change itself is on disk; folding is tried again with the next one
+                    log.warning("sessions.json could not be written: %s", error)
+                    return
+                self._written = dict(self._records)
 
-    def _write(self, records: Mapping[str, SessionRecord]) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        body = {"v": 1, "sessions": {key: _to_json(record) for key, record in records.items()}}
-        data = json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
-        fresh = self._path.with_name(f".sessions.json.{os.getpid()}.tmp")
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if self._path.exists():
-            self._previous.unlink(missing_ok=True)
-            os.link(self._path, self._previous)
-        fresh.replace(self._path)
-        folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
+    def _remove(self, key: str) -> None:
+        with self._lock:
+            if self._records.pop(key, None) is not None:
+                self._written.pop(key, None)
+                self._file.remove(key)
+
+    def _fold(self) -> None:
+        with self._lock:
+            if self._file.edited:
+                self._merge()
+            if self._file.pending:
+                self._file.fold(self._records)
+                self._written = dict(self._records)
+
+    def _take_edit(self) -> None:
+        with self._lock:
+            self._merge()
+
+    def _merge(self) -> None:
+        """Merge an edit by hand, and fold, so that no line of changes stands against it."""
         try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+            self._records, touched = self._file.merged(self._records)
+            log.info("sessions.json was edited by hand: %d sessions taken over", len(touched))
+        except Damaged as error:
+            name = self._file.set_aside(self._file.path, f"{self._clock.now():%Y%m%dT%H%M%S}")
+            log.warning("an edit of sessions.json cannot be read and was set aside as %s (%s); nothing is lost", name, error)
+        self._file.fold(self._records)
+        self._written = dict(self._records)
 
     def _load(self) -> list[str]:
         notices: list[str] = []
-        for path in (self._path, self._previous):
+        for path, read in ((self._file.path, self._file.read), (self._file.previous, self._file.read_previous)):
             try:
-                self._records = _read(path)
+                self._records = read()
             except FileNotFoundError:
                 continue
-            except (ValueError, KeyError, TypeError, AttributeError):
-                aside = path.with_name(f"{path.name}.bad-{self._clock.now():%Y%m%dT%H%M%S}")
-                path.rename(aside)
-                notices.append(f"{path} could not be read and was set aside as {aside.name}")
+            except Damaged:
+                name = self._file.set_aside(path, f"{self._clock.now():%Y%m%dT%H%M%S}")
+                notices.append(f"{path} could not be read and was set aside as {name}")
                 continue
-            return notices
-        self._records = {record.key: record for record in self._from_transcripts()}
-        if notices:
-            notices.append(f"{len(self._records)} sessions were found again from their transcripts")
+            break
+        else:
+            self._records = {record.key: record for record in self._from_transcripts()}
+            if notices:
+                notices.append(f"{len(self._records)} sessions were found again from their transcripts")
+        self._written = dict(self._records)
         return notices
 
     def _from_transcripts(self) -> list[SessionRecord]:
         """Find sessions by the first line of each transcript; of several with one key the latest started counts, so it comes last."""
         found = []
-        for path in self._folder.glob("*.jsonl"):
+        for path in self.folder.glob("*.jsonl"):
             try:
                 with path.open("rb") as file:
                     entry = decode(file.readline(1_000_000))
@@ -170,33 +213,3 @@ class SessionStore:
                 spoken = datetime.fromtimestamp(path.stat().st_mtime, tz=entry.at.tzinfo)
                 found.append(SessionRecord(session=entry.body.session, key=entry.body.key, started=entry.at, spoken=spoken))
         return sorted(found, key=lambda record: record.started)
-
-
-def _read(path: Path) -> dict[str, SessionRecord]:
-    raw = json.loads(path.read_bytes())
-    return {key: _from_json(key, value) for key, value in raw["sessions"].items()}
-
-
-_NAMES = {"session": "sessionId", "started": "startedAt", "spoken": "lastInteractionAt", "last_flush": "lastFlush"}
-_INSTANTS = {"started", "spoken", "former_until"}
-
-
-def _to_json(record: SessionRecord) -> dict[str, Any]:
-    values = asdict(record)
-    del values["key"]
-    return {
-        _NAMES.get(name, name): value.isoformat() if isinstance(value, datetime) else value
-        for name, value in values.items()
-        if value not in (None, "", False, 0)
-    }
-
-
-def _from_json(key: str, raw: Mapping[str, Any]) -> SessionRecord:
-    """Read one session; fields that are not ours are passed over, so that a newer file can be read."""
-    values: dict[str, Any] = {"key": key}
-    for spec in fields(SessionRecord):
-        name = _NAMES.get(spec.name, spec.name)
-        if name in raw:
-            value = raw[name]
-            values[spec.name] = datetime.fromisoformat(value) if spec.name in _INSTANTS else value
-    return SessionRecord(**values)

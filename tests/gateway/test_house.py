@@ -181,6 +181,7 @@ async def test_the_next_message_resets_too_when_no_scheduler_was_awake(street: M
         s.model.requests.clear()
         await house.schedule.tick()
         await house.lanes.quiet()
+        await house.agents["main"].quiet()
         s.clock.set(datetime(2026, 3, 7, 8, 0, tzinfo=UTC))
         s.model.requests.clear()
         await house.schedule.tick()

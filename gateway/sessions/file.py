@@ -1,0 +1,195 @@
+"""``sessions.json`` and, beside it, what changed since it was written.
+
+A change costs one line in ``sessions.json.changes``, however many sessions there are; now and then the lines are folded into
+the file, which is replaced whole and atomically. Both predecessors are kept (``.prev``), so that either file may be lost. Lines
+hold changed fields only: what an owner edits by hand in other fields, while the house stands still, holds. An edit while it
+runs is noticed by the file's stamp and merged field by field.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from gateway.sessions.record import SessionRecord, all_to_json, changes, from_json, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+Records = dict[str, SessionRecord]
+FOLD_AT = 500
+"""Lines of changes after which they are folded, or half as many as there are sessions if that is more."""
+
+
+class Damaged(ValueError):
+    """Raised for a sessions file that cannot be read."""
+
+
+class SessionFile:
+    """The two files of one agent. Blocking; one caller at a time. Raises OSError as it comes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "sessions.json"
+        self.previous = folder / "sessions.json.prev"
+        self._changes = folder / "sessions.json.changes"
+        self._changes_before = folder / "sessions.json.changes.prev"
+        self._folder = folder
+        self._base: Records = {}
+        self._stamp: tuple[int, int, int] | None = None
+        self._lines = 0
+        self._whole_tail = True
+
+    @property
+    def edited(self) -> bool:
+        """Whether somebody else changed the file since it was last read or written here."""
+        return self._stamp_now() != self._stamp
+
+    def read(self) -> Records:
+        """Read both files. Raises FileNotFoundError where there is neither, Damaged for a file that cannot be read."""
+        stamp = self._stamp_now()
+        if stamp is None and not self._changes.exists():
+            raise FileNotFoundError(self.path)
+        self._base = _read(self.path) if stamp is not None else {}
+        self._stamp = stamp
+        return self._with_changes(dict(self._base), self._changes)
+
+    def read_previous(self) -> Records:
+        """Read the predecessors, and what changed since. Raises as ``read``."""
+        records = self._with_changes(_read(self.previous), self._changes_before)
+        return self._with_changes(records, self._changes)
+
+    def append(self, before: SessionRecord | None, after: SessionRecord) -> None:
+        """Write down what changed in a session, durably; what cannot be written whole is not there afterwards."""
+        self._append({"key": after.key, "set": changes(before, after)})
+
+    def remove(self, key: str) -> None:
+        """Write down that a session is gone."""
+        self._append({"key": key, "gone": True})
+
+    def due_for_folding(self, count: int) -> bool:
+        """Whether there are so many lines of changes that they should be folded into a file of ``count`` sessions."""
+        return self._lines >= max(FOLD_AT, count // 2)
+
+    @property
+    def pending(self) -> int:
+        """How many changes stand beside the file."""
+        return self._lines
+
+    def fold(self, records: Mapping[str, SessionRecord]) -> None:
+        """Write the file anew, with its predecessors kept."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        body = {"v": 1, "sessions": {key: to_json(record) for key, record in records.items()}}
+        data = json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+        fresh = self.path.with_name(f".sessions.json.{os.getpid()}.tmp")
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if self.path.exists():
+            self.previous.unlink(missing_ok=True)
+            os.link(self.path, self.previous)
+        fresh.replace(self.path)
+        if self._changes.exists():
+            self._changes.replace(self._changes_before)
+        self._sync_folder()
+        self._base, self._stamp, self._lines, self._whole_tail = dict(records), self._stamp_now(), 0, True
+
+    def merged(self, records: Records) -> tuple[Records, list[str]]:
+        """Take an edit by hand over into ``records``; return the result and the keys that it changed. Raises Damaged."""
+        edited = _read(self.path) if self._stamp_now() is not None else self._base
+        result, touched = dict(records), []
+        for key in {**self._base, **edited}:
+            base, theirs, ours = self._base.get(key), edited.get(key), records.get(key)
+            if theirs == base:
+                continue
+            touched.append(key)
+            if theirs is None:
+                if ours == base:  # one that was spoken in since stays
+                    result.pop(key, None)
+            elif base is None or ours is None:
+                result[key] = theirs
+            else:
+                result[key] = from_json(key, all_to_json(ours) | changes(base, theirs))
+        return result, touched
+
+    def set_aside(self, path: Path, stamp: str) -> str:
+        """Rename a file that cannot be read; return its new name."""
+        aside = path.with_name(f"{path.name}.bad-{stamp}")
+        path.rename(aside)
+        return aside.name
+
+    def _with_changes(self, records: Records, path: Path) -> Records:
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return records
+        lines = data.split(b"\n")
+        if path == self._changes:
+            self._lines, self._whole_tail = len(lines) - 1, lines[-1] == b""
+        for line in lines:
+            _apply(records, line)
+        return records
+
+    def _append(self, change: Mapping[str, Any]) -> None:
+        line = json.dumps(change, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+        if not self._whole_tail:
+            line = b"\n" + line
+        created = not self._changes.exists()
+        if created:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(self._changes, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            before = os.fstat(fd).st_size
+            try:
+                written = os.write(fd, line)
+                if written < len(line):
+                    os.write(fd, line[written:])
+                os.fsync(fd)
+            except OSError:
+                os.ftruncate(fd, before)
+                raise
+        finally:
+            os.close(fd)
+        if created:
+            self._sync_folder()
+        self._lines += 1
+        self._whole_tail = True
+
+    def _stamp_now(self) -> tuple[int, int, int] | None:
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+    def _sync_folder(self) -> None:
+        folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _read(path: Path) -> Records:
+    try:
+        raw = json.loads(path.read_bytes())
+        return {key: from_json(key, value) for key, value in raw["sessions"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Damaged(f"{path}: {error}") from error
+
+
+def _apply(records: Records, line: bytes) -> None:
+    """Apply one line of changes. One that is torn, or that makes no session, changes nothing."""
+    try:
+        change = json.loads(line)
+        key = change["key"]
+        if change.get("gone"):
+            records.pop(key, None)
+            return
+        known = records.get(key)
+        records[key] = from_json(key, (all_to_json(known) if known else {}) | change["set"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return
