@@ -268,7 +268,7 @@ class House:
     def _keep_platforms(self) -> None:
         from gateway.platforms import platforms
 
-        for channel, policy in platforms(self.on.settings, self.on.clock):
+        for channel, policy in platforms(self.on.settings, self.on.clock, self.on.env):
             self._keep(channel, policy)
             for concern in concerns(f"{channel.name}:{channel.account}", policy):
                 self._tell(concern)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -85,7 +86,7 @@ async def _without_gateway(invocation: Invocation, call: str, arguments: dict[st
     try:
         ledger = await SqliteLedger.open(invocation.paths.state / "ledger.sqlite", clock)
         try:
-            policies = {(channel.name, channel.account): policy for channel, policy in platforms(settings, clock)}
+            policies = {(channel.name, channel.account): policy for channel, policy in platforms(settings, clock, os.environ)}
             access = Access(ledger, lambda: policies, lambda: settings.session.identity_links)
             return await PairingDesk(ledger, access).calls()[call](**arguments)
         finally:
