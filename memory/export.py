@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -29,10 +30,9 @@ def export_notes(sources: Sources, target: Path) -> int:
                 placed = sources.place(found.path)
                 if found.trouble or placed is None:
                     continue
-                with open_beneath(*placed) as fd, open(fd, "rb", closefd=False) as note:
-                    with archive.open(found.path, "w", force_zip64=True) as inside:
-                        while piece := note.read(_PIECE):
-                            inside.write(piece)
+                with open_beneath(*placed) as fd, archive.open(found.path, "w", force_zip64=True) as inside:
+                    while piece := os.read(fd, _PIECE):
+                        inside.write(piece)
                 count += 1
     except OSError as error:
         raise MemoryTrouble(f"the notes cannot be written to {target}: {error.strerror}", mend="name another file") from error

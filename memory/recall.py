@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
 from memory.dates import spans
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
     from memory.settings import QuerySettings
     from memory.store.index import Index, Lookup
     from memory.words import Terms
+
+
+FEWEST_TO_JUDGE = 50
+"""Below so many chunks neither a word's frequency nor the spread of cosines says much, so whatever is nearest is shown."""
+
+_ENOUGH_TO_COMPARE = 30
+_STANDS_OUT = 3.0
+_HARDLY = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +85,6 @@ def ask(
     )
 
 
-FEWEST_TO_JUDGE = 50
-"""Below so many chunks a word's frequency says nothing of its worth (in one chunk of two it weighs nothing), so all is shown."""
-
-
 def recall(index: Index, question: Question, settings: QuerySettings) -> Recalled:
     """Answer a question from the index. Runs on the store's thread."""
     return _reference(index, question, settings) if settings.ranking == "reference" else _fused(index, question, settings)
@@ -91,13 +96,13 @@ def _fused(index: Index, question: Question, settings: QuerySettings) -> Recalle
         question.terms, question.vector, days=question.days, audience=question.audience, limit=fused.candidates
     )
     ranked = fuse(found.candidates, fused, question.days)
-    covered = coverage(found)
-    if _is_nothing(found, covered, fused.floor, question):
-        return Recalled(hits=(), ranked=ranked, floored=True, coverage=covered, scan=found.scan)
-    kept = [c for c in ranked if question.min_score is None or c.score >= question.min_score]
+    if _is_nothing(found, fused.floor, question):
+        return Recalled(hits=(), ranked=ranked, floored=True, coverage=found.coverage, scan=found.scan)
+    least = question.min_score or 0.0
+    kept = [c for c in ranked if c.score >= least and (c.keyword is not None or c.score >= _HARDLY)]
     passages = join(kept, most=question.most, tokens=settings.max_tokens)
     hits = tuple(_hit(passage, settings.snippet_chars) for passage in passages)
-    return Recalled(hits=hits, ranked=ranked, passages=passages, coverage=covered, scan=found.scan)
+    return Recalled(hits=hits, ranked=ranked, passages=passages, coverage=found.coverage, scan=found.scan)
 
 
 def _reference(index: Index, question: Question, settings: QuerySettings) -> Recalled:
@@ -113,17 +118,22 @@ def _reference(index: Index, question: Question, settings: QuerySettings) -> Rec
     return Recalled(hits=hits, ranked=ranked, passages=passages, scan=found.scan)
 
 
-def coverage(found: Lookup) -> float:
-    """Say how much of the question the best keyword hit accounts for: about 1 when a chunk of usual length holds every word once."""
-    best = max((c.keyword for c in found.candidates if c.keyword is not None), default=0.0)
-    return best / found.full_score if found.full_score > 0 else 0.0
+def _is_nothing(found: Lookup, floor: float, question: Question) -> bool:
+    """Say whether the nearest is too far off to be shown.
 
-
-def _is_nothing(found: Lookup, covered: float, floor: float, question: Question) -> bool:
-    if not found.candidates or found.total < FEWEST_TO_JUDGE:
+    That is so when no chunk holds ``floor`` of the question's words by weight, none is of a day that it names, and no vector
+    stands out among the nearest. How near is near differs from model to model, so it is told by the spread of the cosines; where
+    there are few of them it cannot be told, and they are shown.
+    """
+    if not found.candidates or found.total < FEWEST_TO_JUDGE or found.coverage >= floor:
         return False
-    named_day = any(c.day and any(c.day in span for span in question.days) for c in found.candidates)
-    return covered < floor and not named_day
+    if any(c.day and any(c.day in span for span in question.days) for c in found.candidates):
+        return False
+    cosines = [c.vector for c in found.candidates if c.vector is not None]
+    if not cosines:
+        return True
+    spread = pstdev(cosines)
+    return len(cosines) >= _ENOUGH_TO_COMPARE and (max(cosines) - fmean(cosines)) < _STANDS_OUT * spread
 
 
 def _hit(passage: Passage, snippet_chars: int | None) -> Hit:

@@ -38,13 +38,13 @@ MISSING, DONE, REFUSED = 0, 1, 2
 
 @dataclass(slots=True, kw_only=True)
 class Lookup:
-    """What both sides propose. ``full_score`` is what a chunk that holds all words of the question once would score.
+    """What both sides propose. ``coverage`` is the share of the question that the best keyword hit holds.
 
     ``total`` is about how many chunks there are.
     """
 
     candidates: list[Candidate] = field(default_factory=list)
-    full_score: float = 0.0
+    coverage: float = 0.0
     total: int = 0
     scan: str = "none"
 
@@ -185,7 +185,7 @@ class Index:
             candidate.keyword = words.scores.get(candidate.id)
             candidate.vector = cosines.get(candidate.id)
         scan = self.vectors.scan_of(live) if vector is not None else "none"
-        return Lookup(candidates=candidates, full_score=words.full_score, total=self.keywords.total(), scan=scan)
+        return Lookup(candidates=candidates, coverage=words.coverage, total=self.keywords.total(), scan=scan)
 
     def fetch(self, ids: Sequence[int]) -> list[Candidate]:
         """Return chunks by id, with their texts."""

@@ -17,15 +17,18 @@ _TRIGRAM_WEIGHT = 0.5
 _LARGE = 20_000
 _MOST_POSTINGS = 40_000
 _FEWEST_WORDS = 3
+_LOOKED_INTO = 10
 _CHANGE_THAT_COUNTS = 0.02
 
 
 @dataclass(slots=True)
 class KeywordHits:
-    """Scores by chunk id, the higher the better, and what a text that holds every word of the question once would score."""
+    """Scores by chunk id, the higher the better. ``coverage`` is the share of the question, by the weight of its words, that
+    the best of them holds: 1 when one chunk has every word.
+    """
 
     scores: dict[int, float] = field(default_factory=dict)
-    full_score: float = 0.0
+    coverage: float = 0.0
 
 
 class Keywords:
@@ -46,7 +49,6 @@ class Keywords:
         self._recount()
         parts = [quoted(word) for word in terms.words] + [f"pairs : {quoted(pair)}" for pair in terms.pairs]
         counts = {part: self._count(part) for part in parts}
-        hits.full_score = sum(self._weight(count) for count in counts.values())
         chosen = self._rarest(counts)
         if chosen:
             hits.scores = self._match("chunks_fts", " OR ".join(chosen), generation, audience, limit)
@@ -54,6 +56,9 @@ class Keywords:
             query = " OR ".join(quoted(code) for code in terms.code)
             for id_, score in self._match("chunks_trigram", query, generation, audience, limit).items():
                 hits.scores[id_] = hits.scores.get(id_, 0.0) + _TRIGRAM_WEIGHT * score
+                hits.coverage = 1.0  # an identifier that is there to the letter is an answer
+        best = sorted(hits.scores, key=lambda id_: -hits.scores[id_])[:_LOOKED_INTO]
+        hits.coverage = max(hits.coverage, self._coverage(counts, best))
         return hits
 
     def total(self) -> int:
@@ -84,10 +89,21 @@ class Keywords:
             self._counts[part] = int(self._db.one("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", (part,)))
         return self._counts[part]
 
+    def _coverage(self, counts: dict[str, int], ids: list[int]) -> float:
+        """Return the largest share of the question that one of some chunks holds."""
+        weights = {part: self._weight(count) for part, count in counts.items()}
+        held = dict.fromkeys(ids, 0.0)
+        marks = ",".join("?" * len(ids))
+        for part, weight in weights.items():
+            sql = f"SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? AND +rowid IN ({marks})"  # noqa: S608 - placeholders only
+            for (id_,) in self._db.rows(sql, (part, *ids)) if counts[part] else ():
+                held[id_] += weight
+        return max(held.values(), default=0.0) / (sum(weights.values()) or 1.0)
+
     def _weight(self, count: int) -> float:
-        """The inverse document frequency that BM25 gives a word."""
+        """The weight of a word: 1, and more the rarer it is."""
         total = max(self._total, count)
-        return max(1e-6, math.log((total - count + 0.5) / (count + 0.5)))
+        return 1.0 + math.log(1.0 + (total - count + 0.5) / (count + 0.5))
 
     def _rarest(self, counts: dict[str, int]) -> list[str]:
         """Leave out the most frequent words where scoring every chunk that has them would take long."""

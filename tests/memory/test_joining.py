@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.joining import join
+from memory.ranking import Candidate, fuse
+from memory.settings import FusedSettings
+
+
+def candidate(number: int, path: str, start: int, length: int, score: float) -> Candidate:
+    text = "\n".join(f"{path} line {line}" for line in range(start, start + length))
+    return Candidate(
+        id=number,
+        path=path,
+        source="memory",
+        start_line=start,
+        end_line=start + length - 1,
+        part=0,
+        day=None,
+        text=text,
+        score=score,
+    )
+
+
+RANKED = st.lists(st.tuples(st.sampled_from(["a.md", "b.md"]), st.integers(1, 60), st.integers(1, 8)), max_size=25).map(
+    lambda rows: [candidate(i, path, start, length, 1 - i / 100) for i, (path, start, length) in enumerate(rows)]
+)
+
+
+@given(RANKED, st.integers(1, 6), st.integers(10, 400))
+def test_passages_neither_touch_nor_repeat_nor_lose_lines(ranked: list[Candidate], most: int, tokens: int) -> None:
+    passages = join(ranked, most=most, tokens=tokens)
+    assert len(passages) <= most
+    assert bool(passages) == bool(ranked)
+    for passage in passages:
+        wanted = [f"{passage.path} line {line}" for line in range(passage.start_line, passage.end_line + 1)]
+        assert passage.text.split("\n") == wanted
+        assert passage.score == max(chunk.score for chunk in passage.chunks)
+        for other in passages:
+            if other is not passage and other.path == passage.path:
+                assert other.start_line > passage.end_line + 1 or other.end_line < passage.start_line - 1
+    assert [p.score for p in passages] == sorted((p.score for p in passages), reverse=True)
+    if ranked:
+        assert passages[0].score == ranked[0].score
+
+
+@given(
+    st.lists(st.tuples(st.none() | st.floats(0.1, 20), st.none() | st.floats(-1, 1)), min_size=1, max_size=20),
+)
+def test_fused_scores_lie_between_0_and_1_and_order_the_list(sides: list[tuple[float | None, float | None]]) -> None:
+    candidates = []
+    for number, (keyword, vector) in enumerate(sides):
+        one = candidate(number, "a.md", number * 10 + 1, 1, 0)
+        one.keyword, one.vector = keyword, vector
+        candidates.append(one)
+    ranked = fuse(candidates, FusedSettings(), [])
+    scores = [one.score for one in ranked]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 + 1e-9 for score in scores)
+
+
+def test_a_chunk_whose_vector_is_to_come_is_judged_by_its_words() -> None:
+    old, new, far = (candidate(n, "a.md", n * 10 + 1, 1, 0) for n in range(3))
+    old.keyword, old.vector = 2.0, 0.9
+    new.keyword, new.embedded = 5.0, False
+    far.keyword, far.vector = 1.0, 0.1
+    assert fuse([old, new, far], FusedSettings(), [])[0] is new

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import apsw
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.words import pair_text, quoted, terms, trigram_text
+
+
+@given(
+    st.text(max_size=80)
+    | st.sampled_from(['"', "*", "NEAR(a b)", "a AND", "NOT", "col : x", "-a", "^b", "a + b", "((", "\x00"])
+)
+def test_no_question_is_syntax(question: str) -> None:
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE t USING fts5(header, text, pairs)")
+    found = terms(question)
+    for query in [*map(quoted, found.words), *(f"pairs : {quoted(pair)}" for pair in found.pairs), *map(quoted, found.code)]:
+        list(connection.execute("SELECT rowid FROM t WHERE t MATCH ?", (query,)))
+
+
+def test_function_words_go_unless_nothing_else_is_left() -> None:
+    assert terms("What did we decide about the API?").words == ("decide", "api")
+    assert terms("who are you").words == ("who", "are", "you")
+
+
+def test_unspaced_scripts_are_asked_for_by_pairs() -> None:
+    found = terms("我喜欢咖啡 with milk")
+    assert found.pairs == ("我喜", "喜欢", "欢咖", "咖啡")
+    assert found.words == ("milk",)
+    assert "咖啡" in pair_text("我喜欢咖啡").split()
+
+
+def test_identifiers_are_code_and_plain_words_are_not() -> None:
+    assert terms("where is memorySearch.query.hybrid in build a828e60").code == ("memorySearch.query.hybrid", "a828e60")
+    assert trigram_text("just some plain words") == ""
+
+
+@given(st.text(max_size=300))
+def test_what_is_indexed_can_be_asked_for(text: str) -> None:
+    pairs = set(pair_text(text).split())
+    assert set(terms(text).pairs) <= pairs | set(terms(text).pairs[64:])
