@@ -23,13 +23,27 @@ if not __package__:
 
 from tests.fire.scenarios import SCENARIOS, Scenario, Verdict, judge
 from tests.fire.world import Kill, Nursery, Stuck, World, missing_tools
+from tests.peers.telegram import TelegramPeer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
 CALLS = ("fdatasync", "fsync", "pwrite64", "write", "sendto", "recvfrom", "ftruncate", "unlink")
 FURTHEST = 400
 """No call is made more often than this in one life of these houses; the loop ends before, at the first clean run."""
+
+
+REACH = {
+    "fdatasync": 32,
+    "fsync": 8,
+    "pwrite64": 80,
+    "write": 40,
+    "sendto": 90,
+    "recvfrom": 90,
+    "ftruncate": 3,
+    "unlink": 4,
+}
+"""About how often a call is made in one life, by one thread."""
 
 
 @dataclass
@@ -71,14 +85,25 @@ class Fire:
                     assert not await world.live()
                 self._youths[scenario.name] = folder
 
-    async def run(self, scenario: Scenario, kills: tuple[Kill, ...]) -> bool:
-        """Live once for each kill and once more without; judge, and return whether the first kill hit."""
+    async def run(
+        self,
+        scenario: Scenario,
+        kills: tuple[Kill, ...],
+        *,
+        between: Callable[[Path], None] = lambda _root: None,
+        telegram: Callable[[], TelegramPeer] = TelegramPeer,
+    ) -> bool:
+        """Live once for each kill and once more without; judge, and return whether the first kill hit.
+
+        ``between`` may meddle with what a dead house left.
+        """
         self._count += 1
         root = self._folder / f"run-{self._count}"
         how = f"{scenario.name} @ {', '.join(map(str, kills))}"
         hits = 0
+        youth = self._youths.get(scenario.name)
         async with World(
-            root, self._nursery, settings=self._settings(scenario), grown_from=self._youths.get(scenario.name)
+            root, self._nursery, settings=self._settings(scenario), grown_from=youth, telegram=telegram()
         ) as world:
             await world.say(*scenario.says)
             try:
@@ -86,6 +111,7 @@ class Fire:
                     hits += (hit := await world.live(kill))
                     if not hit:
                         break
+                    between(root)
                 if hits == len(kills):
                     await world.live()
                 verdict = await judge(scenario, world)
@@ -122,23 +148,12 @@ class Fire:
         return [failure for row in self.rows.values() for failure in row.failures]
 
 
-def sample(dice: random.Random, reach: dict[str, int] | None = None) -> Iterator[tuple[Scenario, tuple[Kill, ...]]]:
-    """Draw kills for ever: one in four strikes again inside the recovery."""
-    furthest = reach or {
-        "fdatasync": 40,
-        "fsync": 8,
-        "pwrite64": 80,
-        "write": 40,
-        "sendto": 90,
-        "recvfrom": 90,
-        "ftruncate": 3,
-        "unlink": 4,
-    }
-    calls = list(furthest)
+def sample(dice: random.Random, scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, tuple[Kill, ...]]]:
+    """Draw kills for ever, those at frequent calls more often; one in four is followed by another inside the recovery."""
+    calls = list(REACH)
     while True:
-        scenario = dice.choice(list(SCENARIOS.values()))
-        kills = [Kill(call, dice.randint(1, furthest[call])) for call in dice.choices(calls, list(furthest.values()), k=2)]
-        yield scenario, tuple(kills if dice.random() < 0.25 else kills[:1])
+        kills = [Kill(call, dice.randint(1, REACH[call])) for call in dice.choices(calls, list(REACH.values()), k=2)]
+        yield dice.choice(scenarios), tuple(kills if dice.random() < 0.25 else kills[:1])
 
 
 async def burn(jobs: AsyncIterator[Any] | Iterator[Any], at_once: int) -> None:
@@ -162,8 +177,7 @@ async def main() -> int:
     options.add_argument("--delivery", choices=("edit", "plain"), default=None)
     given = options.parse_args()
     if missing := missing_tools():
-        print(f"missing: {', '.join(missing)}", file=sys.stderr)
-        return 2
+        sys.exit(f"missing: {', '.join(missing)}")
     folder = Path(tempfile.mkdtemp(prefix="homebody-fire-"))
     chosen = [SCENARIOS[name] for name in given.scenario or SCENARIOS]
     began = time.monotonic()
@@ -171,7 +185,7 @@ async def main() -> int:
         fire = Fire(folder, nursery, delivery={"delivery": given.delivery} if given.delivery else None)
         await fire.grow(chosen)
         if given.kills:
-            drawn = sample(random.Random(given.seed))
+            drawn = sample(random.Random(given.seed), chosen)
 
             def jobs() -> Iterator[Any]:
                 for _ in range(given.kills):
@@ -182,14 +196,14 @@ async def main() -> int:
             await burn(jobs(), given.at_once)
         else:
             await burn((fire.exhaust(scenario, call) for scenario in chosen for call in given.call or CALLS), given.at_once)
-    print(f"seed {given.seed}, {time.monotonic() - began:.0f} s\n\n{fire.table()}")
-    for failure in fire.failures:
-        print(f"! {failure}")
+    lines = [f"seed {given.seed}, {time.monotonic() - began:.0f} s", "", fire.table()]
+    lines += [f"! {failure}" for failure in fire.failures]
     if fire.failures:
-        print(f"their folders are kept in {folder}")
-        return 1
-    shutil.rmtree(folder)
-    return 0
+        lines.append(f"their folders are kept in {folder}")
+    else:
+        shutil.rmtree(folder)
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 1 if fire.failures else 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from gateway.sessions.store import SessionStore
 from tests.fire.world import STATE
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from tests.fire.world import World
@@ -74,7 +74,7 @@ async def judge(scenario: Scenario, world: World) -> Verdict:
 
 
 def _judge_answers(scenario: Scenario, world: World, verdict: Verdict) -> None:
-    said = [text for text in world.said() if text not in _NOT_ANSWERS]
+    said = [text for text in world.said() if text.removeprefix(REPEATED) not in _NOT_ANSWERS]
     verdict.strays = world.said().count("…")
     for answer in scenario.answers:
         plain = [text for text in said if answer in text and MARK not in text]

@@ -1,0 +1,66 @@
+"""Each judgement is shown to bite: one ordering is broken on purpose, and it must be seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import pytest
+
+from tests.fire.scenarios import SCENARIOS
+from tests.fire.world import STATE, Kill
+from tests.peers.telegram import TelegramPeer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.fire.loop import Fire
+
+
+class ForgetfulTelegram(TelegramPeer):
+    """Takes whatever it hands out for confirmed: as if the house confirmed before it stored."""
+
+    async def _updates(self, arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        updates = await super()._updates(arguments)
+        self._pending = []
+        return updates
+
+
+def meddling(*statements: str):
+    def meddle(root: Path) -> None:
+        db = apsw.Connection(str(root / STATE / "ledger.sqlite"))
+        for statement in statements:
+            db.execute(statement)
+        db.close()
+
+    return meddle
+
+
+async def found(fire: Fire, name: str, **broken: Any) -> set[str]:
+    """Kill at one commit after the other until something is found wrong. The house has a ledger already, so the first ones count."""
+    scenario = replace(SCENARIOS[name], youth=("hello there",))
+    await fire.grow([scenario])
+    for when in range(1, 20):
+        if not await fire.run(scenario, (Kill("fdatasync", when),), **broken):
+            break
+        if kinds := set(fire.rows[name].verdict.problems):
+            return kinds
+    return set()
+
+
+pytestmark = pytest.mark.timeout(300)
+
+
+async def test_confirming_before_storing_is_seen_as_a_loss(fire: Fire) -> None:
+    assert "lost" in await found(fire, "one message", telegram=ForgetfulTelegram)
+
+
+async def test_forgetting_that_a_send_was_begun_is_seen_as_a_double(fire: Fire) -> None:
+    forget = meddling("UPDATE outbox SET state = 'ready', doubts = 0, recorded = NULL WHERE state <> 'sent'")
+    assert "doubled" in await found(fire, "one message", between=forget)
+
+
+async def test_forgetting_that_a_tool_was_begun_is_seen_as_a_second_deed(fire: Fire) -> None:
+    forget = meddling("DELETE FROM tool_call")
+    assert "effect twice" in await found(fire, "three with effects", between=forget)
