@@ -167,6 +167,15 @@ class StartupContextSettings(Section):
     """Cap of the daily notes together, in characters; the newest text is kept and the cut is marked."""
 
 
+class ToolsSettings(Section):
+    """Which tools the agent has. Names may hold ``*``; denying wins, so that each level can only narrow."""
+
+    allow: tuple[str, ...] = ("*",)
+    """Names of tools that the agent may have."""
+    deny: tuple[str, ...] = ("apply_patch",)
+    """Names of tools that it does not have. The default leaves out apply_patch, which edit makes up for in most work."""
+
+
 class LimitSettings(Section):
     """Brakes on a single turn."""
 
@@ -213,5 +222,7 @@ class AgentSettings(Section):
     """How many turns of all sessions run at once; within a session it is always one. Turns mostly wait for a provider."""
     startup_context: StartupContextSettings = StartupContextSettings()
     """Notes given at the start of a session."""
+    tools: ToolsSettings = ToolsSettings()
+    """Which tools the agent has."""
     limits: LimitSettings = LimitSettings()
     """Brakes on a single turn."""

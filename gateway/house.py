@@ -13,10 +13,12 @@ import os
 import random
 import secrets
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from agent.accounting import context_report
 from agent.errors import FileTrouble
+from agent.tools.apply_patch import ApplyPatch
 from agent.tools.desk import Desk
 from agent.tools.files import file_tools
 from agent.tools.memory_tools import MemoryGet, MemorySearch
@@ -43,9 +45,10 @@ from gateway.turns import Interrupted, Queued, ResetDue, Turns
 from gateway.urgent import Urgent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from zoneinfo import ZoneInfo
 
+    from agent.settings import ToolsSettings
     from agent.tools.protocol import Tool
     from channels.messages import Conversation, Inbound
     from channels.protocol import Channel
@@ -241,7 +244,7 @@ class House:
             session_settings=on.settings.session,
             workspace=workspace,
             memory=memory,
-            toolbox=_toolbox(workspace, memory),
+            toolbox=_toolbox(workspace, memory, profile.settings.tools),
             store=store,
             zone=zone,
             clock=on.clock,
@@ -332,11 +335,16 @@ class House:
             self.notices.append(notice)
 
 
-def _toolbox(workspace: Workspace, memory: WorkspaceMemory | None) -> Toolbox:
-    tools: list[Tool] = list(file_tools(Desk(enclosure=workspace.enclosure, memory=memory)))
+def _toolbox(workspace: Workspace, memory: WorkspaceMemory | None, settings: ToolsSettings) -> Toolbox:
+    desk = Desk(enclosure=workspace.enclosure, memory=memory)
+    tools: list[Tool] = [*file_tools(desk), ApplyPatch(desk)]
     if memory is not None:
         tools += [MemorySearch(memory), MemoryGet(memory)]
-    return Toolbox(tools)
+
+    def named(tool: Tool, patterns: Sequence[str]) -> bool:
+        return any(fnmatchcase(tool.spec.name, pattern.casefold()) for pattern in patterns)
+
+    return Toolbox([tool for tool in tools if named(tool, settings.allow) and not named(tool, settings.deny)])
 
 
 def _holder(on: Foundation) -> Holder:

@@ -291,3 +291,11 @@ async def test_a_fallback_answers_when_the_first_choice_is_down_and_says_who_it_
         house.shelf.put("second/model", second)
         facts = await talk.ask("hi")
     assert (facts["reply"], facts["model"]) == ("I stand in.", "second/model")
+
+
+async def test_an_agent_has_the_tools_that_its_settings_leave_it(street: Make) -> None:
+    s = street(agent={"tools": {"allow": ["read", "grep", "memory_*", "apply_patch"], "deny": ["grep"]}})
+    s.model.then("ok")
+    async with s.house() as (_, talk):
+        await talk.ask("hi")
+    assert [tool.name for tool in s.model.requests[0].tools] == ["apply_patch", "memory_get", "memory_search", "read"]
