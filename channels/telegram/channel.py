@@ -60,12 +60,13 @@ class TelegramChannel:
         pieces = cut(markdown, self._settings.text_chunk_limit, utf16_length)
         return [piece for piece in pieces if _visible(plain(styled(piece)))]
 
-    async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:  # noqa: ARG002 - the protocol's
+    async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
         """Deliver one chunk; see ``channels.telegram.sending``."""
         bot = await self._bot()
         from channels.telegram.sending import send
 
-        return await send(bot, outbound, link_preview=self._settings.link_preview)
+        by_edit = self._settings.delivery == "edit"
+        return await send(bot, outbound, record, link_preview=self._settings.link_preview, by_edit=by_edit)
 
     async def typing(self, conversation: Conversation) -> None:
         """Show "typing" for about five seconds; call it again for longer."""

@@ -64,6 +64,8 @@ class TelegramAccount(BaseModel):
     """How long Telegram may hold a request for new messages open before it answers that there are none."""
     conflict_seconds: float = Field(default=120, ge=0)
     """How long another program that polls the same bot is put up with before this channel gives up."""
+    delivery: Literal["direct", "edit"] = "direct"
+    """``direct`` sends a reply at once and marks a repeat after a crash; ``edit`` puts it in the place of an ellipsis, so never twice."""
     link_preview: bool = False
     """Whether Telegram shows a preview of links in replies (it fetches them, which tells their servers)."""
 

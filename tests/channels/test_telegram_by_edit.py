@@ -1,0 +1,86 @@
+"""Replies that are put in the place of an ellipsis: whatever happens, the text is read once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from channels.errors import Uncertain
+from channels.messages import Conversation, Outbound
+from channels.telegram.channel import TelegramChannel
+from channels.telegram.settings import TelegramSettings
+from gateway.clock import SystemClock
+from tests.peers.telegram import TOKEN, TelegramPeer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+ANNA = 42
+TEXT = "It is **under** the pot."
+
+
+class Line:
+    """A channel that sends one chunk, as often as the outbox would."""
+
+    def __init__(self, peer: TelegramPeer) -> None:
+        settings = TelegramSettings.model_validate({"botToken": TOKEN, "apiRoot": peer.root, "delivery": "edit"})
+        self.channel = TelegramChannel(settings, "default", clock=SystemClock())
+        self.recorded: str | None = None
+
+    async def record(self, text: str) -> None:
+        self.recorded = text
+
+    async def send(self, *, uncertain: bool = False) -> str:
+        place = Conversation(channel="telegram", kind="direct", id=str(ANNA))
+        outbound = Outbound(key="k1", conversation=place, text=TEXT, recorded=self.recorded, uncertain=uncertain)
+        return (await self.channel.send(outbound, self.record)).platform_id
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[TelegramPeer]:
+    async with TelegramPeer() as peer:
+        await peer.say(ANNA, "where?")
+        yield peer
+
+
+@pytest.fixture
+async def line(peer: TelegramPeer) -> AsyncIterator[Line]:
+    line = Line(peer)
+    yield line
+    await line.channel.close()
+
+
+def read(peer: TelegramPeer) -> list[str]:
+    return [text for who, text in peer.transcript(ANNA) if who == "bot"]
+
+
+async def test_the_text_takes_the_place_of_the_ellipsis(peer: TelegramPeer, line: Line) -> None:
+    assert await line.send() == line.recorded
+    assert read(peer) == ["It is under the pot."]
+
+
+@pytest.mark.parametrize("kind", ["drop_before", "drop_after", "status"])
+async def test_an_edit_of_unknown_outcome_is_repeated_unseen(peer: TelegramPeer, line: Line, kind: str) -> None:
+    peer.fault("editMessageText", kind)
+    with pytest.raises(Uncertain):
+        await line.send()
+    await line.send(uncertain=True)
+    assert read(peer) == ["It is under the pot."]
+
+
+async def test_only_the_ellipsis_can_be_left_over(peer: TelegramPeer, line: Line) -> None:
+    peer.fault("sendMessage", "drop_after")
+    with pytest.raises(Uncertain):
+        await line.send()
+    await line.send(uncertain=True)
+    assert read(peer) == ["…", "It is under the pot."]
+
+
+async def test_a_message_that_the_person_deleted_is_sent_anew(peer: TelegramPeer, line: Line) -> None:
+    peer.fault("editMessageText", "drop_before")
+    with pytest.raises(Uncertain):
+        await line.send()
+    peer.chats.messages[ANNA] = [one for one in peer.chats.messages[ANNA] if str(one["message_id"]) != line.recorded]
+    await line.send(uncertain=True)
+    assert read(peer) == ["(repeated after restart)\nIt is under the pot."]
