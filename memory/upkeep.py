@@ -14,7 +14,7 @@ from memory.sources import Stamp
 from memory.store.notes import Filed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from memory.clock import Clock
     from memory.sources import Found, Sources
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
     """Takes what is being done ("files", "vectors"), how much of it is done, and how much there is."""
 
-    Changed = Callable[[str, str | None], None]
-    """Takes a path and its new text (None: it is gone), when the index notices a change."""
+    Changed = Callable[[Sequence[str]], Awaitable[None]]
+    """Takes the paths of notes that the index found changed or gone."""
 
 _BATCH_FILES = 24
 _BATCH_BYTES = 400_000
@@ -54,7 +54,6 @@ class _Cut:
     path: str
     filed: Filed
     chunks: list[Chunk] | None
-    text: str | None = None
 
 
 class Upkeep:
@@ -82,7 +81,6 @@ class Upkeep:
             for generation in generations:
                 cut = await asyncio.to_thread(self._cut, path, generation, None)
                 await self._thread.run(lambda g=generation, c=cut: self._file(index, g, [c]))  # type: ignore[misc]
-        self._tell([cut])
 
     async def _follow_one(
         self, index: Index, generation: Generation, found: Sequence[Found], synced: Synced, progress: Progress | None
@@ -95,7 +93,7 @@ class Upkeep:
             async with self._one_at_a_time:
                 cuts = await asyncio.to_thread(lambda b=batch: [self._cut(f.path, generation, known.get(f.path)) for f in b])  # type: ignore[misc]
                 synced.chunks += await self._thread.run(lambda c=cuts: self._file(index, generation, c), urgent=False)  # type: ignore[misc]
-            self._tell([cut for cut in cuts if cut.chunks is not None])
+            await self._tell([cut.path for cut in cuts if cut.chunks is not None])
             synced.changed += sum(cut.chunks is not None for cut in cuts)
             synced.troubles.update({cut.path: cut.filed.trouble for cut in cuts if cut.filed.trouble})
             done += len(batch)
@@ -105,7 +103,7 @@ class Upkeep:
             async with self._one_at_a_time:
                 gone = await asyncio.to_thread(lambda: [path for path in gone if self._sources.stamp(path) is None])
                 await self._thread.run(lambda: index.notes.remove(generation, gone), urgent=False)
-            self._tell([_Cut(path, Filed(None, _NO_STAMP, settled=False, trouble=""), None) for path in gone])
+            await self._tell(gone)
             synced.removed += len(gone)
 
     def _cut(self, path: str, generation: Generation, known: Filed | None) -> _Cut:
@@ -120,7 +118,7 @@ class Upkeep:
         if known is not None and known.digest == content.digest:
             return _Cut(path, filed, None)
         chunks = chunk(split_lines(content.text), tokens=generation.tokens, overlap=generation.overlap)
-        return _Cut(path, filed, chunks, content.text)
+        return _Cut(path, filed, chunks)
 
     @staticmethod
     def _file(index: Index, generation: Generation, cuts: Sequence[_Cut]) -> int:
@@ -135,11 +133,10 @@ class Upkeep:
                     new += index.notes.put(generation, cut.path, cut.filed, cut.chunks)
         return new
 
-    def _tell(self, cuts: Sequence[_Cut]) -> None:
-        if self._changed is not None:
-            for cut in cuts:
-                with contextlib.suppress(OSError):  # a journal that cannot be written must not stop the index
-                    self._changed(cut.path, cut.text)
+    async def _tell(self, paths: Sequence[str]) -> None:
+        if self._changed is not None and paths:
+            with contextlib.suppress(OSError):  # a journal that cannot be written must not stop the index
+                await self._changed(paths)
 
 
 def _unchanged(known: Filed | None, stamp: Stamp) -> bool:

@@ -11,6 +11,8 @@ from memory.accounts import Status, account_of, look, why
 from memory.errors import EmbeddingFailed, IndexBroken, MemoryTrouble, MemoryUnreadable
 from memory.export import export_notes
 from memory.freshness import Freshness
+from memory.history import History
+from memory.journal import Author, Journal
 from memory.protocol import Excerpt, SearchAnswer
 from memory.querying import QueryVectors
 from memory.reading import read_lines
@@ -57,6 +59,7 @@ class WorkspaceMemory:
         clock: Clock,
         embedder: Embedder | None = None,
         batch: BatchService | None = None,
+        journal: Journal | None = None,
         zone: tzinfo = UTC,
         tell: Callable[[str], None] = lambda _: None,
         parts: Parts | None = None,
@@ -71,7 +74,8 @@ class WorkspaceMemory:
         self._parts = parts
         self._embedder = embedder
         self._thread = StoreThread(f"memory of {agent}")
-        self._upkeep = Upkeep(self.sources, self._thread, clock)
+        self.history = History(journal or Journal(self.store.with_name(f"{self.store.stem}.history")), self.sources, clock)
+        self._upkeep = Upkeep(self.sources, self._thread, clock, changed=self.history.noticed)
         self._vectoring: Vectoring | None = None
         if embedder is not None:
             self._vectoring = Vectoring(embedder, self._thread, clock, settings=settings.remote.batch, batch=batch, tell=tell)
@@ -155,14 +159,24 @@ class WorkspaceMemory:
             mend = "memory_search names the notes there are"
             raise MemoryUnreadable(f"there is no note {path!r} for this conversation", mend=mend) from trouble
 
-    async def wrote(self, path: str) -> None:
+    async def writing(self, path: str) -> None:
+        """Take note that a tool is about to change ``path``, so that the history tells its change from the owner's before."""
+        name = str(PurePosixPath(path))
+        if self.sources.place(name) is not None:
+            await self.history.writing(name)
+
+    async def wrote(self, path: str, *, by: Author | None = None) -> None:
         """Take note that a tool just changed ``path``: its new text is found by keyword on return, its vectors follow.
 
-        A path that is not memory is passed over.
+        A path that is not memory is passed over. ``by`` goes into the history; without it, the agent is named alone.
         """
         name = str(PurePosixPath(path))
         if self.sources.place(name) is None:
             return
+        try:
+            await self.history.wrote(name, by or Author("agent", self.agent))
+        except OSError as error:
+            self._tell(f"The history of {name} cannot be written: {error.strerror or error}")
         index = await self._index()
         await self._mending(lambda: self._upkeep.take(index, name))
         if self._embedder is not None:

@@ -18,6 +18,7 @@ from gateway.errors import UsageWrong
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
+    from memory.journal import Author
     from memory.protocol import SearchAnswer
     from memory.workspace import WorkspaceMemory
 
@@ -144,6 +145,81 @@ def export(invocation: Invocation, /, target: Path, **options: Any) -> None:
         async with _opened(invocation, options) as notes:
             count = await notes.export(target)
         _print({"files": count, "target": str(target)}, f"{count} notes are in {target}", as_json=options["as_json"])
+
+    _run(work())
+
+
+@memory.command()
+@click.argument("path", required=False)
+@click.option("--limit", type=click.IntRange(1), default=50, help="Most lines.")
+@_common
+@pass_invocation
+def log(invocation: Invocation, /, path: str | None, limit: int, **options: Any) -> None:
+    """List what was changed in memory, newest first, and by whom."""
+
+    async def work() -> None:
+        from memory.audience import OWNER
+
+        async with _opened(invocation, options) as notes:
+            await notes.sync(vectors=False)
+            versions = (await notes.history.log(audience=OWNER, path=path))[:limit]
+        rows = [f"{v.number:5}  {v.at}  {_by(v.author)}  {v.path}" for v in versions]
+        facts = {"versions": [asdict(version) for version in versions]}
+        _print(facts, "\n".join(rows) or "Nothing was changed yet.", as_json=options["as_json"])
+
+    _run(work())
+
+
+@memory.command()
+@click.argument("version", type=int)
+@_common
+@pass_invocation
+def diff(invocation: Invocation, /, version: int, **options: Any) -> None:
+    """Show what a change did."""
+
+    async def work() -> None:
+        async with _opened(invocation, options) as notes:
+            found = notes.history.journal.version(version)
+            text = await asyncio.to_thread(notes.history.journal.diff, found)
+        _print({**asdict(found), "diff": text}, text, as_json=options["as_json"])
+
+    _run(work())
+
+
+@memory.command()
+@click.argument("version", type=int)
+@_common
+@pass_invocation
+def undo(invocation: Invocation, /, version: int, **options: Any) -> None:
+    """Take a change back; later changes of other lines stay."""
+
+    async def work() -> None:
+        async with _opened(invocation, options) as notes:
+            made = await notes.history.undo(version)
+            await notes.sync(vectors=False)
+        _print(
+            asdict(made), f"{made.path} is without version {version}; that is version {made.number}", as_json=options["as_json"]
+        )
+
+    _run(work())
+
+
+@memory.command()
+@click.argument("path")
+@_common
+@pass_invocation
+def blame(invocation: Invocation, /, path: str, **options: Any) -> None:
+    """Show for each line of a note which change brought it."""
+
+    async def work() -> None:
+        async with _opened(invocation, options) as notes:
+            await notes.sync(vectors=False)
+            lines = await asyncio.to_thread(lambda: list(notes.history.journal.blame(path)))
+        rows = [
+            f"{v.number if v else 0:5}  {v.at if v else '':25}  {_by(v.author) if v else '':12}  {line}" for line, v in lines
+        ]
+        facts = {"path": path, "lines": [{"text": line, "version": v.number if v else None} for line, v in lines]}
+        _print(facts, "\n".join(rows), as_json=options["as_json"])
 
     _run(work())
 
@@ -284,6 +360,10 @@ def _print(facts: dict[str, Any], text: str, *, as_json: bool) -> None:
 
 def _place(rank: int | None, score: float | None) -> str:
     return f"#{rank} ({score:.2f})" if rank is not None and score is not None else "-"
+
+
+def _by(author: Author) -> str:
+    return " ".join(part for part in (author.kind, author.name, author.session, author.turn) if part)
 
 
 def _shown(value: object) -> str:

@@ -23,7 +23,9 @@ _CHANGE_THAT_COUNTS = 0.02
 
 @dataclass(slots=True)
 class KeywordHits:
-    """Scores by chunk id, the higher the better. ``coverage`` is the share of the question, by the weight of its words, that
+    """Scores by chunk id, the higher the better.
+
+    ``coverage`` is the share of the question, by the weight of its words, that
     the best of them holds: 1 when one chunk has every word.
     """
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,7 +37,7 @@ def test_no_chunk_of_whole_lines_is_larger_than_told(lines: list[str], sizes: tu
 def test_chunks_go_forward_and_repeat_only_the_overlap(lines: list[str], sizes: tuple[int, int]) -> None:
     tokens, overlap = sizes
     chunks = [piece for piece in chunk(lines, tokens=tokens, overlap=overlap) if piece.part == 0]
-    for before, after in zip(chunks, chunks[1:], strict=False):
+    for before, after in itertools.pairwise(chunks):
         assert after.end_line > before.end_line
         assert after.start_line > before.start_line
         repeated = [estimate(line) + 0.25 for line in lines[after.start_line - 1 : before.end_line]]

@@ -104,7 +104,7 @@ async def test_nothing_crosses_from_one_audience_to_another(workspace: Path, aud
     for query, path in everything.items():
         own = path.startswith(str(audience.folder))
         assert (
-            await paths(memory, query, audience) in ([path],)
+            await paths(memory, query, audience) == [path]
             if own
             else all(found.startswith(str(audience.folder)) for found in await paths(memory, query, audience))
         )
