@@ -9,7 +9,8 @@ A test asks for the `aimock` fixture, tells it what to answer, and points a real
         [request] = aimock.requests()
 
 Fixtures are those of aimock (first match wins). A request that none matches is answered 503, which is a test's mistake.
-Known gaps of the peer: no token counting, no cache read or write figures in `usage`, no Gemini embedding batches.
+Known gaps of the peer: no token counting, no cache read or write figures in `usage`, no Gemini embedding batches; and the journal keeps
+the request as OpenAI would have sent it, so that `cache_control` cannot be seen there.
 """
 
 from __future__ import annotations
