@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memory.chunks import Chunk, chunk, split_lines
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from memory.store.index import Index
     from memory.store.notes import Generation
     from memory.store.thread import StoreThread
+    from memory.transcripts import Transcripts
 
     Progress = Callable[[str, int, int], None]
     """Takes what is being done ("files", "vectors"), how much of it is done, and how much there is."""
@@ -59,8 +61,17 @@ class _Cut:
 class Upkeep:
     """Follows the files. Reading and cutting happen on worker threads, writing on the store's."""
 
-    def __init__(self, sources: Sources, thread: StoreThread, clock: Clock, *, changed: Changed | None = None) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        thread: StoreThread,
+        clock: Clock,
+        *,
+        changed: Changed | None = None,
+        transcripts: Transcripts | None = None,
+    ) -> None:
         self._sources = sources
+        self._transcripts = transcripts
         self._thread = thread
         self._clock = clock
         self._changed = changed
@@ -72,6 +83,7 @@ class Upkeep:
         synced = Synced(files=len(found), troubles={f.path: f.trouble for f in found if f.trouble})
         for generation in generations:
             await self._follow_one(index, generation, found, synced, progress)
+            await self._follow_sessions(index, generation, synced)
         return synced
 
     async def take(self, index: Index, path: str) -> None:
@@ -105,6 +117,26 @@ class Upkeep:
                 await self._thread.run(lambda: index.notes.remove(generation, gone), urgent=False)
             await self._tell(gone)
             synced.removed += len(gone)
+
+    async def _follow_sessions(self, index: Index, generation: Generation, synced: Synced) -> None:
+        """Read transcripts that grew by enough again. Without the source, what was indexed of them goes."""
+        known = await self._thread.run(lambda: index.notes.filed(generation, "sessions"), urgent=False)
+        transcripts = self._transcripts
+        found = await asyncio.to_thread(lambda: list(transcripts.walk())) if transcripts is not None else []
+        for one in found:
+            if transcripts is not None and await asyncio.to_thread(transcripts.is_due, known.get(one.path), one):
+                try:
+                    lines, stamp = await asyncio.to_thread(transcripts.read, one.path)
+                except OSError as error:
+                    synced.troubles[one.path] = f"{one.path} cannot be read: {error.strerror}"
+                    continue
+                chunks = await asyncio.to_thread(chunk, lines, tokens=generation.tokens, overlap=generation.overlap)
+                filed = Filed(b"", stamp, settled=True, trouble="")
+                put = partial(index.notes.put, generation, one.path, filed, chunks, "sessions")
+                synced.chunks += await self._thread.run(put, urgent=False)
+        gone = sorted(known.keys() - {one.path for one in found})
+        if gone:
+            await self._thread.run(lambda: index.notes.remove(generation, gone), urgent=False)
 
     def _cut(self, path: str, generation: Generation, known: Filed | None) -> _Cut:
         try:

@@ -19,6 +19,7 @@ from memory.reading import read_lines
 from memory.recall import ask, recall
 from memory.sources import Sources, audience_key, audience_of
 from memory.store.thread import StoreThread
+from memory.transcripts import Transcripts
 from memory.upkeep import Synced, Upkeep
 from memory.vectoring import Vectoring, identity
 
@@ -60,6 +61,7 @@ class WorkspaceMemory:
         embedder: Embedder | None = None,
         batch: BatchService | None = None,
         journal: Journal | None = None,
+        sessions: Path | None = None,
         zone: tzinfo = UTC,
         tell: Callable[[str], None] = lambda _: None,
         parts: Parts | None = None,
@@ -75,7 +77,8 @@ class WorkspaceMemory:
         self._embedder = embedder
         self._thread = StoreThread(f"memory of {agent}")
         self.history = History(journal or Journal(self.store.with_name(f"{self.store.stem}.history")), self.sources, clock)
-        self._upkeep = Upkeep(self.sources, self._thread, clock, changed=self.history.noticed)
+        transcripts = Transcripts(sessions, settings.sync.sessions) if sessions and settings.searches_sessions else None
+        self._upkeep = Upkeep(self.sources, self._thread, clock, changed=self.history.noticed, transcripts=transcripts)
         self._vectoring: Vectoring | None = None
         if embedder is not None:
             self._vectoring = Vectoring(embedder, self._thread, clock, settings=settings.remote.batch, batch=batch, tell=tell)

@@ -1,0 +1,92 @@
+"""Session transcripts as a source: what was said in each, one line a message, as text that can be cut and indexed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from memory.sources import Found, Stamp, open_beneath, stamp_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from memory.settings import SessionSyncSettings
+    from memory.store.notes import Filed
+
+PREFIX = "sessions/"
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a transcript that are still read; of a longer one, the end."""
+
+_SPEAKERS = {"user": "User", "assistant": "Assistant"}
+
+
+class Transcripts:
+    """The ``*.jsonl`` files of one agent. They are found by the owner alone, under ``sessions/<file>``.
+
+    The lines of a hit are those of the derived text: what user and assistant said, one message a line.
+    """
+
+    def __init__(self, folder: Path, settings: SessionSyncSettings) -> None:
+        self._folder = folder
+        self._settings = settings
+
+    def walk(self) -> Iterator[Found]:
+        """Yield every transcript."""
+        try:
+            entries = sorted(os.scandir(self._folder), key=lambda entry: entry.name)
+        except OSError:
+            return
+        for entry in entries:
+            if entry.name.endswith(".jsonl") and entry.is_file(follow_symlinks=False):
+                yield Found(PREFIX + entry.name, stamp_of(entry.stat(follow_symlinks=False)))
+
+    def is_due(self, known: Filed | None, found: Found) -> bool:
+        """Say whether a transcript grew by enough, in bytes or in lines, to be read again."""
+        if known is None or found.stamp.size < known.stamp.size:
+            return True
+        grown = found.stamp.size - known.stamp.size
+        enough = grown >= self._settings.delta_bytes
+        return grown > 0 and (enough or self._new_lines(found, known.stamp.size) >= self._settings.delta_messages)
+
+    def read(self, path: str) -> tuple[list[str], Stamp]:
+        """Return the derived lines of a transcript, and the stamp they belong to.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        with open_beneath(self._folder, PurePosixPath(path.removeprefix(PREFIX))) as fd:
+            stamp = stamp_of(os.fstat(fd))
+            data = _tail(fd, stamp.size)
+        rows = (_line(raw) for raw in data.split(b"\n"))
+        return [row for row in rows if row], stamp
+
+    def _new_lines(self, found: Found, start: int) -> int:
+        try:
+            with open_beneath(self._folder, PurePosixPath(found.path.removeprefix(PREFIX))) as fd:
+                return os.pread(fd, found.stamp.size - start, start).count(b"\n")
+        except OSError:
+            return 0
+
+
+def _tail(fd: int, size: int) -> bytes:
+    start = max(0, size - LARGEST)
+    pieces: list[bytes] = []
+    while piece := os.pread(fd, 1 << 20, start + sum(map(len, pieces))):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _line(raw: bytes) -> str:
+    """Return what a message says, on one line; nothing for other entries, half lines, and commands."""
+    try:
+        entry: Any = json.loads(raw)
+        message = entry["body"]["message"]
+        speaker = _SPEAKERS.get(message["role"])
+        said = " ".join(part["text"] for part in message["content"] if part.get("type") == "text")
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return ""
+    words = " ".join(said.split())
+    return f"{speaker}: {words}" if speaker and words and not words.startswith("/") else ""
