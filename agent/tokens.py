@@ -32,6 +32,7 @@ OPAQUE_CHARS_PER_TOKEN = 2.2
 _OPAQUE = re.compile(r"[A-Za-z0-9+/=_-]{64,}")
 _PROSE = 0.45
 """Share of the six commonest letters and the blank above which ASCII text counts as prose rather than code or data."""
+_SHORT_CHARS = 4000
 _DENSE = 0.6
 """Tokens a character from which on a text counts as dense (ideographs, kana, Hangul, Thai, emoji)."""
 
@@ -71,7 +72,11 @@ class Weight:
 
 
 def weigh(text: str) -> Weight:
-    """Return a likely token count of ``text``, by kind."""
+    """Return a likely token count of ``text``, by kind. Short texts are remembered: a history is weighed several times a turn."""
+    return _weigh_short(text) if len(text) <= _SHORT_CHARS else _weigh(text)
+
+
+def _weigh(text: str) -> Weight:
     opaque = sum(len(match[0]) for match in _OPAQUE.finditer(text))
     rest = _OPAQUE.sub("", text) if opaque else text
     encoded = Weight(opaque=opaque / OPAQUE_CHARS_PER_TOKEN)
@@ -83,6 +88,9 @@ def weigh(text: str) -> Weight:
         return encoded + (Weight(prose=of_prose(rest)) if prose else Weight(code=len(rest) / CODE_CHARS_PER_TOKEN))
     likely = of_prose(rest)
     return encoded + (Weight(dense=likely) if likely > _DENSE * len(rest) else Weight(prose=likely))
+
+
+_weigh_short = lru_cache(maxsize=8192)(_weigh)
 
 
 def estimate(text: str) -> int:

@@ -7,6 +7,7 @@ therefore never make a session unusable.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from agent.entries import Compacted, Pinned, Pruned, ResultsCleared, Said, Unpinned
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 UNKNOWN_OUTCOME = "This call was interrupted and its outcome is unknown. Look before you repeat it."
 CLEARED = "[Old tool result content cleared]"
+LARGE_CHARS = 4000
 SUMMARY_HEAD = "[Summary of the conversation before this point]"
 PINNED = "[Pinned: keep this in sight, whatever else is summarised]"
 UNPINNED = "[No longer pinned]"
@@ -127,11 +129,22 @@ def _without_usage(message: Message) -> Message:
 
 def _stamped(message: Message, zone: tzinfo) -> Message:
     """Put the time (and in shared rooms the speaker) before what a person said, as a part of its own."""
-    if not isinstance(message, UserMessage) or message.text.startswith((SUMMARY_HEAD, PINNED, UNPINNED)):
+    if not isinstance(message, UserMessage):
+        return message
+    small = sum(len(part.text) if isinstance(part, Text) else LARGE_CHARS for part in message.content) < LARGE_CHARS
+    return _stamped_small(message, zone) if small else _stamped_anew(message, zone)
+
+
+def _stamped_anew(message: UserMessage, zone: tzinfo) -> UserMessage:
+    if message.text.startswith((SUMMARY_HEAD, PINNED, UNPINNED)):
         return message
     local = message.at.astimezone(zone)
     stamp = f"[{local:%a %Y-%m-%d %H:%M %Z}{', ' + message.sender if message.sender else ''}]"
     return replace(message, content=(Text(text=stamp), *message.content))
+
+
+_stamped_small = lru_cache(maxsize=8192)(_stamped_anew)
+"""The same for messages that are worth remembering: a view is made several times a turn, over the whole history."""
 
 
 def repaired(messages: Iterable[Message]) -> tuple[Message, ...]:
