@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from agent import silence
@@ -18,6 +19,9 @@ from agent.accounting import added
 from agent.asking import ask_aside
 from agent.entries import FlushBegun, FlushReceipt, Said, WrittenNote
 from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
+from agent.pruning import is_cold
+from agent.retention import SECONDS
+from agent.wire import trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +41,9 @@ GUIDE = (
 
 Reason = Literal["threshold", "overflow", "compact", "reset", "shutdown"]
 _ONCE_A_CYCLE = frozenset({"threshold", "overflow"})
+_LAST_CALLS = frozenset({"reset", "shutdown"})
+LEAN_CHARS = 500
+"""How much of the beginning and the end of a tool result a flush is shown that cannot use the cache."""
 LEAST_SAID = 4
 """What people said since the last receipt must have this many bytes, letters and figures alone: a greeting is no reason."""
 
@@ -78,8 +85,8 @@ async def flush(
     cycle = conversation.transcript.cycle
     statements = _statements(conversation)
     await conversation.transcript.append(turn, FlushBegun(cycle=cycle, reason=reason))
-    side = _SideConversation(conversation, turn)
-    problem = await side.run(conversation.messages() if history is None else history)
+    side = _SideConversation(conversation, turn, last=reason in _LAST_CALLS)
+    problem = await side.run(_shown(conversation, reason) if history is None else history)
     outcome: Literal["written", "nothing", "extracted"] = "written" if side.written else "nothing"
     if problem and not side.written and statements:
         problem = await side.append(_extract(statements), problem)
@@ -94,6 +101,22 @@ async def flush(
     )
     await conversation.transcript.append(turn, receipt)
     return receipt
+
+
+def _shown(conversation: Conversation, reason: Reason) -> tuple[Message, ...]:
+    """What the model is shown. A session that is left after its cache ran out is shown with its tool results cut short.
+
+    Nothing of such a prompt would be found in the cache or used again, and what matters are people's words.
+    """
+    messages = conversation.messages()
+    if reason != "reset" or not is_cold(conversation.transcript.entries, conversation.clock.now(), SECONDS[conversation.ttl]):
+        return messages
+    return tuple(
+        replace(message, text=trimmed(message.text, LEAN_CHARS, LEAN_CHARS), images=())
+        if isinstance(message, ToolMessage)
+        else message
+        for message in messages
+    )
 
 
 async def make_good(conversation: Conversation, turn: str) -> None:
@@ -139,7 +162,8 @@ def request_text(conversation: Conversation) -> str:
 class _SideConversation:
     """The model's part of a flush."""
 
-    def __init__(self, conversation: Conversation, turn: str) -> None:
+    def __init__(self, conversation: Conversation, turn: str, *, last: bool = False) -> None:
+        self._last = last
         self.written: dict[str, WrittenNote] = {}
         self.usage: Usage | None = None
         self._conversation = conversation
@@ -153,7 +177,9 @@ class _SideConversation:
         said: list[Message] = [UserMessage(content=(Text(text=request_text(self._conversation)),), at=now)]
         for _ in range(MAX_ROUNDS):
             request = self._conversation.request(history=history, extra=said)
-            answer = await ask_aside(self._conversation, request, model=self._conversation.flush_model)
+            if self._last:  # nothing comes after it that an hour's keeping would be good for
+                request = replace(request, cache_ttl="5m")
+            answer = await ask_aside(self._conversation, request, model=self._conversation.flush_model, learn=not self._last)
             self._count(answer)
             if answer.failure is not None:
                 return answer.failure.message

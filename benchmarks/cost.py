@@ -1,0 +1,267 @@
+"""What months of conversation cost, against an Anthropic API of our own that computes its prompt cache and bills it.
+
+    python benchmarks/cost.py              prints all tables (docs/cost.md has them)
+    python benchmarks/cost.py week         only the runs whose names begin so
+    python benchmarks/cost.py --json       as JSON
+
+Two scripts: a working week (120 turns in five days, 52 silences over five minutes, 36 turns with tools whose results have 387,000
+characters together, daily resets), and a month (300 turns in bursts, tool results of 1 to 50 thousand characters, summaries,
+overflows, weekly resets). Time is turned by hand; words, sizes and silences come from a seeded generator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from agent.models.anthropic import AnthropicModel
+from agent.models.catalog import facts_of
+from channels.terminal.link import Done
+from gateway.clock import ManualClock
+from gateway.config.settings import Settings
+from gateway.house import Foundation, House
+from gateway.paths import Paths
+from tests.peers.anthropic import Say
+from tests.peers.caching_anthropic import CachingPeer
+
+MODEL = "anthropic/claude-opus-4-5"
+WORDS = (
+    "the plan for garden and kitchen moves to a later day because painters need more time than we thought and nobody told us "
+    "so please look at what the letter says about money then write down who has to call whom before the week is over"
+).split()
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One thing said: after how many seconds of silence, what, and how long the tool results are that it needs."""
+
+    silence: float
+    text: str
+    results: tuple[int, ...] = ()
+
+
+def prose(dice: random.Random, chars: int) -> str:
+    words = []
+    while sum(map(len, words)) + len(words) < chars:
+        words.append(dice.choice(WORDS) if dice.random() > 0.04 else str(dice.randrange(10, 9999)))
+    return " ".join(words)
+
+
+def week(dice: random.Random) -> list[Turn]:
+    """120 turns in five days: 48 silences of 6 to 180 minutes within days, four nights, the rest under five minutes."""
+    long = set(dice.sample([n for n in range(120) if n % 24], 48))
+    tools = set(dice.sample(range(120), 36))
+    sizes = [dice.randrange(2000, 19_500) for _ in range(36)]
+    scale = 387_000 / sum(sizes)
+    turns = []
+    for n in range(120):
+        if n and n % 24 == 0:
+            silence = 0.0  # the night is added by the day's own start
+        elif n in long:
+            silence = 60 * 6 * (30 ** dice.random())
+        else:
+            silence = dice.uniform(20, 200)
+        results = (round(sizes.pop() * scale),) if n in tools else ()
+        turns.append(Turn(silence if n % 24 else -1, prose(dice, dice.randrange(60, 500)), results))
+    return turns
+
+
+def month(dice: random.Random) -> list[Turn]:
+    """300 turns in thirty days: two bursts of five a day; every third turn uses tools, with results of 1 to 50 thousand characters."""
+    turns = []
+    for n in range(300):
+        if n % 10 == 0:
+            silence = -1.0
+        elif n % 5 == 0:
+            silence = dice.uniform(1.5, 7) * 3600
+        else:
+            silence = dice.uniform(20, 200) if dice.random() < 0.8 else dice.uniform(6, 40) * 60
+        text = "/new" if n % 70 == 69 else prose(dice, dice.randrange(60, 700))
+        count = dice.choice((1, 1, 2)) if dice.random() < 0.35 and text != "/new" else 0
+        turns.append(Turn(silence, text, tuple(round(1000 * 50 ** dice.random()) for _ in range(count))))
+    return turns
+
+
+class Person:
+    """The model's side: answers by what the request ends with, and reads the files that it is told to."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.calls = 0
+
+    def __call__(self, body: dict[str, Any]) -> Say:
+        last = body["messages"][-1]["content"][-1]
+        text = last.get("text", "")
+        if "[Memory flush]" in text:
+            note = f"- {prose(self.dice, 500)}"
+            return self._calls([("write", {"path": "memory/today.md", "content": note, "mode": "append"})])
+        if "[Summary request]" in text:
+            return self._says("## Goal\n" + prose(self.dice, 2500))
+        if "[Title request]" in text:
+            return self._says("plans and letters")
+        if "read: " in text:
+            paths = text.rpartition("read: ")[2].split()
+            return self._calls([("read", {"path": path}) for path in paths])
+        if last["type"] == "tool_result" and "Appended to" in json.dumps(last):
+            return self._says("NO_REPLY")
+        return self._says(prose(self.dice, self.dice.randrange(200, 1200)))
+
+    def _says(self, words: str) -> Say:
+        return Say(({"type": "text", "text": words},))
+
+    def _calls(self, wanted: list[tuple[str, dict[str, Any]]]) -> Say:
+        blocks = []
+        for name, arguments in wanted:
+            self.calls += 1
+            blocks.append({"type": "tool_use", "id": f"toolu_{self.calls}", "name": name, "input": arguments})
+        return Say(tuple(blocks), stop="tool_use")
+
+
+def label(body: dict[str, Any]) -> str:
+    texts = json.dumps(body["messages"][-8:])
+    for mark, name in (("[Memory flush]", "flush"), ("[Summary request]", "summary"), ("[Title request]", "title")):
+        if mark in texts:
+            return name
+    return "turns"
+
+
+async def run(
+    turns: list[Turn],
+    root: Path,
+    *,
+    agent: dict[str, Any],
+    session: dict[str, Any],
+    caching: bool = True,
+    window: int = 200_000,
+) -> dict[str, Any]:
+    """Hold a conversation and return its figures."""
+    clock = ManualClock(datetime(2026, 3, 2, 9, 0, tzinfo=UTC))
+    peer = CachingPeer(clock, Person(5), caching=caching, label=label, window=window)
+    runner = await peer.start()
+    workspace = root / "workspace"
+    defaults = {"model": MODEL, "workspace": str(workspace), "userTimezone": "UTC", **agent}
+    settings = Settings.model_validate({"agents": {"defaults": defaults}, "session": session})
+    on = Foundation(settings=settings, paths=Paths(root / "home"), env={}, clock=clock, random=random.Random(1))
+    house = await House.open(on)
+    facts = facts_of("anthropic", "claude-opus-4-5")
+    house.shelf.put(MODEL, AnthropicModel("claude-opus-4-5", key="k", facts=facts, base_url=peer.url))
+    running = asyncio.ensure_future(house.run())
+    link = house.terminal.attach("bench")
+    frames = link.frames()
+    dice = random.Random(3)
+    worst = failed = 0
+    try:
+        for n, turn in enumerate(turns):
+            if turn.silence < 0 and n:
+                today = clock.now().replace(hour=9, minute=0, second=0)
+                clock.set(max(today + timedelta(days=1), clock.now() + timedelta(hours=5)))
+            elif turn.silence > 0:
+                clock.move(turn.silence)
+            paths = []
+            for index, size in enumerate(turn.results):
+                path = workspace / "data" / f"{n}-{index}.txt"
+                path.parent.mkdir(exist_ok=True, parents=True)
+                path.write_text("\n".join(prose(dice, 90) for _ in range(max(1, size // 92))))
+                paths.append(f"data/{path.name}")
+            text = turn.text + (f" read: {' '.join(paths)}" if paths else "")
+            await link.say(text, key=f"t{n}")
+            async for frame in frames:
+                if isinstance(frame, Done) and frame.key == f"t{n}":
+                    worst = max(worst, frame.facts["context"]["tokens"] or 0)
+                    failed += frame.facts["exit"] != 0
+                    break
+            await house.agents["main"].quiet()
+        compactions = sum(p.read_text().count('"kind":"compacted","id"') for p in (root / "home").rglob("*.jsonl"))
+        pruned = sum(p.read_text().count('"kind":"pruned","id"') for p in (root / "home").rglob("*.jsonl"))
+        sessions = len(list((root / "home").rglob("*.jsonl")))
+    finally:
+        await link.close()
+        house.stop()
+        await running
+        await house.close()
+        await runner.cleanup()
+    bill = peer.bill
+    bursts = _in_bursts(peer)
+    return {
+        "calls": bill.calls,
+        "prompt": bill.prompt,
+        "read": round(bill.read / bill.prompt, 4),
+        "readInBursts": round(bursts, 4),
+        "output": bill.output,
+        "dollars": round(bill.dollars, 2),
+        "per100": round(100 * bill.dollars / len(turns), 2),
+        "flush": round(peer.bills["flush"].dollars, 2) if "flush" in peer.bills else 0,
+        "summary": round(peer.bills["summary"].dollars, 2) if "summary" in peer.bills else 0,
+        "first": peer.each[0][2].prompt,
+        "largest": worst,
+        "compactions": compactions,
+        "pruned": pruned,
+        "sessions": sessions,
+        "failed": failed,
+    }
+
+
+def _in_bursts(peer: CachingPeer) -> float:
+    """The share read from the cache in calls within five minutes of the one before them."""
+    read = prompt = 0
+    for (before, _, _), (at, _, bill) in zip(peer.each, peer.each[1:], strict=False):
+        if at - before < timedelta(minutes=5):
+            read += bill.read
+            prompt += bill.prompt
+    return read / prompt if prompt else 0.0
+
+
+async def measure(only: str) -> dict[str, dict[str, Any]]:
+    found = {}
+    weekly = {"agent": {}, "session": {}}
+    runs: dict[str, tuple[list[Turn], dict[str, Any]]] = {}
+    for name, given in {
+        "week, all defaults": weekly,
+        "week, 5 m retention": {**weekly, "agent": {"cacheRetention": "5m"}},
+        "week, no caching": {**weekly, "caching": False},
+    }.items():
+        runs[name] = week(random.Random(11)), given
+    capped = {"contextTokens": 120_000}
+    off = {**capped, "contextPruning": {"mode": "off"}}
+    rule = {"reset": {"mode": "none"}}
+    for name, given in {
+        "month, everything on": {"agent": capped, "session": rule},
+        "month, pruning off": {"agent": off, "session": rule},
+        "month, caching off": {"agent": capped, "session": rule, "caching": False},
+        "month, both off": {"agent": off, "session": rule, "caching": False},
+    }.items():
+        runs[name] = month(random.Random(12)), {**given, "window": 108_000}
+    for name, (turns, given) in runs.items():
+        if name.startswith(only):
+            with tempfile.TemporaryDirectory() as folder:
+                found[name] = await run(turns, Path(folder), **given)
+    return found
+
+
+def main() -> None:
+    only = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
+    found = asyncio.run(measure(only))
+    if "--json" in sys.argv:
+        print(json.dumps(found, indent=1))
+        return
+    print(
+        "| run | calls | prompt tokens | read from cache | in bursts | $ | $ / 100 turns | flush $ | summaries $ | compactions | failed |"
+    )
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for name, one in found.items():
+        shares = f"{100 * one['read']:.0f} % | {100 * one['readInBursts']:.0f} %"
+        money = f"{one['dollars']:.2f} | {one['per100']:.2f} | {one['flush']:.2f} | {one['summary']:.2f}"
+        print(f"| {name} | {one['calls']} | {one['prompt']:,} | {shares} | {money} | {one['compactions']} | {one['failed']} |")
+    for name, one in found.items():
+        print(f"first call of {name}: {one['first']:,} prompt tokens")
+
+
+if __name__ == "__main__":
+    main()
