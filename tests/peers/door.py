@@ -22,6 +22,7 @@ class BookDoor:
         self.readied = 0
         self.lives = 0
         self._changed = asyncio.Condition()
+        self._ready = asyncio.Event()
 
     async def accept(self, messages: Sequence[Inbound], cursor: Cursor | None = None) -> None:
         async with self._changed:
@@ -40,6 +41,12 @@ class BookDoor:
 
     def ready(self) -> None:
         self.readied += 1
+        self._ready.set()
+
+    async def until_ready(self) -> None:
+        """Wait until the channel says so anew."""
+        self._ready.clear()
+        await self._ready.wait()
 
     def alive(self) -> None:
         self.lives += 1

@@ -1,0 +1,168 @@
+"""Discord as a channel: one bot, its private messages, and the servers that the settings name."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import random as system_random
+from typing import TYPE_CHECKING
+
+from channels.discord.markup import written
+from channels.errors import ChannelError, NotSent
+from channels.fitting import fitted
+from channels.log import NoLog
+from channels.previews import Previews
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from channels.clock import Clock
+    from channels.discord.client import Link
+    from channels.discord.receiving import Receiver
+    from channels.discord.sending import Sender
+    from channels.discord.settings import DiscordAccount, DiscordSettings
+    from channels.log import Log
+    from channels.messages import Conversation, Outbound, Sent
+    from channels.protocol import Door
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+
+
+class DiscordChannel:
+    """A ``Channel`` with ``Drafts``. The client library is loaded in a thread, when ``run`` or ``probe`` first needs it."""
+
+    name = "discord"
+    repeats_safely = True
+
+    def __init__(
+        self,
+        settings: DiscordSettings,
+        account: str,
+        *,
+        clock: Clock,
+        log: Log | None = None,
+        random: Callable[[], float] = system_random.random,
+    ) -> None:
+        self.account = account
+        self._settings: DiscordAccount = settings.account(account)
+        self._clock = clock
+        self._log: Log = log or NoLog()
+        self._random = random
+        self._receiver: Receiver | None = None
+        self._dms: dict[str, str] = {}
+        self._previews = Previews(self, clock)
+
+    async def run(self, door: Door) -> None:
+        """Listen until cancelled, with ever longer pauses between connections that do not come about."""
+        await asyncio.to_thread(_load)
+        from channels.discord.client import TROUBLE
+        from channels.discord.receiving import Receiver
+
+        failures = 0
+        while True:
+            receiver = Receiver(
+                self._settings,
+                self.account,
+                door=door,
+                clock=self._clock,
+                random=self._random,
+                log=self._log,
+                dms=self._dms,
+            )
+            try:
+                await receiver.link.sign_in()
+                self._receiver = receiver
+                failures = 0
+                await receiver.run()
+            except TROUBLE as error:
+                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**failures) * (0.5 + self._random() / 2)
+                failures = min(failures + 1, 10)
+                self._log.warning("discord does not answer", error=str(error), pause=round(pause, 1), account=self.account)
+                await receiver.close()
+                await self._clock.sleep(pause)
+            finally:
+                self._receiver = None
+                await asyncio.shield(asyncio.ensure_future(receiver.close()))
+
+    def chunks(self, markdown: str) -> list[str]:
+        """Cut a reply into messages of at most 2,000 letters and 17 lines."""
+        return fitted(markdown, self._settings.text_chunk_limit, written, lines=self._settings.max_lines_per_message)
+
+    async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
+        """Deliver one chunk; see ``channels.discord.sending``."""
+        return await self._sender().send(outbound, record, self._previews)
+
+    async def typing(self, conversation: Conversation) -> None:
+        """Show "typing" for about ten seconds."""
+        await self._try(self.typing_once(conversation), "typing was not shown")
+
+    async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
+        """Show a preview of the answer, when it takes long."""
+        if self._settings.streaming != "off":
+            await self._try(self._previews.show(conversation, turn, text), "a preview was not shown")
+
+    async def typing_once(self, conversation: Conversation) -> None:
+        """Ask Discord to show "typing". Raises for platform trouble."""
+        await self._sender().typing(conversation)
+
+    async def post(self, conversation: Conversation, text: str) -> str:
+        """Post a preview; see ``channels.previews``."""
+        return await self._sender().post(conversation, self._shortened(text))
+
+    async def edit(self, conversation: Conversation, message: str, text: str) -> None:
+        """Edit a preview; see ``channels.previews``."""
+        await self._sender().edit(conversation, message, self._shortened(text))
+
+    async def probe(self) -> str:
+        """Ask who the bot is, and return its name, such as ``my_bot``.
+
+        Raises:
+            ChannelError: it cannot be reached; ``ChannelBroken`` when its token is wrong.
+        """
+        await asyncio.to_thread(_load)
+        from channels.discord.client import TROUBLE, Link
+
+        link = Link(self._settings, lambda *_: None)
+        try:
+            await link.sign_in()
+            return str(link.user)
+        except TROUBLE as error:
+            raise ChannelError(
+                f"{self._settings.api_root} does not answer: {error}", mend="check the network, and channels.discord.apiRoot"
+            ) from error
+        finally:
+            await link.close()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._receiver is not None:
+            await self._receiver.close()
+
+    def _shortened(self, text: str) -> str:
+        return written(self.chunks(text)[0])
+
+    async def _try(self, showing: Awaitable[None], event: str) -> None:
+        """Do what is only for show."""
+        from channels.discord.client import TROUBLE
+
+        try:
+            await showing
+        except (*TROUBLE, ChannelError) as error:
+            self._log.info(event, error=type(error).__name__, account=self.account)
+
+    def _sender(self) -> Sender:
+        from channels.discord.sending import Sender
+
+        return Sender(self._settings, self._link, self._clock, self._dms)
+
+    def _link(self) -> Link:
+        if self._receiver is None or self._receiver.link.is_closed():
+            raise NotSent("Discord is not connected")
+        return self._receiver.link
+
+
+def _load() -> None:
+    """Load the library; a second of work that must not stop the event loop."""
+    for part in ("receiving", "sending"):
+        importlib.import_module(f"channels.discord.{part}")

@@ -1,0 +1,168 @@
+"""The section ``channels.discord`` of the configuration."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic.alias_generators import to_camel
+
+from channels.accounts import DEFAULT, laid_over
+from channels.errors import ChannelBroken
+
+OFFICIAL = "https://discord.com/api/v10"
+HOW_TO_GET_ONE = (
+    "make a bot at https://discord.com/developers/applications (Bot, Reset Token), then: "
+    "homebody config set channels.discord.token TOKEN"
+)
+_ID = re.compile(r"[1-9]\d{4,19}")
+
+
+def _person(value: object) -> str:
+    text = str(value).strip().removeprefix("discord:").removeprefix("user:")
+    if _ID.fullmatch(text) or text == "*":
+        return text
+    raise ValueError(
+        f"{text[:80]!r} is no Discord user id, and names change hands: give the number (Discord: Settings, Advanced, "
+        "Developer Mode; then right-click the person, Copy User ID)"
+    )
+
+
+def _place(value: object) -> str:
+    text = str(value).strip()
+    if _ID.fullmatch(text) or text == "*":
+        return text
+    raise ValueError(f"{text[:80]!r} is no id of a server or channel: give the number (right-click it, Copy ID), or *")
+
+
+def _root(value: str) -> str:
+    if not re.fullmatch(r"(https?|wss?)://[^\s/?#]+(/[^\s?#]*)?", value):
+        raise ValueError(f"{value[:80]!r} is no base address: give it as {OFFICIAL} or http://127.0.0.1:8081/api/v10")
+    return value.rstrip("/")
+
+
+Person = Annotated[str, BeforeValidator(_person)]
+Place = Annotated[str, BeforeValidator(_place)]
+Root = Annotated[str, AfterValidator(_root)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
+    )
+
+
+class DiscordDirect(_Section):
+    """Private messages."""
+
+    enabled: bool = True
+    """Whether private messages are read."""
+    policy: Literal["pairing", "allowlist", "open", "disabled"] = "pairing"
+    """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody, or nobody."""
+    allow_from: list[Person] = Field(default_factory=list)
+    """Numeric ids of the people who may write without pairing; the first is the owner."""
+
+
+class DiscordChannelRule(_Section):
+    """One channel of a server. Its threads and posts follow it."""
+
+    allow: bool = True
+    """Whether the agent reads this channel."""
+    require_mention: bool | None = None
+    """Whether it answers only when it is mentioned or replied to; as the server says when not set."""
+    users: list[Person] | None = None
+    """Numeric ids of those who may speak to it here; as the server says when not set, nobody when empty."""
+
+
+class DiscordGuildRule(_Section):
+    """One server."""
+
+    require_mention: bool = True
+    """Whether the agent answers only when it is mentioned or replied to."""
+    users: list[Person] | None = None
+    """Numeric ids of those who may speak to the agent here; those in `dm.allowFrom` when not set, nobody when empty."""
+    channels: dict[Place, DiscordChannelRule] = Field(default_factory=dict)
+    """Channels by id; when any is listed, the others are not read."""
+
+
+class DiscordAccount(_Section):
+    """One bot."""
+
+    enabled: bool = True
+    """Whether this bot is used."""
+    token: SecretStr | None = None
+    """The bot's token, from Discord's developer portal."""
+    token_file: Path | None = None
+    """A file that holds the token, in place of `token`."""
+    api_root: Root = OFFICIAL
+    """The REST address; give that of a proxy or of a compatible server to use it in place of Discord's."""
+    gateway_url: Root | None = None
+    """The address of the gateway (wss://...), for a proxy or a compatible server; Discord's own when not set."""
+    dm: DiscordDirect = DiscordDirect()
+    """Private messages."""
+    group_policy: Literal["allowlist", "open", "disabled"] = "allowlist"
+    """Which servers the agent reads: those in `guilds`, all that it was added to, or none."""
+    guilds: dict[Place, DiscordGuildRule] = Field(default_factory=dict)
+    """Servers by id, or `*` for all others."""
+    text_chunk_limit: int = Field(default=2000, ge=200, le=2000)
+    """The longest message that is sent, in letters; longer replies become several messages."""
+    max_lines_per_message: int = Field(default=17, ge=5, le=2000)
+    """The most lines in one message, so that a list does not fill the screen."""
+    timeout_seconds: float = Field(default=30, gt=0, le=600)
+    """How long one request to Discord may take."""
+    streaming: Literal["off", "edit"] = "edit"
+    """Whether an answer that takes longer than three seconds is shown while it is written, by editing its message."""
+
+    def secret(self) -> str:
+        """Return the token; reads the file when there is one.
+
+        Raises:
+            ChannelBroken: there is none.
+        """
+        if self.token is not None and self.token.get_secret_value().strip():
+            return self.token.get_secret_value().strip().removeprefix("Bot ")
+        if self.token_file is None:
+            raise ChannelBroken("channels.discord.token is not set", mend=HOW_TO_GET_ONE)
+        try:
+            token = self.token_file.expanduser().read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ChannelBroken(
+                f"cannot read channels.discord.tokenFile {self.token_file}: {error}", mend=HOW_TO_GET_ONE
+            ) from error
+        if not token:
+            raise ChannelBroken(f"channels.discord.tokenFile {self.token_file} is empty", mend=HOW_TO_GET_ONE)
+        return token
+
+    def guild(self, guild: str) -> DiscordGuildRule | None:
+        """Return the rule for a server, or None when it is not read."""
+        if self.group_policy == "disabled":
+            return None
+        rule = self.guilds.get(guild) or self.guilds.get("*")
+        return DiscordGuildRule() if rule is None and self.group_policy == "open" else rule
+
+    def reads(self, guild: str, channel: str) -> bool:
+        """Tell whether a channel of a server is read."""
+        rule = self.guild(guild)
+        if rule is None:
+            return False
+        entry = rule.channels.get(channel) or rule.channels.get("*")
+        return entry.allow if entry is not None else not rule.channels or self.group_policy == "open"
+
+
+class DiscordSettings(DiscordAccount):
+    """The account `default`, and further bots by name."""
+
+    accounts: dict[str, DiscordAccount] = Field(default_factory=dict)
+    """Further bots by name; what one does not set it takes from the section itself, but for the token."""
+
+    def names(self) -> list[str]:
+        """Return the names of the enabled accounts that have a token; empty when Discord is off."""
+        own = self.token is not None or self.token_file is not None
+        named = [name for name, account in self.accounts.items() if account.enabled]
+        return ([DEFAULT] if own and DEFAULT not in self.accounts else []) + named if self.enabled else []
+
+    def account(self, name: str) -> DiscordAccount:
+        """Return the settings in force for an account. Raises KeyError when there is no such account."""
+        return laid_over(self, DiscordAccount, self.accounts, name, own=("token", "token_file"))

@@ -1,0 +1,86 @@
+"""Previews of an answer while it is written, for platforms where a message can be edited.
+
+The preview is a message of its own that is edited at most once a second, and the finished answer is its last edit: nobody reads
+the answer twice. A turn that ends within three seconds shows none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from channels.clock import Clock
+    from channels.messages import Conversation
+
+AFTER = 3.0
+BETWEEN = 1.0
+MOST = 200
+PREFIX = "preview:"
+
+
+class Editing(Protocol):
+    """What a platform must be able to do. Both raise ``ChannelError`` alone."""
+
+    async def post(self, conversation: Conversation, text: str) -> str:
+        """Post a message and return its id."""
+        ...
+
+    async def edit(self, conversation: Conversation, message: str, text: str) -> None:
+        """Replace a message's text."""
+        ...
+
+
+@dataclass
+class _Preview:
+    turn: str
+    began: float
+    message: str | None = None
+    shown: str = ""
+    edited: float = 0.0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Previews:
+    """The previews of one account, one for each conversation at most."""
+
+    def __init__(self, editing: Editing, clock: Clock) -> None:
+        self._editing = editing
+        self._clock = clock
+        self._open: dict[str, _Preview] = {}
+        self._over: dict[str, str] = {}
+
+    async def show(self, conversation: Conversation, turn: str, text: str) -> None:
+        """Show ``text`` when it is time to. Being cancelled does not lose track of a message that was being posted."""
+        address = conversation.address
+        if self._over.get(address) == turn or not text.strip():
+            return
+        preview = self._open.get(address)
+        if preview is None or preview.turn != turn:
+            preview = self._open[address] = _Preview(turn, self._clock.monotonic())
+        now = self._clock.monotonic()
+        if now - preview.began < AFTER or now - preview.edited < BETWEEN or text == preview.shown or preview.lock.locked():
+            return
+        await asyncio.shield(asyncio.ensure_future(self._show(conversation, preview, text)))
+
+    async def _show(self, conversation: Conversation, preview: _Preview, text: str) -> None:
+        async with preview.lock:
+            if self._open.get(conversation.address) is not preview:
+                return
+            preview.shown, preview.edited = text, self._clock.monotonic()
+            if preview.message is None:
+                preview.message = await self._editing.post(conversation, text)
+            else:
+                await self._editing.edit(conversation, preview.message, text)
+
+    async def take(self, conversation: Conversation) -> str | None:
+        """End the preview of a conversation and return its message, which becomes the answer; None when there is none."""
+        preview = self._open.pop(conversation.address, None)
+        if preview is None:
+            return None
+        while len(self._over) >= MOST:
+            del self._over[next(iter(self._over))]
+        self._over[conversation.address] = preview.turn
+        async with preview.lock:
+            return preview.message

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from channels.discord.channel import DiscordChannel
+from channels.discord.settings import DiscordSettings
+from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
+from channels.messages import Conversation, Outbound
+from tests.peers.discord import BOT, SUPPRESS_EMBEDS, TOKEN, DiscordPeer
+from tests.peers.door import BookDoor
+from tests.peers.hasty import HastyClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+ANNA = "700000000000000042"
+GUILD = "800000000000000007"
+POST = "POST channels/*/messages"
+
+
+class Line:
+    """A channel against a peer."""
+
+    def __init__(self, peer: DiscordPeer, cursors: dict[str, str] | None = None, **settings: Any) -> None:
+        self.peer = peer
+        self.door = BookDoor(cursors)
+        self.clock = HastyClock()
+        self.recorded: list[str] = []
+        given = {"token": TOKEN, "apiRoot": peer.root, "gatewayUrl": peer.gateway, "timeoutSeconds": 2, **settings}
+        self.channel = DiscordChannel(DiscordSettings.model_validate(given), "default", clock=self.clock, random=lambda: 1.0)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.Task[None]]:
+        ready = asyncio.ensure_future(self.door.until_ready())
+        task = asyncio.ensure_future(self.channel.run(self.door))
+        try:
+            await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
+            yield task
+        finally:
+            task.cancel()
+            ready.cancel()
+            await asyncio.gather(task, ready, return_exceptions=True)
+
+    async def send(self, text: str, *, to: Conversation | None = None, key: str = "k1", **more: Any) -> str:
+        place = to or Conversation(channel="discord", kind="direct", id=ANNA)
+
+        async def record(noted: str) -> None:
+            self.recorded.append(noted)
+
+        return (await self.channel.send(Outbound(key=key, conversation=place, text=text, **more), record)).platform_id
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[DiscordPeer]:
+    async with DiscordPeer() as started:
+        yield started
+
+
+async def test_a_private_message_reaches_the_house(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        first = await peer.say(ANNA, "earlier")
+        second = await peer.say(ANNA, "hello 👋", reply_to=first)
+        await line.door.until(lambda: len(line.door.messages) == 2)
+    message = line.door.messages[1]
+    assert (message.text, message.sender.id, message.sender.name) == ("hello 👋", ANNA, "Anna")
+    assert message.conversation.address == f"discord:default:direct:{ANNA}"
+    assert (message.key, message.message_id, message.reply_to, message.mentioned) == (f"m:{second}", second, first, True)
+    assert message.at.tzinfo is not None
+
+
+@pytest.mark.parametrize("more", [{"bot": True}, {"kind": 7}], ids=["a bot", "a notice of the server"])
+async def test_what_no_person_wrote_is_passed_over(peer: DiscordPeer, more: dict[str, Any]) -> None:
+    line = Line(peer)
+    async with line.running():
+        await peer.say(ANNA, "not this", **more)
+        await peer.say(ANNA, "this")
+        await line.door.until(lambda: bool(line.door.messages))
+    assert line.door.texts == ["this"]
+
+
+async def test_only_listed_servers_are_read_and_a_mention_is_seen_and_taken_out(peer: DiscordPeer) -> None:
+    here, elsewhere = peer.guild_channel(GUILD), peer.guild_channel("800000000000000099")
+    line = Line(peer, guilds={GUILD: {}})
+    async with line.running():
+        await peer.say(ANNA, "not read", channel=elsewhere, mention=True)
+        await peer.say(ANNA, "among people", channel=here)
+        await peer.say(ANNA, "what time is it?", channel=here, mention=True)
+        await line.door.until(lambda: len(line.door.messages) == 2)
+    assert [(one.text, one.mentioned) for one in line.door.messages] == [("among people", False), ("what time is it?", True)]
+    place = line.door.messages[0].conversation
+    assert (place.kind, place.id, place.space, place.thread) == ("group", here.id, GUILD, None)
+
+
+async def test_a_reply_to_the_bot_counts_as_a_mention(peer: DiscordPeer) -> None:
+    here = peer.guild_channel(GUILD)
+    line = Line(peer, guilds={GUILD: {}})
+    async with line.running():
+        said = await line.send("hi", to=Conversation(channel="discord", kind="group", id=here.id, space=GUILD))
+        await peer.say(ANNA, "and then?", channel=here, reply_to=said)
+        await line.door.until(lambda: bool(line.door.messages))
+    assert line.door.messages[0].mentioned
+
+
+async def test_a_thread_belongs_to_its_channel_and_is_answered_in_the_thread(peer: DiscordPeer) -> None:
+    here = peer.guild_channel(GUILD)
+    line = Line(peer, guilds={GUILD: {"channels": {here.id: {}}}})
+    async with line.running():
+        thread = peer.guild_channel(GUILD, parent=here.id)
+        await peer.say(ANNA, "in the thread", channel=thread, mention=True)
+        await line.door.until(lambda: bool(line.door.messages))
+        place = line.door.messages[0].conversation
+        await line.send("answer", to=place)
+    assert (place.id, place.thread) == (here.id, thread.id)
+    assert peer.said(thread) == ["answer"]
+    assert peer.said(here) == []
+
+
+async def test_messages_of_an_outage_are_read_on_before_the_channel_is_ready(peer: DiscordPeer) -> None:
+    here = peer.guild_channel(GUILD)
+    first = Line(peer, guilds={GUILD: {}})
+    async with first.running():
+        await peer.say(ANNA, "before")
+        await first.door.until(lambda: bool(first.door.messages) and here.id in first.door.cursors.get("read", ""))
+    for number in range(150):
+        await peer.say(ANNA, f"missed {number}")
+    await peer.say(ANNA, "missed in the channel", channel=here)
+    second = Line(peer, cursors=dict(first.door.cursors), guilds={GUILD: {}})
+    async with second.running():
+        private = [one.text for one in second.door.messages if one.conversation.kind == "direct"]
+        assert private == [f"missed {number}" for number in range(150)]
+        assert "missed in the channel" in second.door.texts
+
+
+@pytest.mark.parametrize("end", ["cut", "ask_to_reconnect", "invalidate"])
+async def test_nothing_is_lost_and_nothing_taken_twice_when_the_gateway_ends(peer: DiscordPeer, end: str) -> None:
+    line = Line(peer)
+    async with line.running():
+        await peer.say(ANNA, "before")
+        await line.door.until(lambda: line.door.texts == ["before"])
+        connections = peer.identified + peer.resumed
+        await getattr(peer, end)()
+        await peer.say(ANNA, "meanwhile")
+        await peer.until(lambda: peer.identified + peer.resumed > connections)
+        await peer.say(ANNA, "after")
+        await line.door.until(lambda: "after" in line.door.texts)
+    assert line.door.texts == ["before", "meanwhile", "after"]
+
+
+async def test_a_message_is_offered_again_until_it_is_stored(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        line.door.refuse = OSError("disk full")
+        await peer.say(ANNA, "keep this")
+        await line.door.until(lambda: line.door.refused == 3)
+        line.door.refuse = None
+        await line.door.until(lambda: bool(line.door.messages))
+    assert line.door.texts == ["keep this"]
+
+
+async def test_three_hundred_messages_come_in_order(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        for number in range(300):
+            await peer.say(ANNA, f"message {number}")
+        await line.door.until(lambda: len(line.door.texts) == 300)
+    assert line.door.texts == [f"message {number}" for number in range(300)]
+
+
+async def test_a_wrong_token_says_where_to_get_one(peer: DiscordPeer) -> None:
+    line = Line(peer, token="wrong")
+    with pytest.raises(ChannelBroken, match="token") as caught:
+        await line.channel.run(line.door)
+    assert "discord.com/developers" in caught.value.mend
+
+
+async def test_a_missing_intent_names_the_switch(peer: DiscordPeer) -> None:
+    peer.message_content_allowed = False
+    line = Line(peer)
+    with pytest.raises(ChannelBroken, match="Message Content Intent") as caught:
+        await line.channel.run(line.door)
+    assert "Privileged Gateway Intents" in caught.value.mend
+
+
+async def test_a_server_in_trouble_is_tried_again_with_growing_pauses(peer: DiscordPeer) -> None:
+    peer.fault("GET users/@me", "status", times=3, code=503)
+    line = Line(peer)
+    async with line.running():
+        assert line.clock.slept == [1.0, 2.0, 4.0]
+
+
+async def test_a_message_is_sent_without_pings_and_previews_as_a_reply(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        asked = await peer.say(ANNA, "hi")
+        sent = await line.send(f"**hello** @everyone <@{ANNA}> https://example.org/a_b", reply_to=asked)
+    [_, message] = peer.dm(ANNA).messages
+    assert (message["id"], message["message_reference"]["message_id"]) == (sent, asked)
+    assert message["content"].endswith("https://example.org/a_b")
+    assert message["flags"] & SUPPRESS_EMBEDS
+    assert peer.pings == []
+
+
+async def test_a_reply_to_a_deleted_message_is_sent_all_the_same(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        await line.send("still", reply_to="123456789012345678")
+    assert peer.said(peer.dm(ANNA)) == ["still"]
+
+
+@pytest.mark.parametrize("kind", ["drop_after", "status_after"])
+async def test_a_doubtful_message_that_arrived_is_not_said_twice(peer: DiscordPeer, kind: str) -> None:
+    line = Line(peer)
+    async with line.running():
+        peer.fault(POST, kind, times=9)
+        with pytest.raises(Uncertain):
+            await line.send("once")
+        peer.faults.clear()
+        await line.send("once", attempt=2, uncertain=True, recorded=line.recorded[-1])
+    assert peer.said(peer.dm(ANNA)) == ["once"]
+
+
+async def test_a_doubtful_message_is_found_when_its_nonce_is_forgotten(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        await line.send("Done.", key="k0")
+        peer.fault(POST, "drop_after")
+        with pytest.raises(Uncertain):
+            await line.send("Done.")
+        peer.forget_nonces()
+        for message in peer.dm(ANNA).messages:
+            message.pop("nonce")
+        peer.dm(ANNA).messages[0]["id"] = "1"
+        found = await line.send("Done.", attempt=2, uncertain=True, recorded=line.recorded[-1])
+    assert peer.said(peer.dm(ANNA)) == ["Done.", "Done."]
+    assert found == peer.dm(ANNA).messages[1]["id"]
+
+
+async def test_a_doubtful_message_that_did_not_arrive_is_sent(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        peer.fault(POST, "drop_before")
+        with pytest.raises(Uncertain):
+            await line.send("after all")
+        await line.send("after all", attempt=2, uncertain=True, recorded=line.recorded[-1])
+    assert peer.said(peer.dm(ANNA)) == ["after all"]
+
+
+async def test_a_long_rate_limit_is_handed_on_as_a_time_to_wait(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        peer.fault(POST, "retry_after", seconds=45)
+        with pytest.raises(NotSent) as caught:
+            await line.send("patience")
+    assert (caught.value.retry_after, caught.value.permanent) == (45, False)
+
+
+async def test_a_channel_that_is_gone_is_given_up(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    here = peer.guild_channel(GUILD)
+    here.gone = True
+    async with line.running():
+        with pytest.raises(NotSent) as caught:
+            await line.send("hello?", to=Conversation(channel="discord", kind="group", id=here.id))
+    assert caught.value.permanent
+
+
+async def test_nothing_is_sent_without_a_connection(peer: DiscordPeer) -> None:
+    with pytest.raises(NotSent, match="not connected"):
+        await Line(peer).send("early")
+
+
+async def test_a_quick_answer_shows_no_preview_and_a_slow_one_becomes_the_answer(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    place = Conversation(channel="discord", kind="direct", id=ANNA)
+    async with line.running():
+        await line.channel.draft(place, "t1", "Let me")
+        await line.send("quick", key="k0")
+        await line.channel.draft(place, "t2", "Let me")
+        await line.clock.sleep(3)
+        await line.channel.draft(place, "t2", "Let me think")
+        await line.channel.draft(place, "t2", "Let me think about")
+        await line.clock.sleep(1)
+        await line.channel.draft(place, "t2", "Let me think about it")
+        assert peer.said(peer.dm(ANNA)) == ["quick", "Let me think about it"]
+        await line.send("The answer.")
+        await line.channel.draft(place, "t2", "too late")
+    assert peer.said(peer.dm(ANNA)) == ["quick", "The answer."]
+    assert line.recorded == [f"preview:{peer.dm(ANNA).messages[1]['id']}"]
+    assert "Let me think" not in peer.notices
+
+
+async def test_a_deleted_preview_does_not_swallow_the_answer(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    place = Conversation(channel="discord", kind="direct", id=ANNA)
+    async with line.running():
+        await line.channel.draft(place, "t", "Let me")
+        await line.clock.sleep(3)
+        await line.channel.draft(place, "t", "Let me think")
+        peer.dm(ANNA).messages.clear()
+        await line.send("The answer.")
+    assert peer.said(peer.dm(ANNA)) == ["The answer."]
+
+
+async def test_typing_is_shown_and_its_trouble_is_not_raised(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    place = Conversation(channel="discord", kind="direct", id=ANNA)
+    async with line.running():
+        await line.channel.typing(place)
+        peer.dm(ANNA).gone = True
+        await line.channel.typing(place)
+    assert peer.typed == [peer.dm(ANNA).id]
+
+
+async def test_a_probe_tells_who_the_bot_is(peer: DiscordPeer) -> None:
+    assert await Line(peer).channel.probe() == "homebody"
+
+
+async def test_a_probe_of_a_dead_address_says_so(peer: DiscordPeer) -> None:
+    with pytest.raises(ChannelError, match="does not answer"):
+        await Line(peer, apiRoot="http://127.0.0.1:9/api/v10").channel.probe()
+
+
+async def test_the_bot_is_known_by_its_id_alone(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        await peer.say(BOT, "an echo", bot=True)
+        await peer.say(ANNA, "real")
+        await line.door.until(lambda: bool(line.door.messages))
+    assert line.door.texts == ["real"]
