@@ -1,0 +1,111 @@
+"""How often memory finds the lines that answer a question: any@6, all@6, MRR, nDCG@6 and tokens, with questions of known evidence.
+
+    python benchmarks/memory_recall.py [CORPUS] [--minilm FOLDER]        (CORPUS: or HOMEBODY_LOCOMO)
+
+CORPUS has a folder for each conversation, with memory/*.md and qa.json: [{"question", "evidence": ["memory/x.md:12"], "now"}].
+LoCoMo in that form is not shipped: its licence does not allow it. ``--minilm`` adds vectors (see _minilm.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import os
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gateway.clock import ManualClock
+from memory.audience import OWNER
+from memory.settings import ChunkingSettings, MemorySettings, QuerySettings
+from memory.tokens import estimate
+from memory.workspace import WorkspaceMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory.embedding.protocol import Embedder
+    from memory.protocol import Hit
+
+_SHOWN = 6
+_DOCUMENTED = ChunkingSettings(tokens=400, overlap=80)
+_KINDS = {
+    "fused, 2100 tokens": MemorySettings(),
+    "fused, 1450 tokens": MemorySettings(query=QuerySettings(max_tokens=1450)),
+    "documented": MemorySettings(chunking=_DOCUMENTED, query=QuerySettings(ranking="reference")),
+}
+
+
+def judge(evidence: Sequence[str], hits: Sequence[Hit]) -> tuple[float, float, float, float]:
+    """Return any, all, reciprocal rank and nDCG; the gain of a hit is the evidence lines that no earlier one held."""
+    left, first, gain = set(evidence), 0, 0.0
+    for rank, hit in enumerate(hits[:_SHOWN], 1):
+        found = {place for place in left if _holds(hit, place)}
+        first = first or (rank if found else 0)
+        gain += len(found) / math.log2(rank + 1)
+        left -= found
+    ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(_SHOWN, len(evidence)) + 1))
+    return float(first > 0), float(not left), 1 / first if first else 0.0, min(1.0, gain / ideal)
+
+
+def _holds(hit: Hit, place: str) -> bool:
+    path, _, line = place.rpartition(":")
+    return path == hit.path and hit.start_line <= int(line) <= hit.end_line
+
+
+def load(corpus: Path) -> dict[Path, list[dict[str, Any]]]:
+    """Read the questions of every conversation."""
+    return {folder: json.loads((folder / "qa.json").read_text()) for folder in sorted(corpus.iterdir()) if folder.is_dir()}
+
+
+async def measure(corpus: Path, settings: MemorySettings, embedder: Embedder | None) -> str:
+    """Index every conversation by itself and ask its questions, and those of the next one, which it cannot answer."""
+    conversations = load(corpus)
+    foreign = [*list(conversations.values())[1:], *list(conversations.values())[:1]]
+    sums, asked, tokens, silent = [0.0] * 4, 0, 0.0, 0
+    strange = strange_silent = 0
+    for (folder, questions), others in zip(conversations.items(), foreign, strict=True):
+        with tempfile.TemporaryDirectory() as place:
+            clock = ManualClock(datetime.fromisoformat(questions[0]["now"]).replace(tzinfo=UTC))
+            memory = WorkspaceMemory(folder, Path(place) / "i.sqlite", settings, agent="main", clock=clock, embedder=embedder)
+            await memory.sync()
+            for question in questions:
+                hits = (await memory.search(question["question"], audience=OWNER)).hits
+                sums = [a + b for a, b in zip(sums, judge(question["evidence"], hits), strict=True)]
+                tokens += sum(estimate(hit.snippet) for hit in hits)
+                asked, silent = asked + 1, silent + (not hits)
+            strange += len(others)
+            strange_silent += await _silences(memory, others)
+            await memory.close()
+    figures = " ".join(f"{name} {value / asked:.3f}" for name, value in zip(("any", "all", "MRR", "nDCG"), sums, strict=True))
+    return f"{figures}  tokens {tokens / asked:.0f}  silent {silent / asked:.3f} (on foreign questions {strange_silent / strange:.3f})"
+
+
+async def _silences(memory: WorkspaceMemory, questions: Sequence[dict[str, Any]]) -> int:
+    return sum([not (await memory.search(question["question"], audience=OWNER)).hits for question in questions])
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", nargs="?", default=os.environ.get("HOMEBODY_LOCOMO"), type=Path)
+    parser.add_argument("--minilm", type=Path)
+    options = parser.parse_args()
+    if options.corpus is None:
+        print("no corpus: give a folder, or set HOMEBODY_LOCOMO")
+        return
+    print(f"{'keywords alone':36} {await measure(options.corpus, MemorySettings(), None)}", flush=True)
+    if options.minilm is not None:
+        sys.path.insert(0, str(Path(__file__).parent))
+        from _minilm import MiniLM
+
+        model = MiniLM(options.minilm)
+        for kind, settings in _KINDS.items():
+            print(f"{f'MiniLM, {kind}':36} {await measure(options.corpus, settings, model)}", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
