@@ -125,8 +125,10 @@ class HousedAgent:
         rule = self._session_settings.rule(record.key, record.address)
         return next_due(rule, started=record.started, spoken=record.spoken, now=self._clock.now(), zone=self.zone)
 
-    async def renew(self, record: SessionRecord, audience: Audience, reason: Leaving) -> SessionRecord:
+    async def renew(self, record: SessionRecord, audience: Audience, reason: Leaving, *, made_by: str = "") -> SessionRecord:
         """Leave a session behind: flush what it knows, then begin a new one under the same key. The former can be brought back.
+
+        ``made_by`` names the message that asks for it.
 
         Raises:
             StorageFailed: the new session could not be written down; the former stands.
@@ -147,6 +149,7 @@ class HousedAgent:
             former_until=now + UNDO_FOR,
             unsaved=record.session if self._hook.enabled and record.turns else None,
             pins=former.transcript.pins,
+            made_by=made_by,
         )
         await self.store.put(fresh)
         self._open.pop(record.session, None)
@@ -254,7 +257,7 @@ class HousedAgent:
         if count or gone:
             log.info("%d transcripts were archived, and %d deleted for want of space", count, len(gone))
 
-    async def undo(self, key: str) -> SessionRecord | None:
+    async def undo(self, key: str, *, made_by: str = "") -> SessionRecord | None:
         """Bring the former session of ``key`` back and keep the present one as its former; None when there is none any more."""
         record = self.store.get(key)
         now = self._clock.now()
@@ -263,7 +266,7 @@ class HousedAgent:
         back = replace(
             record, session=record.former, started=now, spoken=now, former=record.session, turns=max(1, record.turns)
         )
-        await self.store.put(replace(back, former_until=now + UNDO_FOR))
+        await self.store.put(replace(back, former_until=now + UNDO_FOR, made_by=made_by))
         return back
 
     async def flush_before_leaving(self, record: SessionRecord, audience: Audience) -> Conversation:

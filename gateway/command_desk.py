@@ -51,19 +51,26 @@ class CommandDesk:
         """Run the command. Raises KeyError for one that is not run in a lane, AgentError and HomebodyError as they come."""
         return await self._commands[name](argument)
 
+    @property
+    def _is_repeat(self) -> bool:
+        """Whether this very message already changed the session, and only the answer to it was lost."""
+        return self._record.made_by == self._arrived.row.uid
+
     async def _help(self, _: str) -> str:
         return HELP
 
     async def _new(self, argument: str) -> str:
         if argument:
             await self._agent.conversation(self._record, self._arrived.route.audience, model=argument)
-        fresh = await self._agent.renew(self._record, self._arrived.route.audience, "command")
+        if not self._is_repeat:
+            await self._agent.renew(self._record, self._arrived.route.audience, "command", made_by=self._arrived.row.uid)
         if argument:
-            await self._agent.store.change(fresh.key, model=argument)
+            await self._agent.store.change(self._record.key, model=argument)
         return "🌱 A fresh conversation. What mattered in the last one is in my notes; /undo brings it back."
 
     async def _undo(self, _: str) -> str:
-        back = await self._agent.undo(self._record.key)
+        uid = self._arrived.row.uid
+        back = self._record if self._is_repeat else await self._agent.undo(self._record.key, made_by=uid)
         if back is None:
             return "There is no former conversation to bring back (they are kept for 7 days)."
         return f"↩️ The conversation begun {back.started.astimezone(self._agent.zone):%a %d %b, %H:%M} is back. /undo again swaps once more."

@@ -27,6 +27,7 @@ from agent.workspace import Workspace, workspace_templates
 from channels.terminal.channel import TerminalChannel
 from gateway.access import Access, Policy, concerns
 from gateway.agents import HousedAgent
+from gateway.backlog import Backlog
 from gateway.channel_keeper import ChannelKeeper
 from gateway.clock import SystemClock
 from gateway.delivery import Delivery
@@ -90,6 +91,7 @@ class House:
             clock=on.clock, on_stop=self._stop_terminal, socket_path=on.paths.state / TERMINAL_SOCKET if on.serving else None
         )
         self.keepers: dict[str, ChannelKeeper] = {}
+        self.backlog = Backlog(ledger, on.clock)
         self.delivery = Delivery(ledger, on.clock, jitter=on.random.random)
         self.access = Access(ledger, self._policies, lambda: on.settings.session.identity_links)
         self.router = Router(
@@ -296,7 +298,8 @@ class House:
 
     def _arrived(self, arrived: Arrived) -> None:
         inbound = arrived.inbound
-        self.lanes.submit(arrived.route.session, Queued(arrived.row.id, inbound.conversation, inbound.message_id))
+        queued = Queued(arrived.row.id, inbound.conversation, inbound.message_id)
+        self.backlog.note(arrived, self.lanes.submit(arrived.route.session, queued))
 
     def _refused(self, inbound: Inbound, error: UsageWrong) -> None:
         self.turns.told_refused(inbound, error)

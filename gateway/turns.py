@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError, NotKept
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 3
+QUOTED_CHARS = 60
+FRESH = timedelta(minutes=30)
+"""A turn that was begun longer ago is not simply gone on with: its owner may have moved on."""
 QUICK_CHARS = 2000
 
 
@@ -161,9 +165,15 @@ class Turns:
         arrived = found[0]
         agent = self._agents.get(turn.agent)
         record = agent.store.get(turn.session) if agent else None
+        about = _shortened(arrived.inbound.text)
         if agent is None or record is None or turn.attempt >= MAX_ATTEMPTS:
-            text = "⚠️ I was interrupted several times over this message and gave it up. Say it again if it still matters."
+            text = f"⚠️ I was interrupted {turn.attempt} times over “{about}” and gave it up. Say it again if it still matters."
             await self._ledger.finish(turn.id, "failed", await self._chunks(arrived, text), reason="interrupted too often")
+            return
+        if self._clock.now() - turn.started_at > FRESH:
+            at = f"{turn.started_at.astimezone(agent.zone):%a %H:%M}"
+            text = f"I was interrupted over “{about}” ({at}) and am back. It is a while ago: say “go on” if it still matters."
+            await self._ledger.finish(turn.id, "stopped", await self._chunks(arrived, text), reason="interrupted long ago")
             return
         turn = await self._ledger.retry(turn.id)
         with bound(agent=agent.id, session=turn.session, channel=arrived.inbound.conversation.channel):
@@ -244,6 +254,11 @@ class Turns:
         show = getattr(self._channel(arrived.inbound.conversation), "show", None)
         if show is not None:
             show(arrived.inbound.conversation, Done(arrived.row.uid, arrived.inbound.message_id, facts))
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= QUOTED_CHARS else f"{line[:QUOTED_CHARS].rstrip()}…"
 
 
 async def _said(conversation: Conversation, arrived: Arrived) -> UserMessage:

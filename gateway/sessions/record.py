@@ -17,7 +17,8 @@ class SessionRecord:
     ``address`` is the conversation that it last spoke with. ``greeted`` says that its owner was told of the fresh start.
     ``former`` is the session that it took over from, which ``/undo`` brings back until ``former_until``. ``unsaved`` is a
     former session whose session-memory file is still to be written. ``last_flush`` tells the latest receipt in a line.
-    ``pins`` are what the session takes over from the one before it.
+    ``pins`` are what the session takes over from the one before it. ``made_by`` is the message whose command brought this state
+    about, so that the command is not carried out again when a crash made its answer be lost.
     """
 
     session: str
@@ -35,6 +36,7 @@ class SessionRecord:
     former_until: datetime | None = None
     unsaved: str | None = None
     pins: tuple[str, ...] = ()
+    made_by: str = ""
 
 
 _NAMES = {"session": "sessionId", "started": "startedAt", "spoken": "lastInteractionAt", "last_flush": "lastFlush"}

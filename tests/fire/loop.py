@@ -22,8 +22,7 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.fire.scenarios import SCENARIOS, Scenario, Verdict, judge
-from tests.fire.world import Kill, Nursery, Stuck, World, missing_tools
-from tests.peers.telegram import TelegramPeer
+from tests.fire.world import Kill, Nursery, Stuck, WatchedTelegram, World, missing_tools
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -74,6 +73,7 @@ class Fire:
         self._delivery = delivery or {}
         self._youths: dict[str, Path] = {}
         self._count = 0
+        self.reach = 0
         self.rows: dict[str, Row] = {name: Row() for name in SCENARIOS}
 
     async def grow(self, scenarios: Iterable[Scenario]) -> None:
@@ -91,7 +91,7 @@ class Fire:
         kills: tuple[Kill, ...],
         *,
         between: Callable[[Path], None] = lambda _root: None,
-        telegram: Callable[[], TelegramPeer] = TelegramPeer,
+        telegram: Callable[[], WatchedTelegram] = WatchedTelegram,
     ) -> bool:
         """Live once for each kill and once more without; judge, and return whether the first kill hit.
 
@@ -114,6 +114,7 @@ class Fire:
                     between(root)
                 if hits == len(kills):
                     await world.live()
+                self.reach = world.reach()
                 verdict = await judge(scenario, world)
             except Stuck as stuck:
                 verdict = Verdict()
@@ -123,10 +124,10 @@ class Fire:
             shutil.rmtree(root)
         return hits > 0
 
-    async def exhaust(self, scenario: Scenario, call: str) -> None:
+    async def exhaust(self, scenario: Scenario, call: str, after: tuple[str, int] | None = None) -> None:
         """Kill at the first, second, ... of one call until a run comes through."""
         for when in range(1, FURTHEST):
-            if not await self.run(scenario, (Kill(call, when),)):
+            if not await self.run(scenario, (Kill(call, when, after),)):
                 return
 
     def _settings(self, scenario: Scenario) -> dict[str, Any]:
@@ -152,8 +153,19 @@ def sample(dice: random.Random, scenarios: Sequence[Scenario]) -> Iterator[tuple
     """Draw kills for ever, those at frequent calls more often; one in four is followed by another inside the recovery."""
     calls = list(REACH)
     while True:
-        kills = [Kill(call, dice.randint(1, REACH[call])) for call in dice.choices(calls, list(REACH.values()), k=2)]
-        yield dice.choice(scenarios), tuple(kills if dice.random() < 0.25 else kills[:1])
+        scenario = dice.choice(scenarios)
+        kills = []
+        for call in dice.choices(calls, list(REACH.values()), k=2):
+            near = dice.random() < 0.5
+            after = dice.choice(moments(scenario)) if near else None
+            kills.append(Kill(call, dice.randint(1, 6 if near else REACH[call]), after))
+        yield scenario, tuple(kills if dice.random() < 0.25 else kills[:1])
+
+
+def moments(scenario: Scenario) -> list[tuple[str, int]]:
+    """When peers are asked during a scenario that is left alone."""
+    asked = {"model": 3 * len(scenario.says), "telegram": len(scenario.answers)}
+    return [(peer, count) for peer, most in asked.items() for count in range(1, most + 1)]
 
 
 async def burn(jobs: AsyncIterator[Any] | Iterator[Any], at_once: int) -> None:
@@ -195,7 +207,15 @@ async def main() -> int:
 
             await burn(jobs(), given.at_once)
         else:
-            await burn((fire.exhaust(scenario, call) for scenario in chosen for call in given.call or CALLS), given.at_once)
+            await burn(
+                (
+                    fire.exhaust(scenario, call, after)
+                    for scenario in chosen
+                    for after in (None, *moments(scenario))
+                    for call in given.call or CALLS
+                ),
+                given.at_once,
+            )
     lines = [f"seed {given.seed}, {time.monotonic() - began:.0f} s", "", fire.table()]
     lines += [f"! {failure}" for failure in fire.failures]
     if fire.failures:

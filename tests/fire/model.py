@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from aiohttp import web
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 DEEDS = "DEEDS.md"
 FACT = re.compile(r"fact-\w+")
@@ -27,6 +30,7 @@ class PredictableModel:
     def __init__(self) -> None:
         self.calls = 0
         self.url = ""
+        self.watcher: Callable[[str, int], Awaitable[None]] | None = None
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> Self:
@@ -45,6 +49,8 @@ class PredictableModel:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.calls += 1
         raw = await request.read()
+        if self.watcher is not None:
+            await self.watcher("model", self.calls)
         body = json.loads(raw)
         delta, reason = predicted(body)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})

@@ -9,8 +9,7 @@ import apsw
 import pytest
 
 from tests.fire.scenarios import SCENARIOS
-from tests.fire.world import STATE, Kill
-from tests.peers.telegram import TelegramPeer
+from tests.fire.world import STATE, Kill, WatchedTelegram
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from tests.fire.loop import Fire
 
 
-class ForgetfulTelegram(TelegramPeer):
+class ForgetfulTelegram(WatchedTelegram):
     """Takes whatever it hands out for confirmed: as if the house confirmed before it stored."""
 
     async def _updates(self, arguments: dict[str, Any]) -> list[dict[str, Any]]:
@@ -37,30 +36,30 @@ def meddling(*statements: str):
     return meddle
 
 
-async def found(fire: Fire, name: str, **broken: Any) -> set[str]:
-    """Kill at one commit after the other until something is found wrong. The house has a ledger already, so the first ones count."""
+pytestmark = pytest.mark.timeout(300)
+
+
+async def found(fire: Fire, name: str, call: str, after: tuple[str, int] | None = None, **broken: Any) -> set[str]:
+    """Kill at one call after the other until something is found wrong. The house has a ledger already, so the first ones count."""
     scenario = replace(SCENARIOS[name], youth=("hello there",))
     await fire.grow([scenario])
-    for when in range(1, 20):
-        if not await fire.run(scenario, (Kill("fdatasync", when),), **broken):
+    for when in range(1, 12):
+        if not await fire.run(scenario, (Kill(call, when, after),), **broken):
             break
         if kinds := set(fire.rows[name].verdict.problems):
             return kinds
     return set()
 
 
-pytestmark = pytest.mark.timeout(300)
-
-
 async def test_confirming_before_storing_is_seen_as_a_loss(fire: Fire) -> None:
-    assert "lost" in await found(fire, "one message", telegram=ForgetfulTelegram)
+    assert "lost" in await found(fire, "one message", "fdatasync", telegram=ForgetfulTelegram)
 
 
 async def test_forgetting_that_a_send_was_begun_is_seen_as_a_double(fire: Fire) -> None:
     forget = meddling("UPDATE outbox SET state = 'ready', doubts = 0, recorded = NULL WHERE state <> 'sent'")
-    assert "doubled" in await found(fire, "one message", between=forget)
+    assert "doubled" in await found(fire, "one message", "recvfrom", ("telegram", 1), between=forget)
 
 
 async def test_forgetting_that_a_tool_was_begun_is_seen_as_a_second_deed(fire: Fire) -> None:
     forget = meddling("DELETE FROM tool_call")
-    assert "effect twice" in await found(fire, "three with effects", between=forget)
+    assert "effect twice" in await found(fire, "three with effects", "write", ("model", 2), between=forget)

@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import sys
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -21,7 +22,9 @@ from tests.fire.model import DEEDS, PredictableModel
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
+
+    Watcher = Callable[[str, int], Awaitable[None]]
 
 OWNER = 4711
 QUIET_SECONDS = 40.0
@@ -30,13 +33,39 @@ STATE = Path("state/state")
 
 @dataclass(frozen=True)
 class Kill:
-    """SIGKILL at the ``when``-th call of one system call, counted in each thread; with ``file``, of those on that file alone."""
+    """SIGKILL at the ``when``-th call of one system call, counted in each thread.
+
+    It is counted from the start of the gateway, or, with ``after`` (such as ``("model", 3)``), from the moment on when a peer has the
+    third request and is about to answer it: that reaches the places where several threads take turns.
+    """
 
     call: str
     when: int
+    after: tuple[str, int] | None = None
 
     def __str__(self) -> str:
-        return f"{self.call}#{self.when}"
+        behind = "" if self.after is None else f" after {self.after[0]} {self.after[1]}"
+        return f"{self.call}#{self.when}{behind}"
+
+
+class WatchedTelegram(TelegramPeer):
+    """Lets somebody look on between the effect of a send and its answer."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.sends = 0
+        self.watcher: Watcher = nobody
+
+    async def _do(self, method: str, arguments: dict[str, Any]) -> Any:
+        result = await super()._do(method, arguments)
+        if method in {"sendMessage", "editMessageText"}:
+            self.sends += 1
+            await self.watcher("telegram", self.sends)
+        return result
+
+
+async def nobody(_peer: str, _count: int) -> None:
+    """Look away."""
 
 
 class Nursery:
@@ -84,9 +113,9 @@ class Nursery:
 class Life:
     """One gateway process, from its birth to its end."""
 
-    def __init__(self, pid: int, strace: asyncio.subprocess.Process | None) -> None:
+    def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._strace = strace
+        self.strace: asyncio.subprocess.Process | None = None
         self._descriptor = os.pidfd_open(pid)
         self._ended = asyncio.Event()
         asyncio.get_running_loop().add_reader(self._descriptor, self._over)
@@ -109,8 +138,8 @@ class Life:
 
     async def wait(self) -> None:
         await self._ended.wait()
-        if self._strace is not None:
-            await self._strace.communicate()
+        if self.strace is not None:
+            await self.strace.communicate()
 
     async def until_over(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
@@ -125,7 +154,7 @@ class World:
     root: Path
     nursery: Nursery
     settings: dict[str, Any] = field(default_factory=dict)
-    telegram: TelegramPeer = field(default_factory=TelegramPeer)
+    telegram: WatchedTelegram = field(default_factory=WatchedTelegram)
     model: PredictableModel = field(default_factory=PredictableModel)
     grown_from: Path | None = None
 
@@ -183,8 +212,18 @@ class World:
 
     async def start(self, kill: Kill | None = None) -> Life:
         pid = await self.nursery.spawn(self.root)
-        strace = await _under_strace(pid, kill) if kill else None
-        life = Life(pid, strace)
+        life = Life(pid)
+        self.model.calls = self.telegram.sends = 0
+        self.model.watcher = self.telegram.watcher = nobody
+        if kill is not None and kill.after is None:
+            life.strace = await _under_strace(pid, kill, self.root / "calls")
+        elif kill is not None:
+
+            async def watch(peer: str, count: int) -> None:
+                if (peer, count) == kill.after:
+                    life.strace = await _under_strace(pid, kill, self.root / "calls")
+
+            self.model.watcher = self.telegram.watcher = watch
         self.nursery.go(pid)
         return life
 
@@ -238,6 +277,13 @@ class World:
     def _memory(self) -> list[Path]:
         return sorted((self.root / "person" / "homebody" / "memory").glob("2*.md"))
 
+    def reach(self) -> int:
+        """How often one thread of the last life made the traced call."""
+        if not (self.root / "calls").exists():
+            return 0
+        threads = Counter(line.split()[0] for line in (self.root / "calls").read_text(errors="replace").splitlines())
+        return max(threads.values(), default=0)
+
     def transcripts(self) -> list[Path]:
         return sorted((self.root / "state" / "agents" / "main" / "sessions").glob("*.jsonl"))
 
@@ -251,10 +297,10 @@ def _ended_gently(root: Path) -> bool:
     return bool(lines) and "the house is closed" in lines[-1]
 
 
-async def _under_strace(pid: int, kill: Kill) -> asyncio.subprocess.Process:
+async def _under_strace(pid: int, kill: Kill, calls: Path) -> asyncio.subprocess.Process:
     inject = f"inject={kill.call}:signal=KILL:when={kill.when}"
     process = await asyncio.create_subprocess_exec(
-        *("strace", "-f", "-e", f"trace={kill.call}", "-e", inject, "-o", "/dev/null", "-p", str(pid)),
+        *("strace", "-f", "-e", f"trace={kill.call}", "-e", inject, "-o", str(calls), "-p", str(pid)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,

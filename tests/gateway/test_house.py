@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,10 @@ from agent.events import TextDelta
 from agent.messages import Failure, ToolCall, ToolMessage
 from agent.models.scripted import ScriptedModel, Stall
 from channels.terminal.link import Activity, Delta
+from gateway.arrived import read_arrived, write_arrived
 from gateway.errors import StateHeld
+from gateway.ledger.rows import Arrival
+from gateway.ledger.sqlite import SqliteLedger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -299,3 +303,47 @@ async def test_an_agent_has_the_tools_that_its_settings_leave_it(street: Make) -
     async with s.house() as (_, talk):
         await talk.ask("hi")
     assert [tool.name for tool in s.model.requests[0].tools] == ["apply_patch", "memory_get", "memory_search", "read"]
+
+
+async def test_whoever_waits_behind_many_is_told(street: Make) -> None:
+    s = street()
+    gate = asyncio.Event()
+    s.model._answerer = lambda _request: [Stall(gate), TextDelta("ok")]
+    async with s.house() as (_, talk):
+        keys = [await talk.send(str(n)) for n in range(12)]
+        await talk.until(lambda: sum("Queued" in text for text in talk.replies()) == 2)
+        gate.set()
+        for key in keys:
+            await talk.facts(key)
+    told = [text.partition(".")[0] for text in talk.replies() if "Queued" in text]
+    assert told == ["⏳ Queued, 5 ahead", "⏳ Queued, 10 ahead"]
+
+
+async def test_an_old_interrupted_turn_asks_instead_of_going_on(street: Make) -> None:
+    s = street()
+    s.model.then("hello")
+    async with s.house() as (_, talk):
+        await talk.ask("water the plants")
+    ledger = await SqliteLedger.open(s.root / "home" / "state" / "ledger.sqlite", s.clock)
+    (row,) = await ledger.inbox_rows([1])
+    said = replace(read_arrived(row)[0], key="k2", alias="k2")
+    payload = write_arrived(said, *read_arrived(row)[1:])
+    again = Arrival(
+        key="k2",
+        alias="k2",
+        conversation=row.conversation,
+        session=row.session,
+        sender=row.sender,
+        payload=payload,
+        received_at=s.clock.now(),
+    )
+    taken = await ledger.accept(row.account, [again])
+    await ledger.claim(str(row.session), "main", [taken.rows[0].id])
+    await ledger.close()
+    s.clock.move(40 * 60)
+    async with s.house() as (house, talk):
+        await talk.until(talk.replies)
+        assert await house.ledger.unfinished() == []
+    assert "water the plants" in talk.replies()[0]
+    assert "go on" in talk.replies()[0]
+    assert len(s.model.requests) == 1

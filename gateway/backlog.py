@@ -1,0 +1,47 @@
+"""Telling people that their message waits: lanes take any number, and nobody should wonder."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from gateway.errors import StorageFailed
+from gateway.ledger.rows import NewOutbound
+
+if TYPE_CHECKING:
+    from agent.clock import Clock
+    from gateway.arrived import Arrived
+    from gateway.ledger.protocol import OutboxLedger
+
+log = logging.getLogger(__name__)
+
+WORTH_TELLING = 5
+"""Messages ahead of one from which on its sender is told; then again each time that number doubles."""
+TTL = timedelta(minutes=10)
+
+
+class Backlog:
+    """Says "queued, N ahead"."""
+
+    def __init__(self, ledger: OutboxLedger, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def note(self, arrived: Arrived, ahead: int) -> None:
+        """Take note of a message that was put behind ``ahead`` others. Old ones, taken up again after a start, are not told of."""
+        steps, rest = divmod(ahead, WORTH_TELLING)
+        if rest or steps.bit_count() != 1 or self._clock.now() - arrived.row.received_at > TTL:
+            return
+        text = f"⏳ Queued, {ahead} ahead. I take them one after the other; /stop ends the one that runs."
+        task = asyncio.ensure_future(self._tell(NewOutbound(conversation=arrived.inbound.conversation, text=text, ttl=TTL)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _tell(self, notice: NewOutbound) -> None:
+        try:
+            await self._ledger.notice([notice])
+        except StorageFailed as error:  # the message itself is safe
+            log.warning("a notice could not be queued: %s", error)
