@@ -79,11 +79,19 @@ def measure_cold_turn(env: dict[str, str]) -> None:
     say("homebody agent -m hello, cold, notebook", f"{min(times) * 1000:.0f} ms")
 
 
+class Slow(ScriptedModel):
+    """A model that takes a second."""
+
+    async def stream(self, request):
+        await asyncio.sleep(1)
+        async for part in super().stream(request):
+            yield part
+
+
 class Bench:
     """A house in this process, with a scripted model."""
 
     def __init__(self, root: Path) -> None:
-        self.model = ScriptedModel(lambda _: "ok")
         settings = Settings.model_validate(
             {"agents": {"defaults": {"model": "scripted/model", "workspace": str(root / "workspace"), "userTimezone": "UTC"}}}
         )
@@ -93,53 +101,45 @@ class Bench:
 
     async def run(self) -> None:
         house = await House.open(self.on)
-        house.shelf.put("scripted/model", self.model)
+        house.shelf.put("scripted/model", ScriptedModel(lambda _: "ok"))
         running = asyncio.ensure_future(house.run())
-        link = house.terminal.attach("bench")
-        frames = link.frames()
-
-        async def ask(key: str, session: str) -> None:
-            await link.say("hello", key=key, hints={"session": session})
-            async for frame in frames:
-                if isinstance(frame, Done) and frame.key == key:
-                    return
-
-        async def timed(label: str, count: int, session: str) -> None:
-            times = []
-            for n in range(count):
-                began = time.perf_counter()
-                await ask(f"{label}{n}", session.format(n))
-                times.append((time.perf_counter() - began) * 1000)
-            times.sort()
-            figures = f"p50 {statistics.median(times):.1f}, p95 {times[int(len(times) * 0.95)]:.1f} ms"
-            say(f"warm turn, {label}, {count} turns", figures, "p50 at most 15 ms")
-
-        await timed("same session", 200, "same")
-        await timed("a new session each", 100, "new{}")
-        link2 = house.terminal.attach("many")
-        slow = asyncio.get_running_loop()
-
-        class Slow(ScriptedModel):
-            async def stream(self, request):  # noqa: ANN001, ANN202
-                await asyncio.sleep(1)
-                async for part in super().stream(request):
-                    yield part
-
+        await self.one_after_the_other(house, "same session", 200, "same")
+        await self.one_after_the_other(house, "a new session each", 100, "new{}")
         house.shelf.put("scripted/model", Slow(lambda _: "ok"))
-        began = slow.time()
-        for n in range(32):
-            await link2.say("hello", key=f"m{n}", hints={"session": f"many{n}"})
-        done = 0
-        async for frame in link2.frames():
-            done += isinstance(frame, Done)
-            if done == 32:
-                break
-        say("32 sessions at once, a model of 1 s", f"{slow.time() - began:.2f} s")
-        await link.close()
-        await link2.close()
+        await self.at_once(house, 32)
         house.stop()
         await running
         await house.close()
+
+    async def one_after_the_other(self, house: House, label: str, count: int, session: str) -> None:
+        link = house.terminal.attach("bench")
+        frames = link.frames()
+        times = []
+        for n in range(count):
+            key = f"{label}{n}"
+            began = time.perf_counter()
+            await link.say("hello", key=key, hints={"session": session.format(n)})
+            async for frame in frames:
+                if isinstance(frame, Done) and frame.key == key:
+                    break
+            times.append((time.perf_counter() - began) * 1000)
+        times.sort()
+        figures = f"p50 {statistics.median(times):.1f}, p95 {times[int(len(times) * 0.95)]:.1f} ms"
+        say(f"warm turn, {label}, {count} turns", figures, "p50 at most 15 ms")
+        await link.close()
+
+    async def at_once(self, house: House, count: int) -> None:
+        link = house.terminal.attach("many")
+        began = time.perf_counter()
+        for n in range(count):
+            await link.say("hello", key=f"m{n}", hints={"session": f"many{n}"})
+        done = 0
+        async for frame in link.frames():
+            done += isinstance(frame, Done)
+            if done == count:
+                break
+        say(f"{count} sessions at once, a model of 1 s", f"{time.perf_counter() - began:.2f} s")
+        await link.close()
 
 
 def main() -> None:
