@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -24,19 +24,36 @@ LOCAL_PERSON: Final = "owner"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRule:
+    """Who may speak in one group, and whether they must mention the agent. ``users`` None means those in the policy's ``allow_from``."""
+
+    allow: bool = True
+    require_mention: bool = True
+    users: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """Who may speak on one channel account.
 
     ``allow_from`` holds immutable platform ids; the first one is the owner, the others are guests. Empty means nobody.
     ``open`` lets everybody in only when ``"*"`` is listed. ``groups`` are the ids of groups that may be spoken in, where
-    senders must be in ``allow_from``: being paired in private gives no right in a group. ``local`` marks a channel that only
-    the owner of this machine reaches.
+    senders must be in ``allow_from``: being paired in private gives no right in a group. ``rules`` say more of groups, by space
+    (a guild or team) and group, each ``"*"`` for all that are not named. ``local`` marks a channel that only the owner of
+    this machine reaches.
     """
 
     dm_policy: DmPolicy = "pairing"
     allow_from: tuple[str, ...] = ()
     groups: frozenset[str] = frozenset()
+    rules: Mapping[str, Mapping[str, GroupRule]] = field(default_factory=dict)
     local: bool = False
+
+    def group(self, conversation: Conversation) -> GroupRule | None:
+        """Return the rule for a group, or None for one that is not listed."""
+        space = self.rules.get(conversation.space or ANYBODY) or self.rules.get(ANYBODY, {})
+        rule = space.get(conversation.id) or space.get(ANYBODY)
+        return GroupRule() if rule is None and conversation.id in self.groups else rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +92,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """The sender may not speak and is not told."""
+    """The sender may not speak and is not told. ``overheard``: they might have, had they mentioned the agent."""
 
     reason: str
+    overheard: bool = False
 
 
 Decision = Allowed | Pair | Ignored
@@ -111,7 +129,7 @@ class Access:
         actor = self._actor(conversation.channel, sender.id, approved)
         listed = sender.id != ANYBODY and sender.id in policy.allow_from
         if conversation.kind == "group":
-            return _decide_group(policy, conversation, actor, listed=listed, mentioned=mentioned)
+            return _decide_group(policy, conversation, actor, mentioned=mentioned)
         paired = policy.dm_policy == "pairing" and any(
             (one.channel, one.account, one.sender) == (*where, sender.id) for one in approved
         )
@@ -147,12 +165,16 @@ def person(links: Mapping[str, Sequence[str]], channel: str, sender: str) -> str
     return next((name for name, ids in links.items() if f"{channel}:{sender}" in ids), f"{channel}-{sender}")
 
 
-def _decide_group(policy: Policy, conversation: Conversation, actor: Actor, *, listed: bool, mentioned: bool) -> Decision:
-    if conversation.id not in policy.groups:
+def _decide_group(policy: Policy, conversation: Conversation, actor: Actor, *, mentioned: bool) -> Decision:
+    rule = policy.group(conversation)
+    if rule is None or not rule.allow:
         return Ignored("the group is not listed")
-    if not listed and ANYBODY not in policy.allow_from:
-        return Ignored("the sender is not in allowFrom")
-    return Allowed(actor) if mentioned else Ignored("the agent was not mentioned")
+    speakers = policy.allow_from if rule.users is None else rule.users
+    if ANYBODY not in speakers and (actor.sender == ANYBODY or actor.sender not in speakers):
+        return Ignored("the sender is not listed for this group")
+    if mentioned or not rule.require_mention:
+        return Allowed(actor)
+    return Ignored("the agent was not mentioned", overheard=True)
 
 
 def concerns(name: str, policy: Policy) -> list[str]:

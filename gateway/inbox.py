@@ -12,6 +12,7 @@ from gateway.arrived import Arrived, Unreadable, read_arrived, write_arrived
 from gateway.errors import StorageFailed, UsageWrong
 from gateway.ledger.part import account_of, clean
 from gateway.ledger.rows import Arrival, NewOutbound
+from gateway.overheard import Overheard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -58,6 +59,7 @@ class Inbox:
         self.house = house
         self._router = router
         self._clock = clock
+        self.overheard = Overheard()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def door(self, channel: str, account: str = "default") -> AccountDoor:
@@ -180,11 +182,14 @@ class AccountDoor:
             raise ValueError(f"a message of {account_of(inbound.conversation)} came through the door of {self._key}")
         decision = await self._inbox.access.decide(inbound.conversation, inbound.sender, mentioned=inbound.mentioned)
         if isinstance(decision, Allowed):
-            return self._inbox.arrival(inbound if decision.actor.local else replace(inbound, hints={}), decision.actor)
+            told = self._inbox.overheard.before(inbound)
+            return self._inbox.arrival(told if decision.actor.local else replace(told, hints={}), decision.actor)
         if isinstance(decision, Pair):
             await self._inbox.ledger.request_pairing(
                 inbound.conversation, inbound.sender.id, inbound.sender.name, decision.code, decision.text
             )
+        elif decision.overheard:
+            self._inbox.overheard.note(inbound)
         else:
             log.info("a message on %s was passed over: %s", self._key, decision.reason)
         return None
