@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.admin import SOCKET, AdminServer
 from gateway.http.token import FILE_NAME, token_from_file, token_from_settings
 from gateway.lock import describe
+from gateway.mail_desk import MailDesk
 from gateway.pairing_desk import PairingDesk
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ async def admin(house: House) -> None:
     async def context(agent: str | None = None, session: str | None = None) -> dict[str, Any]:
         return await house.context(agent, session)
 
-    calls = {"status": house.status, "context": context, **desk.calls()}
+    calls = {"status": house.status, "context": context, **desk.calls(), **MailDesk(house.ledger).calls()}
     await AdminServer(house.on.paths.state / SOCKET, calls).run()
 
 

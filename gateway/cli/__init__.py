@@ -29,6 +29,8 @@ COMMANDS = {
     "models": ("gateway.cli.models:models", "List and try the language models."),
     "channels": ("gateway.cli.channels:channels", "Show the chat platforms and whether they answer."),
     "pairing": ("gateway.cli.pairing:pairing", "Decide who may talk to your agent."),
+    "inbox": ("gateway.cli.inbox:inbox", "Show messages that wait for an answer, or got none."),
+    "outbox": ("gateway.cli.outbox:outbox", "Show replies on their way; send given-up ones again."),
     "sessions": ("gateway.cli.sessions:sessions", "List, show and export conversations."),
     "context": ("gateway.cli.context:context", "Show what the model sees and what fills its window."),
     "memory": ("gateway.cli.memory:memory", "Search and index what the agent remembers."),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import os
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from gateway.cli.invocation import Invocation, pass_invocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from gateway.ledger.protocol import Ledger
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -56,43 +58,18 @@ def revoke(invocation: Invocation, channel: str, sender: str, as_json: bool) -> 
 
 
 def _ask(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
-    """Ask the gateway that runs, or, when none does, look into the ledger ourselves."""
-    from gateway import admin
-    from gateway.errors import StateHeld
-    from gateway.lock import describe
-
-    state = invocation.paths.state
-    holder = describe(state / "gateway.lock")
-    if holder is None:
-        return asyncio.run(_without_gateway(invocation, call, arguments))
-    if not holder.socket:
-        mend = "End it (Ctrl-D), and run the command again."
-        raise StateHeld("a conversation in a terminal holds this state", where=str(state), mend=mend)
-    answer: dict[str, Any] = asyncio.run(admin.ask(state, call, **arguments))
-    return answer
-
-
-async def _without_gateway(invocation: Invocation, call: str, arguments: dict[str, Any]) -> dict[str, Any]:
     from gateway.access import Access
+    from gateway.cli.ledger_call import call_ledger
     from gateway.clock import SystemClock
-    from gateway.ledger.sqlite import SqliteLedger
-    from gateway.lock import StateLock
     from gateway.pairing_desk import PairingDesk
     from gateway.platforms import platforms
 
-    settings, clock = invocation.loaded.settings, SystemClock()
-    invocation.paths.prepare()
-    lock = StateLock.acquire(invocation.paths.state / "gateway.lock")
-    try:
-        ledger = await SqliteLedger.open(invocation.paths.state / "ledger.sqlite", clock)
-        try:
-            policies = {(channel.name, channel.account): policy for channel, policy in platforms(settings, clock, os.environ)}
-            access = Access(ledger, lambda: policies, lambda: settings.session.identity_links)
-            return await PairingDesk(ledger, access).calls()[call](**arguments)
-        finally:
-            await ledger.close()
-    finally:
-        lock.release()
+    def desk(ledger: Ledger) -> Any:
+        settings = invocation.loaded.settings
+        policies = {(one.name, one.account): policy for one, policy in platforms(settings, SystemClock(), os.environ)}
+        return PairingDesk(ledger, Access(ledger, lambda: policies, lambda: settings.session.identity_links)).calls()
+
+    return call_ledger(invocation, desk, call, **arguments)
 
 
 def _tell(facts: dict[str, Any], told: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:

@@ -9,14 +9,14 @@ from gateway.ledger.part import Part, clean, instant, listed, stamp
 from gateway.ledger.rows import Accepted, Arrival, InboxRow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import apsw
 
     from channels.messages import Cursor
-    from gateway.ledger.rows import InboxEnd, NewOutbound
+    from gateway.ledger.rows import InboxEnd, InboxState, NewOutbound
 
-_COLUMNS = "id, account, skey, conversation, session, sender, payload, received_at, turn"
+_COLUMNS = "id, account, skey, conversation, session, sender, payload, received_at, turn, state, reason"
 
 
 class InboxPart(Part):
@@ -52,6 +52,12 @@ class InboxPart(Part):
         """See the protocol."""
         query = f"SELECT {_COLUMNS} FROM inbox WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
         return await self._thread.run(lambda db: [_row(found) for found in db.execute(query, (listed(ids),))])
+
+    async def inbox(self, states: Collection[InboxState], *, limit: int = 100) -> list[InboxRow]:
+        """See the protocol."""
+        query = f"SELECT {_COLUMNS} FROM inbox WHERE state IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?"
+        found = await self._thread.run(lambda db: db.execute(query, (listed(states), limit)).fetchall())
+        return [_row(one) for one in reversed(found)]
 
     async def settle(self, ids: Sequence[int], end: InboxEnd, *, reason: str = "", reply: Sequence[NewOutbound] = ()) -> None:
         """See the protocol."""
@@ -89,7 +95,7 @@ def _take(db: apsw.Connection, account: str, arrival: Arrival) -> tuple[InboxRow
 
 
 def _row(found: Any) -> InboxRow:
-    row, account, alias, conversation, session, sender, payload, received_at, turn = found
+    row, account, alias, conversation, session, sender, payload, received_at, turn, state, reason = found
     return InboxRow(
         id=row,
         account=account,
@@ -100,4 +106,6 @@ def _row(found: Any) -> InboxRow:
         payload=payload or "",
         received_at=instant(received_at),
         turn=turn,
+        state=state,
+        reason=reason,
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Arrival,
         InboxEnd,
         InboxRow,
+        InboxState,
         NewOutbound,
         OutboxRow,
         OutboxState,
@@ -53,6 +54,10 @@ class InboxLedger(Protocol):
 
     async def inbox_rows(self, ids: Sequence[int]) -> list[InboxRow]:
         """Return messages by id, in the order of arrival; those swept away are missing."""
+        ...
+
+    async def inbox(self, states: Collection[InboxState], *, limit: int = 100) -> list[InboxRow]:
+        """Return the latest messages in these states, oldest first, for people to look at."""
         ...
 
     async def settle(self, ids: Sequence[int], end: InboxEnd, *, reason: str = "", reply: Sequence[NewOutbound] = ()) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 TurnState = Literal["running", "done", "failed", "stopped"]
 TurnEnd = Literal["done", "failed", "stopped"]
+InboxState = Literal["waiting", "claimed", "answered", "ignored", "failed"]
 InboxEnd = Literal["answered", "ignored", "failed"]
 ToolState = Literal["planned", "started", "done", "unknown"]
 OutboxState = Literal["ready", "sending", "sent", "ambiguous", "dead"]
@@ -47,6 +48,8 @@ class InboxRow:
     payload: str
     received_at: datetime
     turn: str | None = None
+    state: InboxState = "waiting"
+    reason: str | None = None
 
     @property
     def uid(self) -> str:

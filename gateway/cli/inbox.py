@@ -1,0 +1,48 @@
+"""``homebody inbox``: what waits for an answer, and what got none."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def inbox() -> None:
+    """Look at messages that wait for an answer, and at those that got none."""
+
+
+@inbox.command(name="list")
+@_JSON
+@pass_invocation
+def list_(invocation: Invocation, as_json: bool) -> None:
+    """List what waits for its turn or is being answered."""
+    _tell(invocation, "inbox.list", "Nothing waits.", as_json=as_json)
+
+
+@inbox.command()
+@_JSON
+@pass_invocation
+def missed(invocation: Invocation, as_json: bool) -> None:
+    """List messages of the last days that failed or were passed over, and why."""
+    _tell(invocation, "inbox.missed", "Every message got its answer.", as_json=as_json)
+
+
+def _tell(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> None:
+    from gateway.cli.ledger_call import call_ledger
+    from gateway.cli.outbox import shown
+    from gateway.mail_desk import MailDesk
+
+    rows = call_ledger(invocation, lambda ledger: MailDesk(ledger).calls(), call)["inbox"]
+    if as_json:
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    for row in rows:
+        why = f" ({row['reason']})" if row["reason"] else ""
+        click.echo(f"{row['receivedAt']}  {row['state']}{why}  {row['conversation']}  {shown(row['text'])}")
+    if not rows:
+        click.echo(nothing)

@@ -1,0 +1,54 @@
+"""Asking the gateway that runs for something in the ledger, or looking into it ourselves when none does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from gateway.cli.invocation import Invocation
+    from gateway.ledger.protocol import Ledger
+
+    Calls = Mapping[str, Callable[..., Awaitable[dict[str, Any]]]]
+
+
+def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: str, **arguments: Any) -> dict[str, Any]:
+    """Make one call of a desk and return its answer.
+
+    Raises:
+        HomebodyError: as the call tells; ``StateHeld`` when a conversation in a terminal holds the state.
+    """
+    from gateway import admin
+    from gateway.errors import StateHeld
+    from gateway.lock import describe
+
+    state = invocation.paths.state
+    holder = describe(state / "gateway.lock")
+    if holder is None:
+        return asyncio.run(_without_gateway(invocation, desk, call, arguments))
+    if not holder.socket:
+        mend = "End it (Ctrl-D), and run the command again."
+        raise StateHeld("a conversation in a terminal holds this state", where=str(state), mend=mend)
+    answer: dict[str, Any] = asyncio.run(admin.ask(state, call, **arguments))
+    return answer
+
+
+async def _without_gateway(
+    invocation: Invocation, desk: Callable[[Ledger], Calls], call: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    from gateway.clock import SystemClock
+    from gateway.ledger.sqlite import SqliteLedger
+    from gateway.lock import StateLock
+
+    invocation.paths.prepare()
+    lock = StateLock.acquire(invocation.paths.state / "gateway.lock")
+    try:
+        ledger = await SqliteLedger.open(invocation.paths.state / "ledger.sqlite", SystemClock())
+        try:
+            return await desk(ledger)[call](**arguments)
+        finally:
+            await ledger.close()
+    finally:
+        lock.release()

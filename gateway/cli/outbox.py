@@ -1,0 +1,69 @@
+"""``homebody outbox``: what is still to be sent, and what was given up."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def outbox() -> None:
+    """Look at replies on their way, send given-up ones again, drop waiting ones."""
+
+
+@outbox.command(name="list")
+@click.option("--all", "everything", is_flag=True, help="Also what was sent.")
+@_JSON
+@pass_invocation
+def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
+    """List what is to be sent and what was given up, the oldest first."""
+    rows = _call(invocation, "outbox.list", everything=everything)["outbox"]
+    if as_json:
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    for row in rows:
+        why = f" ({row['reason']})" if row["reason"] else ""
+        click.echo(f"{row['id']:>6}  {row['state']}{why}  {row['conversation']}  {shown(row['text'])}")
+    if not rows:
+        click.echo("Nothing waits to be sent, and nothing was given up.")
+
+
+@outbox.command()
+@click.argument("number", type=int)
+@_JSON
+@pass_invocation
+def retry(invocation: Invocation, number: int, as_json: bool) -> None:
+    """Send message NUMBER after all."""
+    facts = _call(invocation, "outbox.retry", row=number)
+    click.echo(json.dumps(facts) if as_json else f"Message {number} is to be sent again.")
+
+
+@outbox.command()
+@click.argument("number", type=int)
+@_JSON
+@pass_invocation
+def drop(invocation: Invocation, number: int, as_json: bool) -> None:
+    """Give message NUMBER up: it is not sent."""
+    facts = _call(invocation, "outbox.drop", row=number)
+    click.echo(
+        json.dumps(facts) if as_json else f"Message {number} is not sent. `homebody outbox retry {number}` would undo that."
+    )
+
+
+def shown(text: str) -> str:
+    """A text for one line of the terminal, without what could move the cursor."""
+    line = "".join(filter(str.isprintable, " ".join(text.split())))
+    return line if len(line) <= 60 else f"{line[:59]}…"  # noqa: PLR2004  (what a line has room for)
+
+
+def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
+    from gateway.cli.ledger_call import call_ledger
+    from gateway.mail_desk import MailDesk
+
+    return call_ledger(invocation, lambda ledger: MailDesk(ledger).calls(), call, **arguments)
