@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ def _load_vec(connection: apsw.Connection, settings: VectorStoreSettings) -> str
     try:
         path = settings.extension_path
         if path is None:
-            import sqlite_vec  # type: ignore[import-untyped]  # it has no stubs
-
-            path = sqlite_vec.loadable_path()
+            path = _bundled_extension()
         connection.enable_load_extension(True)  # noqa: FBT003 - apsw takes it by position only
         try:
             connection.load_extension(path)
@@ -72,3 +71,14 @@ def _load_vec(connection: apsw.Connection, settings: VectorStoreSettings) -> str
     except apsw.Error as error:
         return f"sqlite-vec cannot be loaded ({error})"
     return ""
+
+
+def _bundled_extension() -> str:
+    """Where the sqlite-vec package has its library. Importing the package to ask it would import numpy, which most houses never use.
+
+    Raises ImportError when the package is not installed.
+    """
+    found = importlib.util.find_spec("sqlite_vec")
+    if found is None or found.origin is None:
+        raise ImportError("sqlite_vec")
+    return str(Path(found.origin).parent / "vec0")
