@@ -12,6 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -45,13 +46,14 @@ class Dice:
 
 
 async def measure(chunks: int, folder: Path) -> None:
-    rng = random.Random(7)  # noqa: S311 - made-up notes
+    rng = random.Random(7)
     words = [f"{''.join(rng.choices('abcdefghijklmnopqrstuvwxyz', k=rng.randint(3, 9)))}" for _ in range(_WORDS)]
-    weights = [1 / (rank + 3) for rank in range(_WORDS)]  # as in natural language
+    weights = list(accumulate(1 / (rank + 3) for rank in range(_WORDS)))  # as in natural language
+    rarer = list(accumulate(1 / (rank + 3) for rank in range(100, _WORDS)))
     workspace = folder / "workspace"
     (workspace / "memory").mkdir(parents=True)
     for number in range(max(1, chunks // _CHUNKS_A_FILE)):
-        lines = [" ".join(rng.choices(words, weights, k=15)) for _ in range(_LINES_A_CHUNK * _CHUNKS_A_FILE)]
+        lines = [" ".join(rng.choices(words, cum_weights=weights, k=15)) for _ in range(_LINES_A_CHUNK * _CHUNKS_A_FILE)]
         (workspace / "memory" / f"note-{number}.md").write_text("\n".join(lines) + "\n")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     memory = WorkspaceMemory(
@@ -72,7 +74,7 @@ async def measure(chunks: int, folder: Path) -> None:
     await memory.sync()
     edited = time.perf_counter() - begun
     # a question without its function words
-    times = await search_times(memory, [" ".join(rng.choices(words[100:], weights[100:], k=6)) for _ in range(60)])
+    times = await search_times(memory, [" ".join(rng.choices(words[100:], cum_weights=rarer, k=6)) for _ in range(60)])
     print(
         f"{made} chunks: text {made / text:.0f}/s, vectors {made / vectors:.0f}/s, RSS grew {grown:.0f} MB, "
         f"one edited file {edited * 1000:.0f} ms, search p50 {statistics.median(times):.1f} ms "
