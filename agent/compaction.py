@@ -3,7 +3,7 @@
 The ladder, from the first step that is enough:
 
     summary, keeping the newest turns as the settings say
-    summary, keeping only the newest messages
+    summary, keeping only the newest turn
     old tool results shown as a placeholder (also when no summary can be made: history is never replaced by a fixed sentence)
 
 A step counts only when the context then lies below the flush line and has lost a fifth of its size.
@@ -85,7 +85,7 @@ def _cuts(conversation: Conversation) -> Iterator[Cut]:
     first = find_cut(conversation, settings.keep_recent_tokens, settings.keep_recent_turns)
     if first is not None:
         yield first
-    least = find_cut(conversation, min(settings.keep_recent_tokens, conversation.window.size // 20), 1)
+    least = find_cut(conversation, 0, 1)
     if least is not None and (first is None or len(least.dropped) > len(first.dropped)):
         yield least
 
