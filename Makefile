@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat test lint bench lock clean help again
+.PHONY: chat test lint fire bench lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -49,8 +49,14 @@ lint: $(RUNTIME) $(LINT) ## style, types, walls between rooms, dependencies, con
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker/compose.yaml
 
+fire: $(RUNTIME) $(TESTS) ## kill the gateway at every system call; prints the table (ARGS="--kills 400" for a sample)
+	@exec $(BIN)/python tests/fire/loop.py $(ARGS)
+
 bench: $(RUNTIME) $(TESTS) ## measure: run every program in benchmarks/
 	@set -e; for program in benchmarks/[a-z]*.py; do echo "== $$program" >&2; PYTHONPATH=. $(BIN)/python "$$program"; done
+
+docs: $(RUNTIME) ## make docs/configuration.md anew from the settings
+	$(BIN)/homebody config page > docs/configuration.md
 
 lock: $(RUNTIME) $(LINT) ## resolve requirements/*.txt anew (UPGRADE=1 for newer versions)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh requirements/lock

@@ -209,3 +209,11 @@ def _shown(value: Any) -> str:
 
 def _print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+@config.command()
+def page() -> None:
+    """Print the page that describes every key, as Markdown."""
+    from gateway.config.page import page as described
+
+    click.echo(described(), nl=False)
