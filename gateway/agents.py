@@ -19,6 +19,7 @@ from gateway.errors import HomebodyError, StorageFailed
 from gateway.sessions.archive import Archive
 from gateway.sessions.freshness import Due, due, next_due
 from gateway.sessions.record import SessionRecord
+from gateway.sessions.repair import repair
 from gateway.sessions.settings import InternalHooksSettings, SessionMemorySettings
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class HousedAgent:
         model: Callable[[str | None], Awaitable[Model]],
         new_id: Callable[[], str],
         hooks: InternalHooksSettings | None = None,
+        tell: Callable[[str], None] = log.warning,
     ) -> None:
         self.profile = profile
         self.workspace = workspace
@@ -75,6 +77,7 @@ class HousedAgent:
         self._clock = clock
         self._model = model
         self._new_id = new_id
+        self._tell = tell
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._hook = _session_memory(hooks or InternalHooksSettings())
         self._tasks: set[asyncio.Task[None]] = set()
@@ -349,11 +352,28 @@ class HousedAgent:
             model=model or await self._model(record.model),
             toolbox=self.toolbox,
             workspace=self.workspace,
-            transcript=await Transcript.load(self.store.transcript(session), self._clock),
+            transcript=await self._transcript(record.key, session),
             zone=self.zone,
             clock=self._clock,
             inherited=record.pins,
         )
+
+    async def _transcript(self, key: str, session: str) -> Transcript:
+        transcript = await Transcript.load(self.store.transcript(session), self._clock)
+        if transcript.bad_lines:
+            self._tell(
+                f"{transcript.bad_lines} lines of the transcript {transcript.path} cannot be read. I go on without them; "
+                f"this sets them aside: homebody sessions repair {key}"
+            )
+        return transcript
+
+    async def repair(self, key: str) -> dict[str, Any]:
+        """Mend the transcript of a session that is not at work. Raises KeyError when there is none, StorageFailed."""
+        record = self.store.get(key)
+        if record is None:
+            raise KeyError(key)
+        self._open.pop(record.session, None)
+        return await asyncio.to_thread(repair, self.store.transcript(record.session), self._clock.now())
 
     async def _flush_model(self) -> Model | None:
         """The model that the settings name for flushes; one that cannot be used is told in the log, and the session's own takes over."""

@@ -39,6 +39,7 @@ from gateway.ledger.sqlite import SqliteLedger
 from gateway.lock import Holder, StateLock, boot_id
 from gateway.memories import open_memory, owner_zone
 from gateway.model_shelf import ModelShelf
+from gateway.owner import OwnerLine
 from gateway.routing import Router
 from gateway.schedule import Schedule
 from gateway.sessions.store import SessionStore
@@ -68,7 +69,10 @@ TERMINAL_SOCKET = "gateway.sock"
 
 @dataclass(kw_only=True)
 class Foundation:
-    """What a house stands on. ``serving`` says that platforms are connected; a conversation in the terminal does without."""
+    """What a house stands on. ``serving`` says that platforms are connected; a conversation in the terminal does without.
+
+    ``notices`` is what the owner should know of how the settings were come by.
+    """
 
     settings: Settings
     paths: Paths
@@ -76,6 +80,7 @@ class Foundation:
     clock: SystemClock = field(default_factory=SystemClock)
     random: random.Random = field(default_factory=random.SystemRandom)
     serving: bool = False
+    notices: tuple[str, ...] = ()
 
 
 class House:
@@ -91,6 +96,7 @@ class House:
             clock=on.clock, on_stop=self._stop_terminal, socket_path=on.paths.state / TERMINAL_SOCKET if on.serving else None
         )
         self.keepers: dict[str, ChannelKeeper] = {}
+        self.owner = OwnerLine(ledger, self.agents, lambda: self.keepers)
         self.backlog = Backlog(ledger, on.clock)
         self.delivery = Delivery(ledger, on.clock, jitter=on.random.random)
         self.access = Access(ledger, self._policies, lambda: on.settings.session.identity_links)
@@ -117,6 +123,8 @@ class House:
         )
         self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=ledger.sweep)
         self.lock = lock
+        self._reports: list[str] = []
+        self._settled = False
         self._memories: list[WorkspaceMemory] = []
         self._closing = asyncio.Event()
 
@@ -137,6 +145,8 @@ class House:
             raise
         shelf = ModelShelf(on.settings.models, on.env, clock=on.clock, random=on.random)
         house = cls(on, lock, ledger, shelf)
+        for notice in (*on.notices, *([ledger.warning] if ledger.warning else [])):
+            house._report(notice)
         try:
             for agent_id in on.settings.agent_ids:
                 house.agents[agent_id] = await house._settle_in(agent_id)
@@ -154,6 +164,9 @@ class House:
         self._keep(self.terminal, Policy(local=True))
         if self.on.serving:
             self._keep_platforms()
+        self._settled = True
+        for notice in self._reports:
+            self.owner.say(f"⚠️ {notice}")
         await self._take_up()
         try:
             await self._serve(started)
@@ -203,6 +216,21 @@ class House:
             "notices": self.notices,
         }
 
+    async def repair(self, key: str) -> dict[str, Any]:
+        """Mend the transcript of a session, as JSON values.
+
+        Raises:
+            UsageWrong: there is no such session, or it is at work.
+        """
+        agent = next((agent for agent in self.agents.values() if agent.store.get(key)), None)
+        if agent is None:
+            raise UsageWrong(f"there is no session {key!r}", mend="`homebody sessions list` shows them.")
+        if any(ticket.session == key for ticket in self.lanes.running()):
+            raise UsageWrong(
+                f"the session {key} is at work", mend="Wait for its answer, or say /stop, and run the command again."
+            )
+        return await agent.repair(key)
+
     async def context(self, agent_id: str | None, key: str | None) -> dict[str, Any]:
         """Tell what the model would be shown next in a session (default: the owner's own of the default agent), as JSON values.
 
@@ -240,7 +268,8 @@ class House:
             self._memories.append(memory)
         zone: ZoneInfo = owner_zone(profile)
         store = SessionStore(on.paths.sessions(agent_id), on.clock)
-        self.notices += await store.load()
+        for notice in await store.load():
+            self._report(notice)
         return HousedAgent(
             profile=profile,
             session_settings=on.settings.session,
@@ -252,6 +281,7 @@ class House:
             clock=on.clock,
             model=lambda name: self.shelf.get(name, profile.settings),
             hooks=on.settings.hooks.internal,
+            tell=self._report,
             new_id=lambda: f"{on.clock.now():%Y%m%d}-{secrets.token_hex(6)}",
         )
 
@@ -333,9 +363,19 @@ class House:
         await self.delivery.drain(DELIVER_SECONDS)
 
     def _tell(self, notice: str) -> None:
+        """Keep something for whoever looks at the log or the status."""
         log.warning(notice)
         if notice not in self.notices:
             self.notices.append(notice)
+
+    def _report(self, notice: str) -> None:
+        """Tell the owner of damage, once: in the log, in the status, and in the chat."""
+        if notice in self.notices:
+            return
+        self._tell(notice)
+        self._reports.append(notice)
+        if self._settled:
+            self.owner.say(f"⚠️ {notice}")
 
 
 def _toolbox(workspace: Workspace, memory: WorkspaceMemory | None, settings: ToolsSettings) -> Toolbox:

@@ -13,6 +13,7 @@ from gateway.mail_desk import MailDesk
 from gateway.pairing_desk import PairingDesk
 
 if TYPE_CHECKING:
+    from gateway.admin import Call
     from gateway.house import House
 
 
@@ -23,7 +24,13 @@ async def admin(house: House) -> None:
     async def context(agent: str | None = None, session: str | None = None) -> dict[str, Any]:
         return await house.context(agent, session)
 
-    calls = {"status": house.status, "context": context, **desk.calls(), **MailDesk(house.ledger).calls()}
+    calls: dict[str, Call] = {
+        "status": house.status,
+        "context": context,
+        "sessions.repair": house.repair,
+        **desk.calls(),
+        **MailDesk(house.ledger).calls(),
+    }
     await AdminServer(house.on.paths.state / SOCKET, calls).run()
 
 

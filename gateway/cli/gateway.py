@@ -16,23 +16,25 @@ from gateway.cli.invocation import Invocation, pass_invocation, warn
 def gateway(invocation: Invocation) -> None:
     """Run the house in the foreground, until Ctrl-C or SIGTERM; what is under way is finished or taken up next time."""
     from gateway.cli.attached import begin_logging
+    from gateway.config.last_good import load_or_last_good
 
-    warn(invocation.loaded)
     invocation.paths.prepare()
+    invocation.loaded, notice = load_or_last_good(invocation.paths, os.environ)
+    warn(invocation.loaded)
     closer = begin_logging(invocation, console=True)
     try:
-        asyncio.run(_run(invocation))
+        asyncio.run(_run(invocation, (notice,) if notice else ()))
     finally:
         closer.close()
 
 
-async def _run(invocation: Invocation) -> None:
+async def _run(invocation: Invocation, notices: tuple[str, ...]) -> None:
     import structlog
 
     from gateway.house import Foundation, House
 
     log = structlog.get_logger("gateway")
-    on = Foundation(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ, serving=True)
+    on = Foundation(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ, serving=True, notices=notices)
     house = await House.open(on)
     try:
         loop = asyncio.get_running_loop()

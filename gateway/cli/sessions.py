@@ -83,6 +83,44 @@ def show(invocation: Invocation, key: str, as_json: bool) -> None:
             click.echo(f"{entry.at:%Y-%m-%d %H:%M}  · {entry.body.kind}")
 
 
+@sessions.command(name="repair")
+@click.argument("key", default="agent:main:main")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_invocation
+def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
+    """Mend the transcript of a session: lines that cannot be read are set aside, with the file as it was."""
+    from gateway import admin
+    from gateway.lock import StateLock, describe
+
+    state = invocation.paths.state
+    holder = describe(state / "gateway.lock")
+    if holder is not None and holder.socket:
+        facts = asyncio.run(admin.ask(state, "sessions.repair", key=key))
+    else:
+        invocation.paths.prepare()
+        lock = StateLock.acquire(state / "gateway.lock")
+        try:
+            facts = _repaired(invocation, key)
+        finally:
+            lock.release()
+    if as_json:
+        click.echo(json.dumps(facts))
+    elif facts["bad"]:
+        click.echo(f"{facts['bad']} of {facts['lines']} lines could not be read. The file as it was: {facts['kept']}")
+    else:
+        click.echo(f"All {facts['lines']} lines can be read; nothing was changed.")
+
+
+def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
+    from gateway.clock import SystemClock
+    from gateway.sessions.repair import repair
+
+    for store in _stores(invocation, None).values():
+        if record := store.get(key):
+            return repair(store.transcript(record.session), SystemClock().now())
+    raise UsageWrong(f"there is no session {key!r}", mend="`homebody sessions list` shows them.")
+
+
 def _told(at: str, message: Any) -> str:
     who = {"user": "you", "assistant": "agent", "tool": "tool"}[message.role]
     calls = "".join(f" [{call.name}]" for call in getattr(message, "calls", ()))

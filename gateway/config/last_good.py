@@ -1,0 +1,62 @@
+"""The settings that worked last: what a served house falls back on when its file cannot be used any more."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from gateway.config.document import read_text
+from gateway.config.load import Loaded, check, load
+from gateway.errors import SettingsWrong
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from gateway.paths import Paths
+
+NAME = "settings.last-good"
+
+
+def load_or_last_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loaded, str | None]:
+    """Read the settings, or those that were in force at the last good start, with a notice for the owner.
+
+    Raises:
+        SettingsWrong: the file is wrong, and there is no good copy of it.
+    """
+    source = paths.config_file()
+    kept = paths.state / f"{NAME}{source.suffix}"
+    try:
+        loaded = load(paths, env)
+    except SettingsWrong as wrong:
+        try:
+            found = check(read_text(kept), source, env)
+        except (OSError, SettingsWrong):
+            raise wrong from None
+        if found.settings is None or found.problems:
+            raise
+        first = wrong.problems[0].as_text().splitlines()[0] if wrong.problems else str(wrong)
+        notice = (
+            f"{source} cannot be used ({len(wrong.problems)} errors; the first: {first}). I run with the settings of my last good "
+            "start. Mend it, see `homebody config validate`, and restart me."
+        )
+        return Loaded(found.settings, found.warnings, source, found.given), notice
+    _keep(loaded, kept)
+    return loaded, None
+
+
+def _keep(loaded: Loaded, kept: Path) -> None:
+    """Copy the file, for the owner's eyes only. A copy that cannot be made costs nothing but the fallback."""
+    if loaded.source is None:
+        return
+    fresh = kept.with_name(f".{kept.name}.tmp")
+    try:
+        text = loaded.source.read_bytes()
+        if kept.exists() and kept.read_bytes() == text:
+            return
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+        fresh.replace(kept)
+    except OSError:
+        return
