@@ -47,7 +47,7 @@ class _Line:
 async def keep(conversation: Conversation, count: int) -> str | None:
     """Write the last ``count`` messages to a note of the session's audience; return its path, or None when nobody said anything.
 
-    An existing note is never changed, and a session that was kept before is not kept twice.
+    An existing note is never changed, and the same end of a session is not kept twice.
 
     Raises:
         FileTrouble: the note cannot be written.
@@ -57,7 +57,7 @@ async def keep(conversation: Conversation, count: int) -> str | None:
     if not any(line.who != "Agent" for line in lines):
         return None
     day = lines[-1].at.date()
-    if (known := await asyncio.to_thread(_kept_before, conversation, f"{day:%Y-%m-%d}-")) is not None:
+    if (known := await asyncio.to_thread(_kept_before, conversation, f"{day:%Y-%m-%d}-", lines[-1].at)) is not None:
         return known
     slug = await _slug(conversation, lines) or f"{lines[-1].at:%H%M}"
     text = _note(conversation, lines)
@@ -113,16 +113,16 @@ def _line(entry: Entry, conversation: Conversation) -> _Line:
 def _note(conversation: Conversation, lines: Sequence[_Line]) -> str:
     head = (
         f"# The end of a conversation, {lines[0].at:%Y-%m-%d %H:%M} to {lines[-1].at:%Y-%m-%d %H:%M}\n\n"
-        f"{_mark(conversation)}: `{conversation.key}`, its last {len(lines)} messages.\n\n"
+        f"{_mark(conversation, lines[-1].at)}: `{conversation.key}`, its last {len(lines)} messages.\n\n"
     )
     return head + "\n\n".join(f"**{line.who}** ({line.at:%H:%M}): {line.text}" for line in lines) + "\n"
 
 
-def _mark(conversation: Conversation) -> str:
-    return f"Session {conversation.session}"
+def _mark(conversation: Conversation, until: datetime) -> str:
+    return f"Session {conversation.session} until {until:%H:%M:%S}"
 
 
-def _kept_before(conversation: Conversation, start: str) -> str | None:
+def _kept_before(conversation: Conversation, start: str, until: datetime) -> str | None:
     """The note in which this session was kept before, if there is one: a crash may come between the note and its mark."""
     folder = conversation.audience.folder
     enclosure = conversation.workspace.enclosure
@@ -130,7 +130,7 @@ def _kept_before(conversation: Conversation, start: str) -> str | None:
         names = [entry.name for entry in enclosure.scan(folder) if entry.name.startswith(start)]
         for name in sorted(names):
             path = PurePosixPath(folder / name)
-            if _mark(conversation).encode() in enclosure.read(path).data[:400]:
+            if _mark(conversation, until).encode() in enclosure.read(path).data[:400]:
                 return str(path)
     except FileTrouble:
         return None

@@ -11,6 +11,7 @@ import logging
 import threading
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agent.entries import Opened, Torn, decode
@@ -19,7 +20,7 @@ from gateway.sessions.file import Damaged, SessionFile
 from gateway.sessions.record import SessionRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from agent.clock import Clock
@@ -112,8 +113,11 @@ class SessionStore:
             KeyError: there is no such session.
             StorageFailed: it could not be written.
         """
-        record = replace(self._records[key], **changes)
-        await self.put(record)
+        try:
+            record = await asyncio.to_thread(self._put, None, key, changes)
+        except OSError as error:
+            raise StorageFailed.from_os(error, "write the sessions", self._file.path) from error
+        self.changed(record)
         return record
 
     async def remove(self, key: str) -> None:
@@ -138,10 +142,14 @@ class SessionStore:
         except OSError as error:
             raise StorageFailed.from_os(error, "write the sessions", self._file.path) from error
 
-    def _put(self, record: SessionRecord) -> None:
+    def _put(
+        self, new: SessionRecord | None, key: str = "", changes: Mapping[str, Any] = MappingProxyType({})
+    ) -> SessionRecord:
+        """Write ``new``, or the session of ``key`` with some fields changed: as it is now, whoever changed it meanwhile."""
         with self._lock:
             if self._file.edited:
                 self._merge()
+            record = new or replace(self._records[key], **changes)
             self._file.append(self._written.get(record.key), record)
             self._written[record.key] = self._records[record.key] = record
             if self._file.due_for_folding(len(self._records)):
@@ -149,8 +157,9 @@ class SessionStore:
                     self._file.fold(self._records)
                 except OSError as error:  # the change itself is on disk; folding is tried again with the next one
                     log.warning("sessions.json could not be written: %s", error)
-                    return
-                self._written = dict(self._records)
+                else:
+                    self._written = dict(self._records)
+            return record
 
     def _remove(self, key: str) -> None:
         with self._lock:
