@@ -329,8 +329,8 @@ class HousedAgent:
         conversation = self._open.get(record.session)
         if conversation is None:
             conversation = await self._conversation_of(record, record.session, audience, chosen)
-            if self.memory is not None and self.profile.memory.sync.on_session_start:
-                self.memory.sync_soon()
+            if self.memory is not None:
+                self.memory.session_began()
         conversation.model = chosen
         conversation.flush_model = await self._flush_model()
         self._open[record.session] = conversation

@@ -70,6 +70,7 @@ def open_memory(
         clock=clock,
         embedder=choice.embedder,
         batch=choice.batch,
+        sessions=paths.sessions(profile.id),
         zone=owner_zone(profile),
         tell=tell,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from memory.audience import Audience
+    from memory.journal import Author
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,13 @@ class Memory(Protocol):
         """Read lines of one memory file."""
         ...
 
-    async def wrote(self, path: str) -> None:
-        """Take note that a tool just changed ``path`` (relative to the workspace): its new text is found by keyword on return."""
+    async def writing(self, path: str) -> None:
+        """Take note that a tool is about to change ``path``, so that the history tells its change from the owner's before."""
+        ...
+
+    async def wrote(self, path: str, *, by: Author | None = None) -> None:
+        """Take note that a tool just changed ``path`` (relative to the workspace): its new text is found by keyword on return.
+
+        ``by`` goes into the history of the notes.
+        """
         ...

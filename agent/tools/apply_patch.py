@@ -63,9 +63,11 @@ class ApplyPatch(CheckedTool[PatchArguments]):
         """Work it out, apply it, tell the memory."""
         if "\0" in arguments.patch:
             return failed("patch: has a NUL character, which is not text")
+        for change in parsed(arguments.patch):
+            await self._desk.changing(self._desk.changeable(change.path, scene.audience))
         steps = await asyncio.to_thread(self._apply, arguments.patch, scene)
         for step in steps:
-            await self._desk.changed(step.path)
+            await self._desk.changed(step.path, scene)
         return Outcome(text="\n".join(_told(step) for step in steps), details={"paths": [str(step.path) for step in steps]})
 
     def _apply(self, patch: str, scene: Scene) -> list[_Step]:

@@ -11,11 +11,13 @@ from agent.tools.disk_trouble import no_such_file
 from agent.tools.paths import workspace_path
 from agent.tools.readings import Readings
 from memory.errors import MemoryTrouble
+from memory.journal import Author
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from agent.tools.enclosure import Enclosure
+    from agent.tools.protocol import Scene
     from memory.audience import Audience
     from memory.protocol import Memory
 
@@ -30,6 +32,7 @@ class Desk:
 
     enclosure: Enclosure
     memory: Memory | None = None
+    agent: str = ""
     readings: Readings = field(default_factory=Readings)
 
     def readable(self, raw: str, audience: Audience) -> PurePosixPath:
@@ -54,12 +57,17 @@ class Desk:
             raise PathRefused(f"{path}: in this conversation only files in {audience.folder}/ can be written")
         return path
 
-    async def changed(self, path: PurePosixPath) -> None:
-        """Tell the memory of a changed note, so that it is found from now on."""
+    async def changing(self, path: PurePosixPath) -> None:
+        """Tell the memory that a note is about to change, so that what its owner did by hand before is not taken for ours."""
+        if self.memory is not None and is_note(path):
+            await self.memory.writing(str(path))
+
+    async def changed(self, path: PurePosixPath, scene: Scene) -> None:
+        """Tell the memory of a changed note, so that it is found from now on, and in whose name it was changed."""
         if self.memory is None or not is_note(path):
             return
         try:
-            await self.memory.wrote(str(path))
+            await self.memory.wrote(str(path), by=Author("agent", self.agent, scene.session, scene.turn))
         except MemoryTrouble as trouble:  # the note itself is safe; the index catches up at its next sync
             log.warning("the index did not take in %s yet: %s", path, trouble)
 

@@ -54,8 +54,9 @@ class EditFile(CheckedTool[EditArguments]):
         path = self._desk.changeable(arguments.path, scene.audience)
         if "\0" in arguments.new:
             return failed("new: has a NUL character, which is not text")
+        await self._desk.changing(path)
         times = await asyncio.to_thread(self._edit, path, arguments, scene.session)
-        await self._desk.changed(path)
+        await self._desk.changed(path, scene)
         return Outcome(text=f"edited {path} ({times} {'place' if times == 1 else 'places'})", details={"path": str(path)})
 
     def _edit(self, path: PurePosixPath, arguments: EditArguments, session: str) -> int:

@@ -57,8 +57,9 @@ class WriteFile(CheckedTool[WriteArguments]):
         if len(data) > MAX_FILE_BYTES:
             return failed(f"content: {len(data):,} bytes are too many; at most {MAX_FILE_BYTES:,} at once")
         write = {"create": self._create, "overwrite": self._overwrite, "append": self._append}[arguments.mode]
+        await self._desk.changing(path)
         text, size = await asyncio.to_thread(write, path, data, scene.session)
-        await self._desk.changed(path)
+        await self._desk.changed(path, scene)
         return Outcome(text=text, details={"path": str(path), "mode": arguments.mode, "bytes": size})
 
     def _create(self, path: PurePosixPath, data: bytes, session: str) -> tuple[str, int]:

@@ -15,6 +15,7 @@ from agent.tools.protocol import MAX_CHARS, Scene
 from agent.tools.toolbox import Toolbox
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryTrouble
+from memory.journal import Author
 from memory.protocol import Excerpt, Hit, SearchAnswer
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class RecordingMemory:
     trouble: Exception | None = None
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
+    announced: list[str] = field(default_factory=list)
 
     async def search(
         self, query: str, *, audience: Audience, max_results: int | None = None, min_score: float | None = None
@@ -48,7 +50,10 @@ class RecordingMemory:
             raise self.trouble or MemoryTrouble("nothing there")
         return self.excerpt
 
-    async def wrote(self, path: str) -> None:
+    async def writing(self, path: str) -> None:
+        self.announced.append(path)
+
+    async def wrote(self, path: str, *, by: Author | None = None) -> None:
         self.written.append(path)
         if self.trouble:
             raise self.trouble
