@@ -2,37 +2,136 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
 
+import structlog
 from pydantic import SecretStr
 
-from gateway.access import Policy
+from gateway.access import ANYBODY, GroupRule, Policy
+from gateway.errors import UsageWrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from channels.discord.settings import DiscordAccount
     from channels.protocol import Channel
-    from channels.telegram.settings import TelegramSettings
+    from channels.slack.settings import SlackAccount
     from gateway.clock import SystemClock
-    from gateway.config.settings import Settings
+    from gateway.config.settings import ChannelsSettings, Settings
+
+ENTRY_POINTS = "homebody.channels"
+"""Where other packages put their channels: name = the platform's, value = ``make(settings, *, account, clock, log) -> Channel``."""
+_IN_ENV = {
+    "telegram": {"bot_token": "TELEGRAM_BOT_TOKEN"},
+    "discord": {"token": "DISCORD_BOT_TOKEN"},
+    "slack": {"bot_token": "SLACK_BOT_TOKEN", "app_token": "SLACK_APP_TOKEN"},
+}
 
 
 def platforms(settings: Settings, clock: SystemClock, env: Mapping[str, str]) -> Iterator[tuple[Channel, Policy]]:
-    """Yield a channel for each enabled account, with its policy. A token may also stand in ``env``, for the default account."""
-    telegram = _with_token(settings.channels.telegram, env)
-    if names := telegram.names():
-        import structlog
+    """Yield a channel for each enabled account, with its policy. A token may also stand in ``env``, for the default account.
 
+    Raises:
+        UsageWrong: the settings name a channel of another package that is not installed.
+    """
+    channels = settings.channels
+    yield from _telegram(channels, clock, env)
+    yield from _discord(channels, clock, env)
+    yield from _slack(channels, clock, env)
+    yield from _others(channels, clock)
+
+
+def _telegram(channels: ChannelsSettings, clock: SystemClock, env: Mapping[str, str]) -> Iterator[tuple[Channel, Policy]]:
+    telegram = _with_tokens(channels.telegram, "telegram", env)
+    for name in telegram.names():
         from channels.telegram.channel import TelegramChannel
 
-        for name in names:
-            account = telegram.account(name)
-            policy = Policy(dm_policy=account.dm_policy, allow_from=tuple(account.allow_from))
-            yield TelegramChannel(telegram, name, clock=clock, log=structlog.get_logger("channels.telegram")), policy
+        account = telegram.account(name)
+        policy = Policy(dm_policy=account.dm_policy, allow_from=tuple(account.allow_from))
+        yield TelegramChannel(telegram, name, clock=clock, log=structlog.get_logger("channels.telegram")), policy
 
 
-def _with_token(telegram: TelegramSettings, env: Mapping[str, str]) -> TelegramSettings:
-    token = env.get("TELEGRAM_BOT_TOKEN", "").strip()
-    if not token or telegram.bot_token is not None or telegram.token_file is not None:
-        return telegram
-    return telegram.model_copy(update={"bot_token": SecretStr(token)})
+def _discord(channels: ChannelsSettings, clock: SystemClock, env: Mapping[str, str]) -> Iterator[tuple[Channel, Policy]]:
+    discord = _with_tokens(channels.discord, "discord", env)
+    for name in discord.names():
+        from channels.discord.channel import DiscordChannel
+
+        policy = discord_policy(discord.account(name))
+        yield DiscordChannel(discord, name, clock=clock, log=structlog.get_logger("channels.discord")), policy
+
+
+def _slack(channels: ChannelsSettings, clock: SystemClock, env: Mapping[str, str]) -> Iterator[tuple[Channel, Policy]]:
+    slack = _with_tokens(channels.slack, "slack", env)
+    for name in slack.names():
+        from channels.slack.channel import SlackChannel
+
+        policy = slack_policy(slack.account(name))
+        yield SlackChannel(slack, name, clock=clock, log=structlog.get_logger("channels.slack")), policy
+
+
+def _others(channels: ChannelsSettings, clock: SystemClock) -> Iterator[tuple[Channel, Policy]]:
+    """Yield the channels that other installed packages bring."""
+    found = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)} if channels.plugins else {}
+    for name, plugin in channels.plugins.items():
+        if not plugin.enabled:
+            continue
+        if name not in found:
+            known = ", ".join(sorted(found)) or "none"
+            raise UsageWrong(
+                f"no installed package brings the channel {name!r} (there is: {known})",
+                where=f"channels.plugins.{name}",
+                mend="Install its package beside homebody, or set enabled: false there.",
+            )
+        make = found[name].load()
+        channel: Channel = make(
+            dict(plugin.settings), account="default", clock=clock, log=structlog.get_logger(f"channels.{name}")
+        )
+        yield channel, Policy(dm_policy=plugin.dm_policy, allow_from=plugin.allow_from, groups=frozenset(plugin.groups))
+
+
+def discord_policy(account: DiscordAccount) -> Policy:
+    """Return who may speak to a Discord bot."""
+    rules = {}
+    named = account.guilds if account.group_policy != "disabled" else {}
+    for guild, rule in named.items():
+        shared = GroupRule(require_mention=rule.require_mention, users=_people(rule.users))
+        rules[guild] = {
+            channel: GroupRule(
+                allow=entry.allow,
+                require_mention=rule.require_mention if entry.require_mention is None else entry.require_mention,
+                users=_people(rule.users if entry.users is None else entry.users),
+            )
+            for channel, entry in rule.channels.items()
+        }
+        if not rule.channels or account.group_policy == "open":
+            rules[guild].setdefault(ANYBODY, shared)
+    if account.group_policy == "open":
+        rules.setdefault(ANYBODY, {ANYBODY: GroupRule()})
+    dm_policy = account.dm.policy if account.dm.enabled else "disabled"
+    return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules=rules)
+
+
+def slack_policy(account: SlackAccount) -> Policy:
+    """Return who may speak to a Slack app."""
+    named = account.channels if account.group_policy != "disabled" else {}
+    rules = {
+        channel: GroupRule(allow=rule.allow, require_mention=rule.require_mention, users=_people(rule.users))
+        for channel, rule in named.items()
+    }
+    if account.group_policy == "open":
+        rules.setdefault(ANYBODY, GroupRule())
+    dm_policy = account.dm.policy if account.dm.enabled else "disabled"
+    return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules={ANYBODY: rules})
+
+
+def _people(listed: list[str] | None) -> tuple[str, ...] | None:
+    return None if listed is None else tuple(listed)
+
+
+def _with_tokens(section: Any, platform: str, env: Mapping[str, str]) -> Any:
+    """Return the section with what the environment says, where it says nothing itself."""
+    if any(getattr(section, key) is not None for key in (*_IN_ENV[platform], "token_file") if hasattr(section, key)):
+        return section
+    found = {key: SecretStr(token) for key, name in _IN_ENV[platform].items() if (token := env.get(name, "").strip())}
+    return section.model_copy(update=found) if found else section

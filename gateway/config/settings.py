@@ -11,6 +11,8 @@ from pydantic.alias_generators import to_camel
 
 from agent.models.settings import ModelsSettings
 from agent.settings import AgentSettings
+from channels.discord.settings import DiscordSettings
+from channels.slack.settings import SlackSettings
 from channels.telegram.settings import TelegramSettings
 from gateway.errors import UsageWrong
 from gateway.http.settings import GatewaySettings
@@ -83,11 +85,32 @@ class AgentProfile:
     memory: MemorySettings
 
 
+class PluginChannel(Section):
+    """A channel of another package."""
+
+    enabled: bool = True
+    """Whether this channel is used."""
+    dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = "pairing"
+    """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody, or nobody."""
+    allow_from: tuple[str, ...] = ()
+    """Ids of the people who may write without pairing; the first is the owner."""
+    groups: tuple[str, ...] = ()
+    """Ids of the groups that are read, where those in `allowFrom` may speak to the agent by mentioning it."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """What the package itself wants to know; its documentation tells."""
+
+
 class ChannelsSettings(Section):
     """Chat platforms."""
 
     telegram: TelegramSettings = TelegramSettings()
     """Telegram."""
+    discord: DiscordSettings = DiscordSettings()
+    """Discord."""
+    slack: SlackSettings = SlackSettings()
+    """Slack."""
+    plugins: dict[str, PluginChannel] = Field(default_factory=dict)
+    """Channels that other installed packages bring, by name."""
 
 
 class Settings(Section):

@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
+from channels.messages import Conversation, Outbound
+from channels.slack.channel import SlackChannel
+from channels.slack.settings import SlackSettings
+from tests.peers.door import BookDoor
+from tests.peers.hasty import HastyClock
+from tests.peers.slack import APP_TOKEN, BOT, BOT_TOKEN, TEAM, SlackPeer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+ANNA = "UANNA0001"
+ROOM = "CROOM0001"
+POST = "chat.postMessage"
+DIRECT = Conversation(channel="slack", kind="direct", id=ANNA)
+
+
+class Line:
+    """A channel against a peer."""
+
+    def __init__(self, peer: SlackPeer, cursors: dict[str, str] | None = None, **settings: Any) -> None:
+        self.peer = peer
+        self.door = BookDoor(cursors)
+        self.clock = HastyClock()
+        self.recorded: list[str] = []
+        given = {"botToken": BOT_TOKEN, "appToken": APP_TOKEN, "apiRoot": peer.root, "timeoutSeconds": 2, "pingSeconds": 0.5}
+        found = SlackSettings.model_validate({**given, **settings})
+        self.channel = SlackChannel(found, "default", clock=self.clock, random=lambda: 1.0)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.Task[None]]:
+        ready = asyncio.ensure_future(self.door.until_ready())
+        task = asyncio.ensure_future(self.channel.run(self.door))
+        try:
+            await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
+            yield task
+        finally:
+            task.cancel()
+            ready.cancel()
+            await asyncio.gather(task, ready, return_exceptions=True)
+
+    async def send(self, text: str, *, to: Conversation = DIRECT, key: str = "k1", **more: Any) -> str:
+        async def record(noted: str) -> None:
+            self.recorded.append(noted)
+
+        return (await self.channel.send(Outbound(key=key, conversation=to, text=text, **more), record)).platform_id
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[SlackPeer]:
+    async with SlackPeer() as started:
+        yield started
+
+
+async def test_a_private_message_reaches_the_house(peer: SlackPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        stamp = await peer.say(ANNA, "hello &amp; <https://example.org|welcome> 👋")
+        await line.door.until(lambda: bool(line.door.messages))
+    [message] = line.door.messages
+    assert (message.text, message.sender.id) == ("hello & welcome (https://example.org) 👋", ANNA)
+    assert message.conversation.address == f"slack:default:direct:{ANNA}"
+    assert message.key.startswith("e:Ev")
+    assert (message.alias, message.message_id) == (f"m:{TEAM}:{peer.dm(ANNA)}:{stamp}", stamp)
+    assert (message.mentioned, message.at.tzinfo is not None) == (True, True)
+
+
+async def test_a_mention_that_comes_as_two_events_is_taken_once_and_without_the_name(peer: SlackPeer) -> None:
+    line = Line(peer, channels={ROOM: {}})
+    async with line.running():
+        await peer.say(ANNA, f"<@{BOT}> what time is it?", channel=ROOM)
+        await peer.until(lambda: not peer.waiting)
+    assert [(one.text, one.mentioned) for one in line.door.messages] == [("what time is it?", True)]
+    assert line.door.messages[0].conversation.space == TEAM
+
+
+async def test_only_listed_channels_are_read(peer: SlackPeer) -> None:
+    line = Line(peer, channels={ROOM: {}, "CSHUT0001": {"allow": False}})
+    async with line.running():
+        await peer.say(ANNA, "shut", channel="CSHUT0001")
+        await peer.say(ANNA, "unlisted", channel="COTHER001")
+        await peer.say(ANNA, "among people", channel=ROOM)
+        await peer.until(lambda: not peer.waiting)
+    assert [(one.text, one.mentioned) for one in line.door.messages] == [("among people", False)]
+
+
+@pytest.mark.parametrize(
+    "more", [{"bot_id": "B7"}, {"subtype": "channel_join"}, {"subtype": "message_changed"}], ids=["a bot", "a join", "an edit"]
+)
+async def test_what_no_person_wrote_is_passed_over_and_acknowledged(peer: SlackPeer, more: dict[str, Any]) -> None:
+    line = Line(peer)
+    async with line.running():
+        await peer.say(ANNA, "not this", **more)
+        await peer.emit({"type": "reaction_added", "user": ANNA, "item": {}})
+        await peer.say(ANNA, "this")
+        await peer.until(lambda: not peer.waiting)
+    assert line.door.texts == ["this"]
+
+
+async def test_a_thread_is_answered_in_the_thread(peer: SlackPeer) -> None:
+    line = Line(peer, channels={ROOM: {}})
+    async with line.running():
+        first = await peer.say(ANNA, "beginning", channel=ROOM)
+        await peer.say(ANNA, f"<@{BOT}> and?", channel=ROOM, thread=first)
+        await line.door.until(lambda: len(line.door.messages) == 2)
+        place = line.door.messages[1].conversation
+        await line.send("in the thread", to=place)
+    assert (line.door.messages[0].conversation.thread, place.thread) == (None, first)
+    assert peer.said(ROOM, thread=first) == ["in the thread"]
+
+
+async def test_an_event_is_acknowledged_only_after_the_house_has_it(peer: SlackPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        line.door.refuse = OSError("disk full")
+        await peer.say(ANNA, "keep this")
+        await line.door.until(lambda: line.door.refused == 3)
+        assert len(peer.waiting) == 1
+        line.door.refuse = None
+        await peer.until(lambda: not peer.waiting)
+    assert line.door.texts == ["keep this"]
+
+
+async def test_an_event_that_is_offered_again_is_taken_once(peer: SlackPeer) -> None:
+    peer.ack_seconds = 0.05
+    line = Line(peer)
+    async with line.running():
+        line.door.refuse = OSError("disk full")
+        await peer.say(ANNA, "once")
+        await peer.until(lambda: any(one.attempt for one in peer.waiting.values()))
+        line.door.refuse = None
+        await line.door.until(lambda: bool(line.door.messages))
+        await peer.say(ANNA, "next")
+        await line.door.until(lambda: len(line.door.messages) == 2)
+    assert line.door.texts == ["once", "next"]
+
+
+async def test_an_event_of_which_only_the_repetition_arrives_is_taken(peer: SlackPeer) -> None:
+    line = Line(peer)
+    await peer.say(ANNA, "while nobody listened")
+    for one in peer.waiting.values():
+        one.attempt = 2
+    async with line.running():
+        await line.door.until(lambda: bool(line.door.messages))
+    assert line.door.texts == ["while nobody listened"]
+
+
+async def test_messages_of_a_long_outage_are_read_before_the_channel_is_ready(peer: SlackPeer) -> None:
+    first = Line(peer, channels={ROOM: {}})
+    async with first.running():
+        await peer.say(ANNA, "before")
+        await peer.say(ANNA, "before", channel=ROOM)
+        await first.door.until(lambda: len(first.door.messages) == 2)
+    for number in range(250):
+        await peer.say(ANNA, f"missed {number}")
+    await peer.say(ANNA, "missed in the room", channel=ROOM)
+    peer.waiting.clear()
+    second = Line(peer, cursors=dict(first.door.cursors), channels={ROOM: {}})
+    async with second.running():
+        private = [one.text for one in second.door.messages if one.conversation.kind == "direct"]
+        assert private == [f"missed {number}" for number in range(250)]
+        assert "missed in the room" in second.door.texts
+
+
+@pytest.mark.parametrize("end", ["refresh", "cut"])
+async def test_nothing_is_lost_and_nothing_taken_twice_when_a_connection_ends(peer: SlackPeer, end: str) -> None:
+    line = Line(peer)
+    async with line.running():
+        await peer.say(ANNA, "before")
+        await peer.until(lambda: not peer.waiting)
+        await getattr(peer, end)()
+        await peer.say(ANNA, "meanwhile")
+        await peer.until(lambda: peer.connections == 2)
+        await peer.say(ANNA, "after")
+        await line.door.until(lambda: len(line.door.messages) == 3)
+    assert line.door.texts == ["before", "meanwhile", "after"]
+
+
+async def test_two_hundred_messages_come_in_order(peer: SlackPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        for number in range(200):
+            await peer.say(ANNA, f"message {number}")
+        await peer.until(lambda: not peer.waiting)
+    assert line.door.texts == [f"message {number}" for number in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"botToken": "xoxb-wrong"}, "botToken is not accepted"),
+        ({"appToken": "xapp-wrong"}, "appToken is not accepted"),
+        ({"botToken": APP_TOKEN}, "another kind of token"),
+        ({"appToken": ""}, "appToken is not set"),
+    ],
+)
+async def test_a_wrong_token_says_where_to_get_one(peer: SlackPeer, settings: dict[str, str], told: str) -> None:
+    line = Line(peer, **settings)
+    with pytest.raises(ChannelBroken, match=told) as caught:
+        await asyncio.wait_for(line.channel.run(line.door), 10)
+    assert "api.slack.com/apps" in caught.value.mend
+
+
+async def test_a_server_in_trouble_is_tried_again_with_growing_pauses(peer: SlackPeer) -> None:
+    peer.fault("auth.test", "status", times=3, code=503)
+    line = Line(peer)
+    async with line.running():
+        assert line.clock.slept == [1.0, 2.0, 4.0]
+
+
+async def test_no_text_of_a_model_calls_people_together(peer: SlackPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        await line.send(f"<!channel> <@{ANNA}> `<!here>` [x](https://example.org/<!everyone>)\n\n```\n<!channel>\n```")
+    assert peer.pings == []
+    assert "&lt;!channel&gt;" in peer.said(peer.dm(ANNA))[0]
+    assert not any("unfurled" in one for one in peer.messages[peer.dm(ANNA)])
+
+
+@pytest.mark.parametrize("kind", ["drop_after", "status_after"])
+@pytest.mark.parametrize("threaded", [False, True])
+async def test_a_doubtful_message_that_arrived_is_not_said_twice(peer: SlackPeer, kind: str, *, threaded: bool) -> None:
+    line = Line(peer)
+    async with line.running():
+        thread = await peer.say(ANNA, "hi") if threaded else None
+        place = Conversation(channel="slack", kind="direct", id=ANNA, thread=thread)
+        await line.send("Done.", key="k0", to=place)
+        peer.fault(POST, kind)
+        with pytest.raises(Uncertain):
+            await line.send("Done.", to=place)
+        await line.send("Done.", attempt=2, uncertain=True, to=place)
+        assert line.channel.repeats_safely
+    assert peer.said(peer.dm(ANNA)) == ["Done.", "Done."]
+    assert peer.count(POST) == 2
+
+
+async def test_a_doubtful_message_that_did_not_arrive_is_sent(peer: SlackPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        peer.fault(POST, "drop_before")
+        with pytest.raises(Uncertain):
+            await line.send("after all")
+        await line.send("after all", attempt=2, uncertain=True)
+    assert peer.said(peer.dm(ANNA)) == ["after all"]
+
+
+async def test_an_app_that_may_not_read_says_that_it_cannot_repeat_safely(peer: SlackPeer) -> None:
+    peer.scopes.discard("history")
+    line = Line(peer)
+    async with line.running():
+        await line.send("once more", attempt=2, uncertain=True)
+        assert not line.channel.repeats_safely
+    assert peer.said(peer.dm(ANNA)) == ["once more"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "permanent", "wait"),
+    [
+        ({"kind": "retry_after", "seconds": 17}, False, 17),
+        ({"kind": "error", "text": "is_archived"}, True, None),
+        ({"kind": "error", "text": "token_revoked"}, False, None),
+    ],
+)
+async def test_a_refusal_says_whether_to_wait_or_to_give_up(
+    peer: SlackPeer, fault: dict[str, Any], *, permanent: bool, wait: float | None
+) -> None:
+    line = Line(peer)
+    async with line.running():
+        peer.fault(POST, **fault)
+        with pytest.raises(NotSent) as caught:
+            await line.send("hello?")
+    assert (caught.value.permanent, caught.value.retry_after) == (permanent, wait)
+    assert peer.count(POST) == 1
+
+
+async def test_nothing_is_sent_without_a_connection(peer: SlackPeer) -> None:
+    with pytest.raises(NotSent, match="not connected"):
+        await Line(peer).send("early")
+
+
+async def test_a_slow_answer_is_shown_while_it_is_written_and_said_once(peer: SlackPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        await line.channel.draft(DIRECT, "t", "Let me")
+        await line.clock.sleep(3)
+        await line.channel.draft(DIRECT, "t", "Let me think <!channel>")
+        assert peer.said(peer.dm(ANNA)) == ["Let me think &lt;!channel&gt;"]
+        await line.send("The answer.")
+    assert peer.said(peer.dm(ANNA)) == ["The answer."]
+    assert line.recorded[0].startswith("preview:")
+
+
+async def test_typing_is_shown_in_a_private_thread(peer: SlackPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        thread = await peer.say(ANNA, "hi")
+        await line.channel.typing(Conversation(channel="slack", kind="direct", id=ANNA, thread=thread))
+        await line.channel.typing(DIRECT)
+    assert peer.statuses == ["is typing…"]
+
+
+async def test_a_probe_tells_who_the_app_is(peer: SlackPeer) -> None:
+    assert await Line(peer).channel.probe() == f"{BOT}@{TEAM}"
+
+
+async def test_a_probe_of_a_dead_address_says_so(peer: SlackPeer) -> None:
+    with pytest.raises(ChannelError, match="does not answer"):
+        await Line(peer, apiRoot="http://127.0.0.1:9/api").channel.probe()
