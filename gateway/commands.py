@@ -25,6 +25,7 @@ COMMANDS = {
         Command("help", "what you can say to me"),
         Command("status", "how I am: model, context, what is under way", urgent=True),
         Command("stop", "stop what I am doing now", urgent=True),
+        Command("resume", "let me work again after I paused myself", urgent=True),
         Command("new", "start a fresh conversation; what matters is written down first", "[model]"),
         Command("reset", "the same as /new"),
         Command("undo", "bring back the conversation before the last /new or reset (for 7 days)"),

@@ -28,6 +28,7 @@ from channels.terminal.channel import TerminalChannel
 from gateway.access import Access, Policy, concerns
 from gateway.agents import HousedAgent
 from gateway.backlog import Backlog
+from gateway.breaker import OFTEN_CRASHED, TOO_OFTEN, Starts
 from gateway.channel_keeper import ChannelKeeper
 from gateway.clock import SystemClock
 from gateway.delivery import Delivery
@@ -40,6 +41,7 @@ from gateway.lock import Holder, StateLock, boot_id
 from gateway.memories import open_memory, owner_zone
 from gateway.model_shelf import ModelShelf
 from gateway.owner import OwnerLine
+from gateway.pause import Pause
 from gateway.routing import Router
 from gateway.schedule import Schedule
 from gateway.sessions.store import SessionStore
@@ -108,7 +110,15 @@ class House:
             identity_links=on.settings.session.identity_links,
         )
         self.lanes: Lanes[Any] = Lanes(self._work, limit=on.settings.agents.defaults.max_concurrent, broken=self._broken)
-        self.urgent = Urgent(ledger=ledger, lanes=self.lanes, router=self.router, agents=self.agents, channel=self.channel)
+        self.pause = Pause(self.lanes, self._report)
+        self.urgent = Urgent(
+            ledger=ledger,
+            lanes=self.lanes,
+            router=self.router,
+            agents=self.agents,
+            channel=self.channel,
+            resume=self.pause.resume,
+        )
         ways = Ways(
             arrived=self._arrived, urgent=self.urgent, refused=self._refused, ready=self.delivery.ready, alive=self._alive
         )
@@ -165,6 +175,9 @@ class House:
         if self.on.serving:
             self._keep_platforms()
         self._settled = True
+        starts = Starts(self.on.paths.state, self.on.clock)
+        if self.on.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
+            self.pause.begin("crashes", OFTEN_CRASHED)
         for notice in self._reports:
             self.owner.say(f"⚠️ {notice}")
         await self._take_up()
@@ -172,6 +185,8 @@ class House:
             await self._serve(started)
         except* HomebodyError as group:
             raise group.exceptions[0] from None
+        if self.on.serving:
+            await asyncio.to_thread(starts.end)
 
     async def _serve(self, started: Callable[[], None]) -> None:
         async with asyncio.TaskGroup() as group:
@@ -215,6 +230,7 @@ class House:
             "outbox": dict(tally.outbox),
             "notices": self.notices,
         }
+            "paused": self.pause.causes,
 
     async def repair(self, key: str) -> dict[str, Any]:
         """Mend the transcript of a session, as JSON values.
@@ -311,9 +327,9 @@ class House:
     def _services(self) -> list[Coroutine[Any, Any, None]]:
         if not self.on.serving:
             return []
-        from gateway.services import admin, http
+        from gateway.services import admin, http, watch
 
-        return [admin(self), http(self)]
+        return [admin(self), http(self), watch(self)]
 
     async def _take_up(self) -> None:
         """Put what the last process left into the lanes, interrupted turns before messages that wait."""

@@ -50,6 +50,18 @@ class Lanes(Generic[Item]):
         self._broken = broken
         self._lanes: dict[str, _Lane[Item]] = {}
         self._closed = False
+        self._paused = False
+
+    def pause(self) -> None:
+        """Begin nothing more for now; what is submitted waits. What runs, runs on."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Go on after ``pause``."""
+        self._paused = False
+        for session, lane in list(self._lanes.items()):
+            if lane.task is None and lane.waiting and not self._closed:
+                self._go_on(session, lane)
 
     def submit(self, session: str, item: Item) -> int:
         """Put an item at the end of its session's lane; return how many are ahead of it. After ``drain`` it is left alone."""
@@ -58,7 +70,7 @@ class Lanes(Generic[Item]):
         lane = self._lanes.setdefault(session, _Lane())
         ahead = len(lane.waiting) + (lane.running is not None)
         lane.waiting.append(item)
-        if lane.task is None:
+        if lane.task is None and not self._paused:
             self._go_on(session, lane)
         return ahead
 
@@ -123,13 +135,14 @@ class Lanes(Generic[Item]):
     async def _run_next(self, session: str, lane: _Lane[Item]) -> None:
         try:
             async with self._places:
-                if lane.waiting:
+                if lane.waiting and not self._paused:
                     lane.running = Ticket(session, lane.waiting.popleft())
                     await self._run(lane.running)
         finally:
             lane.running = lane.task = None
             if lane.waiting and not self._closed:
-                self._go_on(session, lane)
+                if not self._paused:
+                    self._go_on(session, lane)
             elif self._lanes.get(session) is lane:
                 del self._lanes[session]
 

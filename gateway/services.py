@@ -28,10 +28,32 @@ async def admin(house: House) -> None:
         "status": house.status,
         "context": context,
         "sessions.repair": house.repair,
+        "resume": house.pause.resume,
         **desk.calls(),
         **MailDesk(house.ledger).calls(),
     }
     await AdminServer(house.on.paths.state / SOCKET, calls).run()
+
+
+async def watch(house: House) -> None:
+    """Watch the event loop and the disk."""
+    from gateway.disk_guard import DiskGuard
+    from gateway.watchdog import Watchdog
+
+    loop = asyncio.get_running_loop()
+
+    def changed(level: str, told: str) -> None:
+        if level == "out":
+            house.pause.begin("disk", told)
+        else:
+            house.pause.end("disk")
+            house.owner.say(f"💾 {told}")
+
+    def heard(level: str, told: str) -> None:
+        loop.call_soon_threadsafe(changed, level, told)
+
+    with Watchdog():
+        await DiskGuard(house.on.paths.state, house.on.clock, heard).run()
 
 
 async def http(house: House) -> None:

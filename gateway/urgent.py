@@ -10,7 +10,7 @@ from gateway.errors import UsageWrong
 from gateway.ledger.rows import NewOutbound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from channels.messages import Conversation, Inbound
     from channels.protocol import Channel
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Urgent:
-    """``/stop`` and ``/status``. Each acts on the session of the one who says it, and on no other."""
+    """``/stop``, ``/status`` and ``/resume``. The first two act on the session of the one who says it, and on no other."""
 
     def __init__(
         self,
@@ -32,12 +32,14 @@ class Urgent:
         router: Router,
         agents: Mapping[str, HousedAgent],
         channel: Callable[[Conversation], Channel],
+        resume: Callable[[], Awaitable[dict[str, Any]]],
     ) -> None:
         self._ledger = ledger
         self._lanes = lanes
         self._router = router
         self._agents = agents
         self._channel = channel
+        self._resume = resume
         self._sessions: dict[Conversation, str] = {}
 
     async def __call__(self, inbound: Inbound, actor: Actor) -> bool:
@@ -50,11 +52,20 @@ class Urgent:
         command = parse(inbound.text)
         if command is None or not command[0].urgent:
             return False
-        reply = self._stop(route.session) if command[0].name == "stop" else await self._status(route)
+        reply = await self._reply(command[0].name, route, actor)
         pieces = self._channel(inbound.conversation).chunks(reply)
         rows = await self._ledger.notice([NewOutbound(conversation=inbound.conversation, text=piece) for piece in pieces])
         self._done(inbound, route, reply, len(rows))
         return True
+
+    async def _reply(self, name: str, route: Route, actor: Actor) -> str:
+        if name == "stop":
+            return self._stop(route.session)
+        if name == "resume":
+            if not actor.owner:
+                return "Only my owner can say that."
+            return "▶️ I go on." if (await self._resume())["was"] else "I was not paused."
+        return await self._status(route)
 
     async def stop_at(self, place: Conversation) -> None:
         """Stop what runs for a conversation; its client asked for it without a message."""

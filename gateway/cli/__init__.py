@@ -24,6 +24,7 @@ COMMANDS = {
     "chat": ("gateway.cli.chat:chat", "Talk to your agent here, in the terminal."),
     "agent": ("gateway.cli.agent:agent", "Send one message and print the reply."),
     "gateway": ("gateway.cli.gateway:gateway", "Run the house: channels, sessions and schedules."),
+    "resume": ("gateway.cli.resume:resume", "Let a house that paused itself work again."),
     "status": ("gateway.cli.status:status", "Show what runs and how it is doing."),
     "config": ("gateway.cli.config:config", "Show, check and change the settings."),
     "models": ("gateway.cli.models:models", "List and try the language models."),

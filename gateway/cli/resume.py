@@ -1,0 +1,22 @@
+"""``homebody resume``: let a paused house work again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_invocation
+def resume(invocation: Invocation, as_json: bool) -> None:
+    """Let the house work again after it paused itself (`homebody status` tells why it did)."""
+    from gateway import admin
+
+    facts = asyncio.run(admin.ask(invocation.paths.state, "resume"))
+    was = " and ".join(facts["was"])
+    click.echo(json.dumps(facts) if as_json else f"It goes on (it had paused: {was})." if was else "It was not paused.")

@@ -1,0 +1,89 @@
+"""Watching the disk: the owner hears of it in time, and what was begun can still be written down when it is full."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from agent.clock import Clock
+
+log = logging.getLogger(__name__)
+
+MB = 1024 * 1024
+LOW = 200 * MB
+OUT = 32 * MB
+RESERVE = 8 * MB
+LOOK_EVERY = 30.0
+
+Level = Literal["fine", "low", "out"]
+
+
+class DiskGuard:
+    """Looks at the free space every half minute, and keeps a reserve file that is given up when space runs out.
+
+    ``changed`` is told of each change of the level, with a line for the owner. ``free`` returns the free bytes at a path.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        changed: Callable[[Level, str], None],
+        *,
+        free: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
+    ) -> None:
+        self._folder = folder
+        self._reserve = folder / "reserve"
+        self._clock = clock
+        self._changed = changed
+        self._free = free
+        self.level: Level = "fine"
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.to_thread(self.look)
+            await self._clock.sleep(LOOK_EVERY)
+
+    def look(self) -> None:
+        """Look once. Blocking."""
+        try:
+            free = self._free(self._folder)
+            level: Level = "out" if free < OUT else "low" if free < LOW else "fine"
+            if level == "out":
+                self._reserve.unlink(missing_ok=True)
+            elif level == "fine" and not self._reserve.exists():
+                self._fill()
+        except OSError as error:
+            log.warning("the disk could not be looked at: %s", error)
+            return
+        if level == "low" and self.level == "out":
+            level = "out"  # out of it only with room to spare, so that it does not go to and fro
+        if level != self.level:
+            self.level = level
+            self._changed(level, self._told(level, free))
+
+    def _told(self, level: Level, free: int) -> str:
+        place = f"the disk of {self._folder}"
+        if level == "fine":
+            return f"There is room again on {place} ({free // MB} MB)."
+        if level == "low":
+            return f"Little room is left on {place}: {free // MB} MB. Free some soon."
+        return f"No room is left on {place} ({free // MB} MB). I take messages but do not work on them until {LOW // MB} MB are free."
+
+    def _fill(self) -> None:
+        descriptor = os.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(descriptor, 0, RESERVE)
+            else:
+                os.write(descriptor, b"\0" * RESERVE)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,91 @@
+"""What watches over the house: crashes that repeat, a loop that stands still, a disk that fills."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway import admin
+from gateway.breaker import TOO_OFTEN, Starts
+from gateway.clock import ManualClock
+from gateway.disk_guard import MB, DiskGuard
+from gateway.watchdog import Watchdog
+from tests.fire.world import STATE, Nursery, World, missing_tools
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def test_only_recent_lives_that_ended_badly_count(tmp_path: Path) -> None:
+    clock = ManualClock(NOON)
+    assert Starts(tmp_path, clock).begin() == 0
+    clock.move(10)
+    assert Starts(tmp_path, clock).begin() == 1
+    clock.move(10)
+    good = Starts(tmp_path, clock)
+    assert good.begin() == 2
+    good.end()
+    clock.move(10)
+    assert Starts(tmp_path, clock).begin() == 2
+    clock.move(10)
+    assert Starts(tmp_path, clock).begin() == TOO_OFTEN
+    clock.move(301)
+    assert Starts(tmp_path, clock).begin() == 0
+    (tmp_path / "starts.json").write_text("rubbish")
+    assert Starts(tmp_path, clock).begin() == 0
+
+
+async def test_a_loop_that_stands_still_is_told_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR), Watchdog(stalled=0.05, tick=0.01) as dog:
+        await asyncio.sleep(0.03)
+        time.sleep(0.3)  # noqa: ASYNC251  (this is what must be seen)
+        await asyncio.sleep(0.03)
+    assert dog.stalls == 1
+    assert "test_a_loop_that_stands_still" in caplog.text
+
+
+def test_a_full_disk_is_told_and_the_reserve_is_given_up(tmp_path: Path) -> None:
+    free = [1000 * MB]
+    told: list[str] = []
+    guard = DiskGuard(tmp_path, ManualClock(NOON), lambda level, _: told.append(level), free=lambda _: free[0])
+    guard.look()
+    assert ((tmp_path / "reserve").stat().st_size, told) == (8 * MB, [])
+    for megabytes in (150, 140, 20, 30, 100, 500):
+        free[0] = megabytes * MB
+        guard.look()
+        if megabytes == 20:
+            assert not (tmp_path / "reserve").exists()
+    assert told == ["low", "out", "fine"]
+    assert (tmp_path / "reserve").exists()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.skipif("Linux with pidfd" in missing_tools(), reason="gateways are forked and watched as Linux does it")
+async def test_a_house_that_fell_over_three_times_pauses_until_it_is_told_to_go_on(tmp_path: Path) -> None:
+    async with Nursery.opened() as nursery, World(tmp_path / "house", nursery) as world:
+        await world.say("tell me apple")
+        assert not await world.live()
+        for _ in range(TOO_OFTEN):
+            life = await world.start()
+            assert await world.quiet(life)
+            await life.end(signal.SIGKILL)
+        life = await world.start()
+        await world.say("tell me plum")
+        await world.telegram.until(lambda: any("fell over three times" in text for text in world.said()))
+        await world.say("/status")
+        await world.telegram.until(lambda: any("Under way" in text for text in world.said()))
+        status = await admin.ask(world.root / STATE, "status")
+        assert (len(status["paused"]), status["inbox"]["waiting"], world.model.calls) == (1, 1, 0)
+        await world.say("/resume")
+        assert await world.quiet(life)
+        await life.end()
+        assert world.said()[-1] == "heard plum"
+        assert not await world.live()
