@@ -55,6 +55,10 @@ fire: $(RUNTIME) $(TESTS) ## kill the gateway at every system call; prints the t
 bench: $(RUNTIME) $(TESTS) ## measure: run every program in benchmarks/
 	@set -e; for program in benchmarks/[a-z]*.py; do echo "== $$program" >&2; PYTHONPATH=. $(BIN)/python "$$program"; done
 
+bench-memory: $(RUNTIME) $(TESTS) ## measure the memory (HOMEBODY_LOCOMO=FOLDER of notes with questions, MINILM=FOLDER of a model)
+	PYTHONPATH=. $(BIN)/python benchmarks/memory_recall.py $(HOMEBODY_LOCOMO) $(if $(MINILM),--minilm $(MINILM))
+	PYTHONPATH=. $(BIN)/python benchmarks/memory_speed.py 10000 63000
+
 docs: $(RUNTIME) ## make docs/configuration.md anew from the settings
 	$(BIN)/homebody config page > docs/configuration.md
 

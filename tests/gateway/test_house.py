@@ -15,6 +15,7 @@ from gateway.arrived import read_arrived, write_arrived
 from gateway.errors import StateHeld
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
+from memory.audience import OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -347,3 +348,15 @@ async def test_an_old_interrupted_turn_asks_instead_of_going_on(street: Make) ->
     assert "water the plants" in talk.replies()[0]
     assert "go on" in talk.replies()[0]
     assert len(s.model.requests) == 1
+
+
+async def test_the_history_of_a_note_names_the_agent_its_session_and_its_turn(street: Make) -> None:
+    s = street()
+    s.model.then(call("write", path="memory/2026-03-01.md", content="- teal", mode="append"), "noted")
+    async with s.house() as (house, talk):
+        facts = await talk.ask("we chose teal")
+        memory = house.agents["main"].memory
+        assert memory is not None
+        (version,) = await memory.history.log(audience=OWNER, path="memory/2026-03-01.md")
+    assert (version.author.kind, version.author.name, version.author.session) == ("agent", "main", facts["sessionId"])
+    assert version.author.turn

@@ -15,11 +15,12 @@ from agent.tools.protocol import MAX_CHARS, Scene
 from agent.tools.toolbox import Toolbox
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryTrouble
-from memory.journal import Author
 from memory.protocol import Excerpt, Hit, SearchAnswer
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from memory.journal import Author
 
 CANARY = "the vault opens with 7731"
 
