@@ -19,6 +19,7 @@ from agent.accounting import added
 from agent.asking import ask_aside
 from agent.entries import FlushBegun, FlushReceipt, Said, WrittenNote
 from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
+from agent.particulars import salient_lines
 from agent.pruning import is_cold
 from agent.retention import SECONDS
 from agent.wire import trimmed
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 MAX_ROUNDS = 6
 """Model calls in one flush; reading a note and appending to it takes three."""
+VERBATIM_CHARS = 3000
+"""Most text that is put into a note because the model left it out."""
 EXTRACT_CHARS = 6000
 """Longest extract written by rule."""
 HINT = "If nothing is to be stored, reply with exactly NO_REPLY."
@@ -91,6 +94,9 @@ async def flush(
     if problem and not side.written and statements:
         problem = await side.append(_extract(statements), problem)
         outcome = "extracted" if side.written else "nothing"
+    elif conversation.settings.compaction.memory_flush.verbatim:
+        problem = await side.append_missing(statements, problem)
+        outcome = outcome if outcome == "written" or not side.written else "extracted"
     receipt = FlushReceipt(
         cycle=cycle,
         outcome=outcome,
@@ -225,6 +231,11 @@ class _SideConversation:
             sha256_after=_digest(after) or "",
         )
         return problem
+
+    async def append_missing(self, statements: Sequence[str], problem: str) -> str:
+        """Append what people said and no note may lack, where the model left it out. Returns ``problem``, or what went wrong."""
+        known = f"{self._conversation.notes_known()}\n{await asyncio.to_thread(self._read) or ''}"
+        return await self.append(salient_lines(statements, known, VERBATIM_CHARS), problem)
 
     def _read(self) -> str | None:
         return self._conversation.workspace.daily(self._conversation.audience, self._day)

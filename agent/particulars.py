@@ -35,6 +35,17 @@ _KINDS = (
 )
 _PARTICULAR = re.compile("|".join(rf"(?<![A-Za-z0-9])(?:{kind})" for kind in _KINDS), re.ASCII)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(\d])|\n+|(?<=[。！？])")
+_CUE = re.compile(
+    r"\b(?:decid\w+|decision|agreed?|chose|choose|chosen|settled on|promis\w+|remind|remember|never|always|prefers?|must not|"
+    r"don't forget|deadline|from now on|entschieden|beschlossen|versproch\w+|merk dir|erinner\w*|immer|niemals?|vergiss nicht)\b"
+    r"|决定|答应|记住|約束|決め|覚えて",
+    re.IGNORECASE,
+)
+"""Words that tell a decision, a promise, a wish or a habit: English, German, Chinese, Japanese."""
+_WORD = re.compile(r"\w{4,}")
+_SAME = 0.8
+PASTED_CHARS = 2000
+"""A longer message counts as pasted: what matters in it is for the model to say."""
 _CHANGES = frozenset({"write", "edit", "patch", "apply_patch"})
 
 
@@ -67,6 +78,37 @@ def kept_lines(dropped: Sequence[Message], former: str, known: str, most_chars: 
     lines.reverse()
     lines += [line for line in _files(dropped, there) if len(line) < left]
     return f"{HEAD}\n" + "\n".join(lines) if lines else ""
+
+
+def salient_lines(statements: Sequence[str], known: str, most_chars: int) -> str:
+    """Return sentences that a note must not lack: they hold particulars, or tell a decision, promise, wish or preference.
+
+    ``known`` is what is written already: a sentence is left out when its particulars all stand there, or, where it has none, when
+    most of its long words stand together in one line. Questions and pasted texts are passed over; the newest count first.
+    """
+    there = _normal(known)
+    lines = [set(_WORD.findall(line)) for line in map(_normal, known.splitlines())]
+    kept: list[str] = []
+    left = most_chars
+    for sentence in reversed(list(_sentences(text for text in statements if len(text) <= PASTED_CHARS))):
+        found = list(particulars(sentence))
+        if sentence.endswith("?") or len(sentence) > _LINE_CHARS or not (found or _CUE.search(sentence)):
+            continue
+        words = set(_WORD.findall(_normal(sentence)))
+        told = all(_normal(one) in there for one in found) if found else _most_in_one(words, lines)
+        if told:
+            continue
+        left -= len(sentence) + 3
+        if left < 0:
+            break
+        kept.append(f"- {sentence}")
+        there += "\n" + _normal(sentence)
+        lines.append(words)
+    return f"{HEAD}\n\n" + "\n".join(reversed(kept)) + "\n" if kept else ""
+
+
+def _most_in_one(words: set[str], lines: Sequence[set[str]]) -> bool:
+    return not words or any(len(words & line) >= _SAME * len(words) for line in lines)
 
 
 def _sentences(texts: Iterable[str]) -> Iterator[str]:

@@ -70,6 +70,8 @@ class MemoryFlushSettings(Section):
     """Flush also before /compact."""
     on_shutdown: bool = True
     """Flush open sessions before the house closes, when time allows and something was said since the last flush."""
+    verbatim: bool = True
+    """Add by rule what people said and the model left out: sentences with dates, numbers and names of things, decisions, promises."""
     model: str | None = None
     """Model that does the flush, as ``provider/model`` or an alias. Unset: the session's own, which has the prompt in its cache."""
 

@@ -1,0 +1,27 @@
+"""Facts said once are found again after compactions, fresh starts and flushes that fail; and the run can tell when they are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.needles import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = {"count": 24, "tokens": 100_000, "resets": 2, "window": 32_000}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_what_was_said_once_is_found_again(tmp_path: Path, seed: int) -> None:
+    found = await run(tmp_path, seed=seed, **SMALL)
+    assert found["compactions"] > 0
+    assert found["flush"] > 2
+    assert found["any"] >= 0.95 * found["of"]
+
+
+async def test_without_the_flush_much_of_it_is_lost(tmp_path: Path) -> None:
+    found = await run(tmp_path, off="flush", **SMALL)
+    assert found["any"] < 0.8 * found["of"]
