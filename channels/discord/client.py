@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import discord
-import yarl
 from discord.http import HTTPClient, Route
 
 from channels.discord.settings import OFFICIAL
@@ -42,7 +42,7 @@ class RootedHttp(HTTPClient):
     async def ws_connect(self, url: str, **arguments: Any) -> aiohttp.ClientWebSocketResponse:
         """Open the gateway, always by way of the address that the settings name."""
         if self.gateway is not None:
-            url = str(yarl.URL(self.gateway).with_query(yarl.URL(url).query))
+            url = f"{self.gateway}?{urlsplit(url).query}"
         return await super().ws_connect(url, **arguments)
 
 
