@@ -72,8 +72,8 @@ class Weight:
 
 
 def weigh(text: str) -> Weight:
-    """Return a likely token count of ``text``, by kind. Short texts are remembered: a history is weighed several times a turn."""
-    return _weigh_short(text) if len(text) <= _SHORT_CHARS else _weigh(text)
+    """Return a likely token count of ``text``, by kind. Texts are remembered: a history is weighed several times a turn."""
+    return _weigh_short(text) if len(text) <= _SHORT_CHARS else _weigh_long(text)
 
 
 def _weigh(text: str) -> Weight:
@@ -91,6 +91,7 @@ def _weigh(text: str) -> Weight:
 
 
 _weigh_short = lru_cache(maxsize=8192)(_weigh)
+_weigh_long = lru_cache(maxsize=256)(_weigh)
 
 
 def estimate(text: str) -> int:

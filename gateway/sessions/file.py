@@ -78,10 +78,10 @@ class SessionFile:
         return self._lines
 
     def fold(self, records: Mapping[str, SessionRecord]) -> None:
-        """Write the file anew, with its predecessors kept."""
+        """Write the file anew, a session a line, with its predecessors kept."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        body = {"v": 1, "sessions": {key: to_json(record) for key, record in records.items()}}
-        data = json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+        lines = ",\n".join(f"{_json(key)}: {_json(to_json(record))}" for key, record in records.items())
+        data = f'{{"v": 1, "sessions": {{\n{lines}\n}}}}\n'.encode("utf-8", "replace")
         fresh = self.path.with_name(f".sessions.json.{os.getpid()}.tmp")
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(fd, "wb") as file:
@@ -171,6 +171,10 @@ class SessionFile:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _read(path: Path) -> Records:

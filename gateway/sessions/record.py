@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +51,8 @@ def to_json(record: SessionRecord) -> dict[str, Any]:
 
 def all_to_json(record: SessionRecord) -> dict[str, Any]:
     """Return all fields but the key as JSON values."""
-    values = asdict(record)
-    return {
-        name: values[field].isoformat() if isinstance(values[field], datetime) else values[field]
-        for name, field in _FIELDS.items()
-    }
+    values = {name: getattr(record, field) for name, field in _FIELDS.items()}
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
 
 
 def from_json(key: str, raw: Mapping[str, Any]) -> SessionRecord:

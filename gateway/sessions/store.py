@@ -43,6 +43,9 @@ class SessionStore:
         self._records: dict[str, SessionRecord] = {}
         self._written: dict[str, SessionRecord] = {}
         self._lock = threading.Lock()
+        """Held for moments, also by the event loop: whoever changes ``_records``."""
+        self._writing = threading.Lock()
+        """Held while the files are written: never by the event loop."""
 
     async def load(self) -> list[str]:
         """Read the file. Returns notices for the owner: what had to be set aside or rebuilt.
@@ -146,49 +149,72 @@ class SessionStore:
         self, new: SessionRecord | None, key: str = "", changes: Mapping[str, Any] = MappingProxyType({})
     ) -> SessionRecord:
         """Write ``new``, or the session of ``key`` with some fields changed: as it is now, whoever changed it meanwhile."""
-        with self._lock:
+        with self._writing:
             if self._file.edited:
                 self._merge()
-            record = new or replace(self._records[key], **changes)
-            self._file.append(self._written.get(record.key), record)
-            self._written[record.key] = self._records[record.key] = record
+            with self._lock:
+                former = self._records.get(new.key if new else key)
+                record = new or replace(self._records[key], **changes)
+                self._records[record.key] = record
+            try:
+                self._file.append(self._written.get(record.key), record)
+            except OSError:
+                self._restore(record, former)
+                raise
+            self._written[record.key] = record
             if self._file.due_for_folding(len(self._records)):
                 try:
-                    self._file.fold(self._records)
+                    self._write_whole()
                 except OSError as error:  # the change itself is on disk; folding is tried again with the next one
                     log.warning("sessions.json could not be written: %s", error)
-                else:
-                    self._written = dict(self._records)
             return record
 
-    def _remove(self, key: str) -> None:
+    def _restore(self, record: SessionRecord, former: SessionRecord | None) -> None:
+        """Take a change back that could not be written, unless the session was changed again since."""
         with self._lock:
-            if self._records.pop(key, None) is not None:
-                self._written.pop(key, None)
+            if self._records.get(record.key) is not record:
+                return
+            if former is None:
+                del self._records[record.key]
+            else:
+                self._records[record.key] = former
+
+    def _remove(self, key: str) -> None:
+        with self._writing:
+            if key in self._records:
                 self._file.remove(key)
+                with self._lock:
+                    self._records.pop(key, None)
+                self._written.pop(key, None)
 
     def _fold(self) -> None:
-        with self._lock:
+        with self._writing:
             if self._file.edited:
                 self._merge()
             if self._file.pending:
-                self._file.fold(self._records)
-                self._written = dict(self._records)
+                self._write_whole()
+
+    def _write_whole(self) -> None:
+        with self._lock:
+            records = dict(self._records)
+        self._file.fold(records)
+        self._written = records
 
     def _take_edit(self) -> None:
-        with self._lock:
-            self._merge()
+        with self._writing:
+            if self._file.edited:
+                self._merge()
 
     def _merge(self) -> None:
         """Merge an edit by hand, and fold, so that no line of changes stands against it."""
         try:
-            self._records, touched = self._file.merged(self._records)
+            with self._lock:
+                self._records, touched = self._file.merged(self._records)
             log.info("sessions.json was edited by hand: %d sessions taken over", len(touched))
         except Damaged as error:
             name = self._file.set_aside(self._file.path, f"{self._clock.now():%Y%m%dT%H%M%S}")
             log.warning("an edit of sessions.json cannot be read and was set aside as %s (%s); nothing is lost", name, error)
-        self._file.fold(self._records)
-        self._written = dict(self._records)
+        self._write_whole()
 
     def _load(self) -> list[str]:
         notices: list[str] = []
