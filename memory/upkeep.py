@@ -155,7 +155,7 @@ class Upkeep:
     @staticmethod
     def _file(index: Index, generation: Generation, cuts: Sequence[_Cut]) -> int:
         new = 0
-        with index.database.connection:
+        with index.database.writing():
             for cut in cuts:
                 if cut.chunks is None:
                     index.notes.note(generation, cut.path, cut.filed)

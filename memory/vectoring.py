@@ -140,5 +140,4 @@ class Vectoring:
 
 def is_unit(vector: Sequence[float]) -> bool:
     """Tell a usable vector from one that would poison the index: zero, not finite, not of unit length."""
-    length = math.sqrt(math.fsum(x * x for x in vector)) if all(map(math.isfinite, vector)) else 0.0
-    return abs(length - 1.0) <= _LENGTH_TOLERANCE
+    return abs(math.hypot(*vector) - 1.0) <= _LENGTH_TOLERANCE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from memory.errors import IndexBroken
@@ -103,11 +104,12 @@ class Database:
             connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216")
             _check(connection)
             drivers = detect(connection, settings, parts)
-            with connection:
+            database = cls(path, connection, drivers, told)
+            with database.writing():
                 connection.execute(_TABLES)
                 if drivers.keywords:
                     connection.execute(_KEYWORD_TABLES)
-                found = connection.execute("SELECT value FROM meta WHERE key = 'format'").get
+                found = database.one("SELECT value FROM meta WHERE key = 'format'")
                 if found is None:
                     connection.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
                 elif found != str(FORMAT):
@@ -116,7 +118,26 @@ class Database:
             connection.close()
             raise
         path.chmod(0o600)
-        return cls(path, connection, drivers, told)
+        return database
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """One transaction; inside another it is part of that one.
+
+        To be used in place of ``with connection``, which holds the interpreter's lock while it commits: everything else in the
+        process, the event loop too, would stand still for as long as SQLite merges its word lists and the disk writes.
+        """
+        if self.connection.in_transaction:
+            yield
+            return
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            raise
 
     def rows(self, sql: str, bindings: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """Run a query and yield its rows."""

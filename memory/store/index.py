@@ -78,7 +78,7 @@ class Index:
             IndexBroken: the place cannot be used at all.
         """
         index = cls(Database.open(path, settings.store.vector, now=now, parts=parts), settings)
-        with index.database.connection:
+        with index.database.writing():
             live = index.notes.live()
             if live is None:
                 chunking = settings.chunking
@@ -105,7 +105,7 @@ class Index:
             self._give_up(building)
             building = None
         if wanted and building is None:
-            with self.database.connection:
+            with self.database.writing():
                 building = Generation(self.notes.next_number(), *chunking)
                 self.notes.keep("building", building)
         return [live] if building is None else [live, building]
@@ -115,7 +115,7 @@ class Index:
         old, new = self.live, self.notes.building()
         if new is None:
             return
-        with self.database.connection:
+        with self.database.writing():
             self.notes.keep("live", new)
             self.notes.keep("building", None)
             self.vectors.drop(old.table)
@@ -142,7 +142,7 @@ class Index:
         self, generation: Generation, embedder: Identity, missing: Sequence[Missing], *, now: int
     ) -> list[Missing]:
         """Give chunks the vectors that their texts already have in the cache; return those that have none there."""
-        with self.database.connection:
+        with self.database.writing():
             known = self.cache.find(embedder, [m.digest for m in missing], now=now)
             if known:
                 found = [(m, known[m.digest]) for m in missing if m.digest in known]
@@ -153,14 +153,14 @@ class Index:
         self, generation: Generation, embedder: Identity, vectors: Sequence[tuple[Missing, Sequence[float]]], *, now: int
     ) -> None:
         """Keep new vectors, in the cache too. Vectors of chunks that are gone by now only go to the cache."""
-        with self.database.connection:
+        with self.database.writing():
             data = [(m, packed(vector)) for m, vector in vectors]
             self.cache.keep(embedder, ((m.digest, d) for m, d in data), now=now)
             self._put(generation, embedder, [(m.id, d) for m, d in data])
 
     def refuse(self, missing: Sequence[Missing]) -> None:
         """Mark chunks whose text no vector can be had for; they are found by keyword."""
-        with self.database.connection:
+        with self.database.writing():
             self.database.connection.executemany("UPDATE chunks SET embedded = 2 WHERE id = ?", [(m.id,) for m in missing])
 
     def answers_by_vector(self, embedder: Identity | None) -> bool:
@@ -228,7 +228,7 @@ class Index:
         return (building.tokens, building.overlap) == chunking and fits_vectors
 
     def _give_up(self, building: Generation) -> None:
-        with self.database.connection:
+        with self.database.writing():
             self.notes.keep("building", None)
             self.vectors.drop(building.table)
             self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES ('sweeping', '1')")

@@ -118,7 +118,7 @@ class Notes:
     def put(self, generation: Generation, path: str, filed: Filed, chunks: Sequence[Chunk], source: Source = "memory") -> int:
         """Take a file in, or anew. Chunks whose text stayed keep their vectors. Returns how many chunks are new."""
         audience = audience_of(path, source)
-        with self._db.connection:
+        with self._db.writing():
             self._file(generation, path, filed, source, audience)
             old: dict[bytes, list[tuple[int, int, int, int]]] = {}
             sql = (
@@ -146,12 +146,12 @@ class Notes:
 
     def note(self, generation: Generation, path: str, filed: Filed, source: Source = "memory") -> None:
         """Write down a file's new stamp, or why it cannot be read, and leave its chunks."""
-        with self._db.connection:
+        with self._db.writing():
             self._file(generation, path, filed, source, audience_of(path, source))
 
     def remove(self, generation: Generation, paths: Iterable[str]) -> None:
         """Forget files and their chunks."""
-        with self._db.connection:
+        with self._db.writing():
             for path in paths:
                 sql = "SELECT id FROM chunks WHERE path = ? AND id BETWEEN ? AND ?"
                 self._drop([row[0] for row in self._db.rows(sql, (path, generation.first_id, generation.last_id))])
@@ -159,14 +159,14 @@ class Notes:
 
     def forget_files(self) -> None:
         """Have every file taken for changed."""
-        with self._db.connection:
+        with self._db.writing():
             self._db.connection.execute("UPDATE files SET settled = 0, hash = NULL")
 
     def sweep(self, keep: Sequence[Generation], limit: int) -> bool:
         """Remove up to ``limit`` chunks of generations that are no longer kept; say whether more are left."""
         outside = " AND ".join("id NOT BETWEEN ? AND ?" for _ in keep) or "1"
         bounds = tuple(bound for generation in keep for bound in (generation.first_id, generation.last_id))
-        with self._db.connection:
+        with self._db.writing():
             ids = [row[0] for row in self._db.rows(f"SELECT id FROM chunks WHERE {outside} LIMIT ?", (*bounds, limit))]  # noqa: S608 - no foreign text
             self._drop(ids, vectors=False)
             numbers = ",".join(str(generation.number) for generation in keep) or "0"
