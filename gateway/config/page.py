@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
-from pydantic_core import PydanticUndefined
 
 from gateway.config.asking import reload_of
 from gateway.config.settings import AgentDefaults, AgentEntry, Settings
@@ -103,7 +102,7 @@ def _default(shape: Shape) -> str:
     if field is None or field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    if value is PydanticUndefined or value is None:
+    if value is None:
         return ""
     plain = value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else value
     text = json.dumps(plain, ensure_ascii=False, default=lambda odd: sorted(odd) if isinstance(odd, frozenset) else str(odd))
