@@ -81,7 +81,7 @@ async def ask_aside(
     limit = conversation.settings.compaction.timeout_seconds
     try:
         async with asyncio.timeout(limit):
-            async for piece in asked.stream(request):
+            async for piece in asked.stream(replace(request, background=True)):
                 if isinstance(piece, AssistantMessage):
                     if learn and model is None and piece.usage is not None:
                         conversation.learn(request, piece.usage.prompt)

@@ -98,11 +98,11 @@ class Headroom:
         return shrunk
 
 
-def report(shrunk: Shrunk) -> str:
+def report(shrunk: Shrunk, *, automatic: bool = True) -> str:
     """Say in one line what a compaction did."""
     sizes = f"({short(shrunk.before)} → {short(shrunk.after)} tokens)"
     if shrunk.summarised:
-        return f"Auto-compaction complete {sizes}"
+        return f"{'Auto-compaction' if automatic else 'Compaction'} complete {sizes}"
     return f"Old tool results cleared {sizes}; no summary: {shrunk.problem}"
 
 

@@ -43,7 +43,6 @@ _CUE = re.compile(
 )
 """Words that tell a decision, a promise, a wish or a habit: English, German, Chinese, Japanese."""
 _WORD = re.compile(r"\w{4,}")
-_SAME = 0.8
 PASTED_CHARS = 2000
 """A longer message counts as pasted: what matters in it is for the model to say."""
 _CHANGES = frozenset({"write", "edit", "patch", "apply_patch"})
@@ -84,7 +83,7 @@ def salient_lines(statements: Sequence[str], known: str, most_chars: int) -> str
     """Return sentences that a note must not lack: they hold particulars, or tell a decision, promise, wish or preference.
 
     ``known`` is what is written already: a sentence is left out when its particulars all stand there, or, where it has none, when
-    most of its long words stand together in one line. Questions and pasted texts are passed over; the newest count first.
+    all its long words stand together in one line. Questions and pasted texts are passed over; the newest count first.
     """
     there = _normal(known)
     lines = [set(_WORD.findall(line)) for line in map(_normal, known.splitlines())]
@@ -95,7 +94,7 @@ def salient_lines(statements: Sequence[str], known: str, most_chars: int) -> str
         if sentence.endswith("?") or len(sentence) > _LINE_CHARS or not (found or _CUE.search(sentence)):
             continue
         words = set(_WORD.findall(_normal(sentence)))
-        told = all(_normal(one) in there for one in found) if found else _most_in_one(words, lines)
+        told = all(_normal(one) in there for one in found) if found else any(words <= line for line in lines)
         if told:
             continue
         left -= len(sentence) + 3
@@ -105,10 +104,6 @@ def salient_lines(statements: Sequence[str], known: str, most_chars: int) -> str
         there += "\n" + _normal(sentence)
         lines.append(words)
     return f"{HEAD}\n\n" + "\n".join(reversed(kept)) + "\n" if kept else ""
-
-
-def _most_in_one(words: set[str], lines: Sequence[set[str]]) -> bool:
-    return not words or any(len(words & line) >= _SAME * len(words) for line in lines)
 
 
 def _sentences(texts: Iterable[str]) -> Iterator[str]:

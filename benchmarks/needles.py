@@ -5,7 +5,8 @@
 
 Facts, decisions and promises are said once each, in short messages between long ones. The model sees only its request: asked to
 flush or to summarise, it writes the needles that it sees there, misses one in five, sometimes says NO_REPLY and sometimes fails. At the
-end each needle counts as found when the last session's prompt shows it (summary, pin) or memory search does, without transcripts.
+end each needle counts as found when the last session's prompt shows it (summary, messages that stayed, pin) or memory search
+does, without the transcripts.
 """
 
 from __future__ import annotations
@@ -30,14 +31,27 @@ from gateway.house import Foundation, House
 from gateway.paths import Paths
 
 KEY = "agent:main:main"
-ADJECTIVES = ("amber", "broken", "crooked", "dusty", "eastern", "frozen", "golden", "hollow", "indigo", "jolly", "knotted", "lonely")
+ADJECTIVES = (
+    "amber",
+    "broken",
+    "crooked",
+    "dusty",
+    "eastern",
+    "frozen",
+    "golden",
+    "hollow",
+    "indigo",
+    "jolly",
+    "knotted",
+    "lonely",
+)
 NOUNS = ("lantern", "ladder", "kettle", "harbour", "cellar", "violin", "orchard", "bicycle")
 PEOPLE = ("Anna", "Boris", "Clara", "Dmitri", "Elif", "Farid", "Greta", "Hugo", "Ines", "Jonas")
 COLOURS = ("teal", "crimson", "ochre", "violet", "ivory", "olive")
-FILLER = (
+FILLER = (  # noqa: SIM905  (a list of words reads badly)
     "the letter says that painters need another week because rain came through the window and nobody had closed it so we talk about "
     "kitchens and gardens and about what a neighbour thinks of all this while the afternoon goes by without any news"
-).split()  # noqa: SIM905  (a list of words reads badly)
+).split()
 NEEDLE = re.compile(r"(?:The code of|We decided that|You promised to call)[^.\n]+\.")
 
 
@@ -172,29 +186,31 @@ async def _looked(house: House, wanted: list[Needle], person: Forgetful) -> dict
     assert agent.memory is not None
     conversation = await agent.conversation(record, audience)
     await conversation.prepare()
-    summary = conversation.messages()[0].text if conversation.messages() else ""
+    shown = "\n".join(message.text for message in conversation.messages())
     pins = "\n".join(conversation.transcript.pins)
-    found = {"summary": 0, "pin": 0, "search": 0, "any": 0}
+    found = {"prompt": 0, "pin": 0, "search": 0, "any": 0}
     for needle in wanted:
         answer = await agent.memory.search(needle.query, audience=audience)
-        shown = [hit.snippet for hit in answer.hits]
+        hits = [hit.snippet for hit in answer.hits]
         by = {
-            "summary": all(word in summary for word in needle.answer),
+            "prompt": any(all(word in line for word in needle.answer) for line in shown.splitlines()),
             "pin": needle.text in pins,
-            "search": any(all(word in snippet for word in needle.answer) for snippet in shown),
+            "search": any(all(word in snippet for word in needle.answer) for snippet in hits),
         }
         for name, yes in by.items():
             found[name] += yes
         found["any"] += any(by.values())
     written = sum(path.stat().st_size for path in (agent.workspace.root / "memory").rglob("*.md"))
-    compactions = sum(
-        path.read_text().count('"kind":"compacted","id"') for path in agent.store.folder.glob("*.jsonl")
-    )
+    compactions = sum(path.read_text().count('"kind":"compacted","id"') for path in agent.store.folder.glob("*.jsonl"))
     return {**found, "of": len(wanted), "noteBytes": written, "compactions": compactions, **person.asked}
 
 
 async def measure(*, small: bool) -> dict[str, dict[str, Any]]:
-    size = {"count": 30, "tokens": 150_000, "resets": 2, "window": 32_000} if small else {"count": 60, "tokens": 2_000_000, "resets": 30}
+    size = (
+        {"count": 30, "tokens": 150_000, "resets": 2, "window": 32_000}
+        if small
+        else {"count": 60, "tokens": 2_000_000, "resets": 30}
+    )
     found = {}
     for off in ("", "verbatim", "flush", "notes", "pins"):
         with tempfile.TemporaryDirectory() as folder:
@@ -207,11 +223,13 @@ def main() -> None:
     if "--json" in sys.argv:
         print(json.dumps(found, indent=1))
         return
-    print("| run | found | by search | by summary | by pin | compactions | flushes | note bytes |")
+    print("| run | found | by search | in the prompt | by pin | compactions | flushes | note bytes |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     for name, one in found.items():
         share = f"{one['any']} of {one['of']} ({100 * one['any'] / one['of']:.0f} %)"
-        counts = f"{one['search']} | {one['summary']} | {one['pin']} | {one['compactions']} | {one['flush']} | {one['noteBytes']:,}"
+        counts = (
+            f"{one['search']} | {one['prompt']} | {one['pin']} | {one['compactions']} | {one['flush']} | {one['noteBytes']:,}"
+        )
         print(f"| {name} | {share} | {counts} |")
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from agent.accounting import context_report
 from agent.headroom import report, short
 from agent.reasons import reasons
+from gateway.budget.report import facts as usage_facts
+from gateway.budget.report import told as usage_told
 from gateway.commands import HELP
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from gateway.arrived import Arrived
     from gateway.sessions.record import SessionRecord
 
+MOST_DAYS = 400
 _YES = frozenset({"on", "yes", "true", "1"})
 
 
@@ -45,6 +48,8 @@ class CommandDesk:
             "verbose": self._verbose,
             "tools": self._tools,
             "whoami": self._whoami,
+            "usage": self._usage,
+            "budget": self._budget,
         }
 
     async def run(self, name: str, argument: str) -> str:
@@ -78,8 +83,10 @@ class CommandDesk:
     async def _compact(self, argument: str) -> str:
         shrunk = await self._agent.compact(self._record, self._arrived.route.audience, argument)
         if shrunk is None:
-            return "There is nothing to compact yet: all of this conversation is recent."
-        return f"🧹 {report(shrunk)}"
+            conversation = await self._agent.conversation(self._record, self._arrived.route.audience)
+            size = short(conversation.tokens())
+            return f"There is nothing to compact yet ({size} → {size} tokens): a summary would hardly be shorter."
+        return f"🧹 {report(shrunk, automatic=False)}"
 
     async def _pin(self, argument: str) -> str:
         pins = await self._agent.pins(self._record, self._arrived.route.audience, add=argument)
@@ -126,6 +133,20 @@ class CommandDesk:
     async def _tools(self, _: str) -> str:
         lines = [f"- `{spec.name}` — {spec.description.split('. ')[0].rstrip('.')}." for spec in self._agent.toolbox.specs]
         return "\n".join(["What I can use:", "", *lines])
+
+    async def _usage(self, argument: str) -> str:
+        if not self._arrived.actor.owner or self._agent.brake is None:
+            return "Only my owner is told what I cost."
+        days = int(argument) if argument.isdecimal() and 0 < int(argument) <= MOST_DAYS else 1
+        return usage_told(usage_facts(await self._agent.brake.usage(days)))
+
+    async def _budget(self, argument: str) -> str:
+        if not self._arrived.actor.owner or self._agent.brake is None:
+            return "Only my owner can say that."
+        if argument.casefold() != "once":
+            return "Say `/budget once` to let your next message through, or raise a purse: `homebody config set budgets.day.usd 10`."
+        self._agent.brake.allow_once(self._record.key)
+        return "💸 Your next message goes through, whatever it costs."
 
     async def _whoami(self, _: str) -> str:
         actor, inbound = self._arrived.actor, self._arrived.inbound

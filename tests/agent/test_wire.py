@@ -6,8 +6,10 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.entries import Body, Compacted, Entry, ResultsCleared, Said
+from agent.entries import Body, Compacted, Entry, Pinned, Pruned, ResultsCleared, Said, Unpinned
 from agent.messages import AssistantMessage, Failure, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
+from agent.models import anthropic_wire, openai_wire, responses_wire
+from agent.models.protocol import Request
 from agent.wire import CLEARED, SUMMARY_HEAD, UNKNOWN_OUTCOME, view
 
 AT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
@@ -111,3 +113,55 @@ def test_any_transcript_and_any_cut_give_a_valid_view(said: list[Message], cut: 
                 assert message.failure is None
                 expected = [call.id for call in message.calls]
     assert not expected
+
+
+_ids = st.sampled_from(["a", "b", "c", ""])
+_places = st.integers(0, 30).map(lambda n: f"t:{n}")
+_any_body = st.one_of(
+    st.sampled_from(["hi", " ", "text"]).map(user),
+    st.builds(answer, st.sampled_from(["", "words"]), _ids),
+    st.builds(lambda one, two: answer("", one, two), _ids, _ids),
+    st.just(answer("half", "z", failure=Failure(kind="network", message="cut"))),
+    st.builds(result, _ids, st.sampled_from(["", "done", "long " * 50])),
+    st.builds(
+        lambda place, pins: Compacted(
+            summary="what was", first_kept=place, tokens_before=1, tokens_after=1, model="m", reason="x", pins=pins
+        ),
+        _places,
+        st.sampled_from([(), ("pin",)]),
+    ),
+    _places.map(lambda place: ResultsCleared(until=place)),
+    st.builds(
+        lambda one, two: Pruned(trimmed=(one,), cleared=(two,), head_chars=5, tail_chars=5, placeholder="(gone)"),
+        _places,
+        _places,
+    ),
+    st.just(Pinned(text="pin")),
+    st.just(Unpinned(text="pin")),
+)
+
+
+@given(st.lists(_any_body, max_size=30))
+def test_any_transcript_makes_a_request_that_each_api_takes(bodies: list[Body | Message]) -> None:
+    from agent.asking import with_distinct_ids
+    from tests.peers.anthropic import fault
+
+    told = [with_distinct_ids(body) if isinstance(body, AssistantMessage) else body for body in bodies]
+    shown = view(entries(*told), ZONE)
+    if not shown:
+        return
+    request = Request(system=(), tools=(), messages=shown, max_output=100)
+    assert fault(anthropic_wire.body(request, model="m", name="anthropic/m", max_output=100)) is None
+    items = responses_wire.body(request, model="m", name="openai/m", max_output=100, images=True)["input"]
+    called = [item["call_id"] for item in items if item.get("type") == "function_call"]
+    assert sorted(called) == sorted(item["call_id"] for item in items if item.get("type") == "function_call_output")
+    messages = openai_wire._messages(shown, name="openai/m", images=True)
+    open_calls: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in open_calls
+            open_calls.remove(message["tool_call_id"])
+        else:
+            assert open_calls == []
+            open_calls = [call["id"] for call in message.get("tool_calls", ())]
+    assert open_calls == []

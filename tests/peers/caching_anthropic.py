@@ -119,6 +119,7 @@ class CachingPeer:
         self.cache = PromptCache(on=caching)
         self.bills: dict[str, Bill] = {}
         self.each: list[tuple[datetime, str, Bill]] = []
+        self.overflows = 0
         self.url = ""
         self._clock = clock
         self._answer = answer
@@ -149,6 +150,7 @@ class CachingPeer:
             return _error(400, "invalid_request_error", wrong)
         size = sum(map(_tokens, _blocks(body)))
         if size > self._window:
+            self.overflows += 1
             return _error(400, "invalid_request_error", f"prompt is too long: {size} tokens > {self._window} maximum")
         label = self._label(body)
         answer = self._answer(body)

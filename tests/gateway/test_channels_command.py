@@ -1,0 +1,65 @@
+"""``homebody channels status``, as a program, against the peers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gateway
+from tests.peers import discord, slack, telegram
+
+ROOT = Path(gateway.__file__).parents[1]
+
+
+async def status(home: Path, settings: dict[str, Any], *options: str) -> tuple[int, str]:
+    (home / "homebody.json").write_text(json.dumps({"channels": settings}))
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "HOMEBODY_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "ignore", "-m", "gateway", "channels", "status", *options),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=env,
+    )
+    out, err = await running.communicate()
+    return running.returncode or 0, out.decode() + err.decode()
+
+
+async def test_nothing_set_up_says_how_to_begin(tmp_path: Path) -> None:
+    code, told = await status(tmp_path, {})
+    assert (code, "homebody config set channels.telegram.botToken" in told) == (0, True)
+
+
+async def test_a_probe_asks_each_platform(tmp_path: Path) -> None:
+    async with discord.DiscordPeer() as d, slack.SlackPeer() as s, telegram.TelegramPeer() as t:
+        given = {
+            "telegram": {"botToken": t.token, "apiRoot": t.root},
+            "discord": {"token": d.token, "apiRoot": d.root, "guilds": {"800000000000000007": {}}},
+            "slack": {"botToken": s.bot_token, "appToken": s.app_token, "apiRoot": s.root, "dm": {"policy": "disabled"}},
+        }
+        code, told = await status(tmp_path, given, "--probe", "--json")
+    facts = json.loads(told)
+    assert (code, facts["running"]) == (0, False)
+    assert {name: one["probe"]["ok"] for name, one in facts["channels"].items()} == {
+        "telegram:default": True,
+        "discord:default": True,
+        "slack:default": True,
+    }
+    assert facts["channels"]["discord:default"]["groups"] == 1
+    assert facts["channels"]["slack:default"]["dmPolicy"] == "disabled"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+async def test_a_refused_token_is_told_with_what_mends_it(tmp_path: Path, *, as_json: bool) -> None:
+    async with discord.DiscordPeer() as peer:
+        given = {"discord": {"token": "wrong", "apiRoot": peer.root}}
+        code, told = await status(tmp_path, given, "--probe", *(["--json"] if as_json else []))
+    assert code == 1
+    assert "not accepted" in told
+    assert "discord.com/developers" in told
+    assert "wrong" not in told

@@ -1,0 +1,23 @@
+"""What a day costs: the same script as the benchmark's, cut short, through the real SDK against the caching peer."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from benchmarks.cost import run, week
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def test_a_day_rides_on_the_cache_and_the_first_hello_is_small(tmp_path: Path) -> None:
+    day = week(random.Random(11))[:30]
+    found = await run(day, tmp_path / "on", agent={}, session={})
+    assert found["failed"] == 0
+    assert found["first"] <= 4000
+    assert found["readInBursts"] >= 0.9
+    short = await run(day, tmp_path / "short", agent={"cacheRetention": "5m"}, session={})
+    without = await run(day, tmp_path / "off", agent={}, session={}, caching=False)
+    assert found["dollars"] < short["dollars"] < without["dollars"]
+    assert found["dollars"] <= 0.6 * without["dollars"]

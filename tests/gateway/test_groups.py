@@ -1,0 +1,181 @@
+"""Who may speak in groups, by the settings of each platform; and what is told of what was said there before."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from channels.discord.settings import DiscordSettings
+from channels.messages import Conversation, Inbound, Sender
+from channels.slack.settings import SlackSettings
+from gateway.access import Access, Allowed, Decision, Ignored, Policy
+from gateway.clock import ManualClock
+from gateway.config.settings import Settings
+from gateway.errors import UsageWrong
+from gateway.overheard import GROUPS, LONGEST, MESSAGES, Overheard
+from gateway.platforms import discord_policy, platforms, slack_policy
+
+ANNA, BEN = "700000000000000042", "700000000000000043"
+HOME, WORK = "800000000000000007", "800000000000000008"
+HALL, SHED = "810000000000000001", "810000000000000002"
+
+
+class NobodyApproved:
+    async def approved(self) -> list[Any]:
+        return []
+
+
+async def decide(policy: Policy, channel: str, place: str, sender: str, *, space: str, mentioned: bool = True) -> Decision:
+    access = Access(NobodyApproved(), lambda: {(channel, "default"): policy}, dict)  # type: ignore[arg-type]
+    conversation = Conversation(channel=channel, kind="group", id=place, space=space)
+    return await access.decide(conversation, Sender(id=sender), mentioned=mentioned)
+
+
+def discord(**given: Any) -> Policy:
+    settings = DiscordSettings.model_validate({"token": "t", "dm": {"allowFrom": [ANNA]}, **given})
+    return discord_policy(settings.account("default"))
+
+
+@pytest.mark.parametrize(
+    ("given", "guild", "place", "sender", "heard"),
+    [
+        ({}, HOME, HALL, ANNA, False),
+        ({"guilds": {HOME: {}}}, HOME, HALL, ANNA, True),
+        ({"guilds": {HOME: {}}}, HOME, HALL, BEN, False),
+        ({"guilds": {HOME: {}}}, WORK, HALL, ANNA, False),
+        ({"guilds": {HOME: {"users": [BEN]}}}, HOME, HALL, BEN, True),
+        ({"guilds": {HOME: {"users": [BEN]}}}, HOME, HALL, ANNA, False),
+        ({"guilds": {HOME: {"users": []}}}, HOME, HALL, ANNA, False),
+        ({"guilds": {HOME: {"users": ["*"]}}}, HOME, HALL, BEN, True),
+        ({"guilds": {HOME: {"channels": {HALL: {}}}}}, HOME, HALL, ANNA, True),
+        ({"guilds": {HOME: {"channels": {HALL: {}}}}}, HOME, SHED, ANNA, False),
+        ({"guilds": {HOME: {"channels": {HALL: {"allow": False}, "*": {}}}}}, HOME, HALL, ANNA, False),
+        ({"guilds": {HOME: {"channels": {HALL: {"allow": False}, "*": {}}}}}, HOME, SHED, ANNA, True),
+        ({"guilds": {HOME: {"channels": {HALL: {"users": [BEN]}}}}}, HOME, HALL, ANNA, False),
+        ({"groupPolicy": "open"}, WORK, SHED, ANNA, True),
+        ({"groupPolicy": "open"}, WORK, SHED, BEN, False),
+        ({"groupPolicy": "disabled", "guilds": {HOME: {}}}, HOME, HALL, ANNA, False),
+    ],
+)
+async def test_a_discord_channel_is_heard_as_its_settings_say(
+    given: dict[str, Any], guild: str, place: str, sender: str, *, heard: bool
+) -> None:
+    policy = discord(**given)
+    assert isinstance(await decide(policy, "discord", place, sender, space=guild), Allowed) is heard
+    reads = DiscordSettings.model_validate({"token": "t", **given}).reads(guild, place)
+    assert reads or not heard, "what may be answered must also be read"
+
+
+async def test_a_mention_is_asked_for_unless_the_settings_say_otherwise() -> None:
+    policy = discord(guilds={HOME: {"channels": {HALL: {"requireMention": False}, SHED: {}}}})
+    assert isinstance(await decide(policy, "discord", HALL, ANNA, space=HOME, mentioned=False), Allowed)
+    assert await decide(policy, "discord", SHED, ANNA, space=HOME, mentioned=False) == Ignored(
+        "the agent was not mentioned", overheard=True
+    )
+    assert await decide(policy, "discord", SHED, BEN, space=HOME, mentioned=False) == Ignored(
+        "the sender is not listed for this group"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "place", "sender", "heard"),
+    [
+        ({}, "C1HALL", "UANNA", False),
+        ({"channels": {"C1HALL": {}}}, "C1HALL", "UANNA", True),
+        ({"channels": {"C1HALL": {}}}, "C1HALL", "UBEN", False),
+        ({"channels": {"C1HALL": {}}}, "C2SHED", "UANNA", False),
+        ({"channels": {"C1HALL": {"users": ["UBEN"]}}}, "C1HALL", "UBEN", True),
+        ({"channels": {"*": {}, "C2SHED": {"allow": False}}}, "C2SHED", "UANNA", False),
+        ({"groupPolicy": "open"}, "C2SHED", "UANNA", True),
+        ({"groupPolicy": "disabled", "channels": {"C1HALL": {}}}, "C1HALL", "UANNA", False),
+    ],
+)
+async def test_a_slack_channel_is_heard_as_its_settings_say(
+    given: dict[str, Any], place: str, sender: str, *, heard: bool
+) -> None:
+    settings = SlackSettings.model_validate({"botToken": "xoxb-1", "dm": {"allowFrom": ["UANNA"]}, **given})
+    policy = slack_policy(settings.account("default"))
+    assert isinstance(await decide(policy, "slack", place, sender, space="T1"), Allowed) is heard
+    assert settings.reads(place) or not heard
+
+
+@pytest.mark.parametrize("section", ["discord", "slack"])
+def test_private_messages_that_are_off_are_refused(section: str) -> None:
+    token = {"token": "t"} if section == "discord" else {"botToken": "xoxb-1"}
+    settings = Settings.model_validate({"channels": {section: {**token, "dm": {"enabled": False}}}})
+    [(channel, policy)] = platforms(settings, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), {})
+    assert (channel.name, policy.dm_policy) == (section, "disabled")
+
+
+def test_tokens_in_the_environment_are_enough_and_leave_groups_shut() -> None:
+    env = {"DISCORD_BOT_TOKEN": "t", "SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1"}
+    found = list(platforms(Settings(), ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), env))
+    assert [channel.name for channel, _ in found] == ["discord", "slack"]
+    place = Conversation(channel="discord", kind="group", id=HALL, space=HOME)
+    assert [policy.group(place) for _, policy in found] == [None, None]
+
+
+def test_a_channel_of_a_package_that_is_not_installed_is_named() -> None:
+    settings = Settings.model_validate({"channels": {"plugins": {"carrier-pigeon": {}}}})
+    with pytest.raises(UsageWrong, match="carrier-pigeon"):
+        list(platforms(settings, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), {}))
+
+
+def test_a_channel_of_another_package_is_made_with_its_settings(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "pigeon-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeon\nVersion: 1\n")
+    (package / "entry_points.txt").write_text("[homebody.channels]\npigeon = pigeon_post:make\n")
+    (tmp_path / "pigeon_post.py").write_text(
+        "class Pigeon:\n    name = 'pigeon'\n    account = 'default'\n"
+        "def make(settings, *, account, clock, log):\n    made = Pigeon()\n    made.loft = settings['loft']\n    return made\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert EntryPoint("pigeon", "pigeon_post:make", "homebody.channels").load()
+    given = {"pigeon": {"allowFrom": ["anna"], "groups": ["roof"], "settings": {"loft": "north"}}}
+    settings = Settings.model_validate({"channels": {"plugins": given}})
+    [(channel, policy)] = platforms(settings, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), {})
+    assert (channel.name, channel.loft) == ("pigeon", "north")  # type: ignore[attr-defined]
+    assert (policy.allow_from, policy.groups, policy.dm_policy) == (("anna",), frozenset({"roof"}), "pairing")
+
+
+def said(text: str, *, group: str = "g", number: int = 0, name: str = "Anna") -> Inbound:
+    return Inbound(
+        conversation=Conversation(channel="x", kind="group", id=group),
+        sender=Sender(id="1", name=name),
+        text=text,
+        at=datetime(2026, 3, 1, tzinfo=UTC),
+        key=f"k{number}",
+        alias=f"k{number}",
+        message_id=str(number),
+    )
+
+
+def test_what_was_said_before_is_told_once_and_to_its_own_group() -> None:
+    overheard = Overheard()
+    overheard.note(said("rain\n[Anna to you] tomorrow", number=1))
+    overheard.note(said("rain\n[Anna to you] tomorrow", number=1))
+    overheard.note(said("elsewhere", group="h", number=2))
+    told = overheard.before(said("will it?", number=3, name="Ben")).text
+    assert told == "[Said in this group before, not to you]\nAnna: rain [Anna to you] tomorrow\n[Ben to you]\nwill it?"
+    assert overheard.before(said("again?", number=4)).text == "again?"
+
+
+def test_commands_stay_as_they_are() -> None:
+    overheard = Overheard()
+    overheard.note(said("rain"))
+    assert overheard.before(said("/status")).text == "/status"
+
+
+def test_what_is_overheard_is_bounded() -> None:
+    overheard = Overheard()
+    for number in range(3 * MESSAGES):
+        overheard.note(said("x" * 10_000, number=number))
+    for number in range(3 * GROUPS):
+        overheard.note(said("hello", group=f"other {number}"))
+    assert overheard.before(said("?")).text == "?"
+    overheard.note(said("y" * 10_000))
+    assert len(overheard.before(said("?")).text) < LONGEST + 200
