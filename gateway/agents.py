@@ -14,6 +14,7 @@ from agent.compaction import Shrunk, compact
 from agent.conversation import Conversation
 from agent.entries import Pinned, Unpinned
 from agent.errors import AgentError
+from agent.models.offline import NAME as NOTEBOOK
 from agent.transcript import Transcript
 from gateway.errors import HomebodyError, StorageFailed
 from gateway.sessions.archive import Archive
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from agent.tools.toolbox import Toolbox
     from agent.turn import TurnResult
     from agent.workspace import Workspace
+    from gateway.budget.brake import Brake
     from gateway.config.settings import AgentProfile
     from gateway.sessions.settings import SessionSettings
     from gateway.sessions.store import SessionStore
@@ -66,6 +68,7 @@ class HousedAgent:
         new_id: Callable[[], str],
         hooks: InternalHooksSettings | None = None,
         tell: Callable[[str], None] = log.warning,
+        brake: Brake | None = None,
     ) -> None:
         self.profile = profile
         self.workspace = workspace
@@ -78,6 +81,7 @@ class HousedAgent:
         self._model = model
         self._new_id = new_id
         self._tell = tell
+        self.brake = brake
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._hook = _session_memory(hooks or InternalHooksSettings())
         self._tasks: set[asyncio.Task[None]] = set()
@@ -325,19 +329,24 @@ class HousedAgent:
             NotKept: its transcript cannot be used.
             AgentError: its model cannot be used.
         """
-        chosen = await self._model(model or record.model)
+        chosen = self._metered(await self._model(model or record.model), record.key)
         conversation = self._open.get(record.session)
         if conversation is None:
             conversation = await self._conversation_of(record, record.session, audience, chosen)
             if self.memory is not None:
                 self.memory.session_began()
         conversation.model = chosen
-        conversation.flush_model = await self._flush_model()
+        flush_model = await self._flush_model()
+        conversation.flush_model = None if flush_model is None else self._metered(flush_model, record.key)
         self._open[record.session] = conversation
         self._open.move_to_end(record.session)
         while len(self._open) > KEPT_OPEN:
             self._open.popitem(last=False)
         return conversation
+
+    def _metered(self, model: Model, session: str) -> Model:
+        """Put the brake before a model. The notebook costs nothing and needs none."""
+        return model if self.brake is None or model.name == NOTEBOOK else self.brake.metered(model, session)
 
     async def _conversation_of(
         self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None
@@ -349,7 +358,7 @@ class HousedAgent:
             audience=audience,
             private=record.key == self.main_key and audience.kind == "owner",
             settings=self.profile.settings,
-            model=model or await self._model(record.model),
+            model=model or self._metered(await self._model(record.model), record.key),
             toolbox=self.toolbox,
             workspace=self.workspace,
             transcript=await self._transcript(record.key, session),

@@ -37,6 +37,8 @@ COMMANDS = {
         Command("model", "show or change the model of this conversation", "[provider/model|default]"),
         Command("verbose", "show or hide notices such as compactions", "[on|off]"),
         Command("tools", "what I can use"),
+        Command("usage", "what I cost, by day, agent and model", "[days]"),
+        Command("budget", "let one message through although the day's budget is used up", "once"),
         Command("whoami", "who you are to me"),
     )
 }

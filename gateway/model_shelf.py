@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
-from agent.models.choice import choose
+from agent.models.choice import choose, find
 from agent.models.discovery import find_local
 from agent.models.offline import OfflineModel
 from agent.models.patience import Patient
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from agent.clock import Clock
+    from agent.models.catalog import Price
     from agent.models.protocol import Model
     from agent.models.settings import ModelsSettings
     from agent.settings import AgentSettings
@@ -68,6 +69,14 @@ class ModelShelf:
                     log.warning("the fallback %s is left out: %s %s", name, error, error.mend)
             self._standby[choice] = Standby(models, clock=self._clock)
         return self._standby[choice]
+
+    def price(self, name: str) -> Price | None:
+        """Return what is known of a model's price, the owner's settings first."""
+        try:
+            place = find(name, self._settings, self._env)
+        except AgentError:
+            return None
+        return None if place is None else place.facts.price
 
     def put(self, name: str, model: Model) -> None:
         """Put a model there under a name (for tests and for trying the house out)."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin import SOCKET, AdminServer
+from gateway.budget.report import facts
 from gateway.http.token import FILE_NAME, token_from_file, token_from_settings
 from gateway.lock import describe
 from gateway.mail_desk import MailDesk
@@ -24,11 +25,15 @@ async def admin(house: House) -> None:
     async def context(agent: str | None = None, session: str | None = None) -> dict[str, Any]:
         return await house.context(agent, session)
 
+    async def usage(since: str) -> dict[str, Any]:
+        return facts(await house.ledger.usage(since))
+
     calls: dict[str, Call] = {
         "status": house.status,
         "context": context,
         "sessions.repair": house.repair,
         "resume": house.pause.resume,
+        "usage": usage,
         **desk.calls(),
         **MailDesk(house.ledger).calls(),
     }

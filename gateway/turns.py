@@ -223,7 +223,9 @@ class Turns:
         conversation = await case.agent.conversation(case.record, audience, model=inbound.hints.get("model"))
         messages = [await _said(conversation, one) for one in (case.arrived, *case.further)]
         journal = LedgerJournal(self._ledger, case.turn.id)
-        return await AgentTurn(conversation=conversation, id=name, emit=showing.emit, journal=journal).run(messages)
+        brake = case.agent.brake
+        with contextlib.nullcontext() if brake is None else brake.turn(case.record.key):
+            return await AgentTurn(conversation=conversation, id=name, emit=showing.emit, journal=journal).run(messages)
 
     async def _finish(self, case: _Case, state: TurnEnd, text: str, result: TurnResult | None, exit_code: int) -> None:
         greeting = await self._chunks(case.arrived, case.greeting if text else "")

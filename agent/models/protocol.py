@@ -36,6 +36,7 @@ class Request:
 
     ``messages`` is a valid wire view: it begins with a user message, every tool call has its result right behind it, and
     nothing in it failed. ``cache_key`` is stable for a session; ``cache_ttl`` is how long the provider is asked to keep the prefix.
+    ``background`` marks what nobody waits for (a flush, a summary); providers are not told.
     """
 
     system: tuple[Segment, ...]
@@ -44,6 +45,7 @@ class Request:
     max_output: int
     cache_key: str = ""
     cache_ttl: Literal["5m", "1h"] = "5m"
+    background: bool = False
 
 
 class Model(Protocol):

@@ -33,6 +33,7 @@ COMMANDS = {
     "inbox": ("gateway.cli.inbox:inbox", "Show messages that wait for an answer, or got none."),
     "outbox": ("gateway.cli.outbox:outbox", "Show replies on their way; send given-up ones again."),
     "sessions": ("gateway.cli.sessions:sessions", "List, show and export conversations."),
+    "usage": ("gateway.cli.usage:usage", "Show what the models were used for and what it cost."),
     "context": ("gateway.cli.context:context", "Show what the model sees and what fills its window."),
     "memory": ("gateway.cli.memory:memory", "Search and index what the agent remembers."),
 }

@@ -14,6 +14,7 @@ from agent.settings import AgentSettings
 from channels.discord.settings import DiscordSettings
 from channels.slack.settings import SlackSettings
 from channels.telegram.settings import TelegramSettings
+from gateway.budget.settings import BudgetSettings
 from gateway.errors import UsageWrong
 from gateway.http.settings import GatewaySettings
 from gateway.logs.settings import LoggingSettings
@@ -130,6 +131,8 @@ class Settings(Section):
     """Which agent answers where; the nearest rule wins, and without one the default agent answers."""
     gateway: GatewaySettings = GatewaySettings()
     """Where the house listens, and to whom."""
+    budgets: BudgetSettings = BudgetSettings()
+    """What the models may cost in a day."""
     plugins: PluginsSettings = PluginsSettings()
     """Parts that can be exchanged."""
     logging: LoggingSettings = LoggingSettings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import os
 import re
@@ -62,24 +63,29 @@ def token_from_settings(token: str) -> str:
 def token_from_file(file: Path, make: Callable[[], str] = fresh_token) -> str:
     """Return the token that is kept in the file, making both when the file is not there.
 
-    The file is created exclusively, mode 0600, and durable on return. Raises HomebodyError for a weak token, a symbolic link,
-    or a file that others can read; StorageFailed where the disk does not let it be read or written.
+    The file comes into being whole, mode 0600, and is durable on return: one that a crash left half written would keep the house
+    from starting. Raises HomebodyError for a weak token, a symbolic link, or a file that others can read; StorageFailed where the
+    disk does not let it be read or written.
     """
-    try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
+    if os.path.lexists(file):
         return _read(file)
-    except OSError as error:
-        raise StorageFailed.from_os(error, "make the gateway's token", file) from error
     token = make()
+    fresh = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
+        fresh.unlink(missing_ok=True)
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(descriptor, "w", encoding="ascii") as sink:  # noqa: PTH123 - a descriptor has no path
             sink.write(token + "\n")
             sink.flush()
             os.fsync(sink.fileno())
+        os.link(fresh, file)
+    except FileExistsError:
+        return _read(file)
     except OSError as error:
-        file.unlink(missing_ok=True)
-        raise StorageFailed.from_os(error, "write the gateway's token", file) from error
+        raise StorageFailed.from_os(error, "make the gateway's token", file) from error
+    finally:
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
     return checked(token, where=str(file), mend="Delete it and start again.")
 
 

@@ -1,4 +1,4 @@
-"""What a ledger is to the gateway: four small parts, so that each user names the part it needs.
+"""What a ledger is to the gateway: five small parts, so that each user names the part it needs.
 
 Every call is one transaction and is durable when it returns. A call that raises has changed nothing. Errors: ``StorageFailed``
 when the disk refuses, ``OutOfStep`` when the rows do not allow the step.
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Turn,
         TurnEnd,
     )
+    from gateway.ledger.spending import Limit, NewCall, Reserved, Spent, UsageRow
 
 
 class InboxLedger(Protocol):
@@ -206,7 +207,23 @@ class PairingLedger(Protocol):
         ...
 
 
-class Ledger(InboxLedger, TurnLedger, OutboxLedger, PairingLedger, Protocol):
+class SpendingLedger(Protocol):
+    """What model calls cost."""
+
+    async def reserve(self, call: NewCall, limits: Sequence[Limit], *, force: bool = False) -> Reserved:
+        """Note a call about to be made, unless it could break one of the limits. ``force`` notes it all the same."""
+        ...
+
+    async def settle_call(self, row: int, spent: Spent) -> None:
+        """Note what a call used in the end."""
+        ...
+
+    async def usage(self, since: str) -> list[UsageRow]:
+        """Return what was used from a day (``YYYY-MM-DD``) on, by day, agent and model."""
+        ...
+
+
+class Ledger(InboxLedger, TurnLedger, OutboxLedger, PairingLedger, SpendingLedger, Protocol):
     """All of it."""
 
     async def tally(self) -> Tally:

@@ -115,7 +115,27 @@ CREATE TABLE approved (
 ) STRICT;
 """
 
-STEPS: Final = (_FIRST,)
+_SPENDING = """
+CREATE TABLE spending (
+    id INTEGER PRIMARY KEY,
+    day TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    agent TEXT NOT NULL,
+    session TEXT NOT NULL,
+    model TEXT NOT NULL,
+    background INTEGER NOT NULL,
+    settled INTEGER NOT NULL DEFAULT 0,
+    tokens INTEGER NOT NULL,
+    cost REAL,
+    input INTEGER NOT NULL DEFAULT 0,
+    output INTEGER NOT NULL DEFAULT 0,
+    cache_read INTEGER NOT NULL DEFAULT 0,
+    cache_write INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX spending_of_day ON spending (day, agent, session);
+"""
+
+STEPS: Final = (_FIRST, _SPENDING)
 """Step n leads from version n to n+1. Steps are never edited once they were released; a change is a new step."""
 
 

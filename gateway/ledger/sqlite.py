@@ -12,6 +12,7 @@ from gateway.ledger.outbox import OutboxPart
 from gateway.ledger.pairing import PairingPart
 from gateway.ledger.part import stamp
 from gateway.ledger.rows import Tally
+from gateway.ledger.spending import SpendingPart
 from gateway.ledger.thread import LedgerThread
 from gateway.ledger.turns import TurnPart
 
@@ -28,6 +29,9 @@ KEEP_KEYS: Final = timedelta(days=30)
 KEEP_LAST: Final = 100_000
 """Keys of an account that are kept however old they are: about 10 MB."""
 
+KEEP_SPENDING: Final = timedelta(days=370)
+"""How much longer than keys what was spent is remembered: a year and more."""
+
 _SWEEP = 2000
 
 
@@ -35,7 +39,7 @@ def _new_token() -> str:
     return secrets.token_hex(10)
 
 
-class SqliteLedger(InboxPart, TurnPart, OutboxPart, PairingPart):
+class SqliteLedger(InboxPart, TurnPart, OutboxPart, PairingPart, SpendingPart):
     """Implements ``Ledger``. ``warning`` is what the owner should know when a damaged file was set aside at the start."""
 
     warning: str | None = None
@@ -123,6 +127,11 @@ def _forget_turns(db: apsw.Connection, before: int) -> int:
         (before, _SWEEP),
     )
     count = db.changes()
+    db.execute(
+        "DELETE FROM spending WHERE id IN (SELECT id FROM spending WHERE at < ? LIMIT ?)",
+        (before - KEEP_SPENDING // timedelta(microseconds=1), _SWEEP),
+    )
+    count += db.changes()
     db.execute(
         "DELETE FROM turn WHERE id IN (SELECT id FROM turn WHERE ended_at IS NOT NULL AND ended_at < ? LIMIT ?)",
         (before, _SWEEP),

@@ -46,11 +46,6 @@ async def test_a_message_beyond_the_budget_is_held_until_it_is_allowed_once(stre
         assert "budget is used up" in (await talk.ask("third"))["reply"]
         table = (await talk.ask("/usage"))["reply"]
     assert "| main | scripted/model | 2 |" in table
-    s.clock.move(24 * 3600)
-    s.model.then("a new day")
-    async with s.house() as (_, talk):
-        await talk.ask("good morning")
-    assert len(s.model.requests) == 3
 
 
 async def test_a_stopped_call_counts_what_was_sent_and_said(street: Make) -> None:

@@ -1,0 +1,117 @@
+"""A model whose every call is reserved before and settled after."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from agent import tokens
+from agent.events import TextDelta, ThinkingDelta
+from agent.messages import AssistantMessage, Failure
+from gateway.errors import StorageFailed
+from gateway.ledger.spending import Spent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from agent.events import Restarted
+    from agent.messages import Usage
+    from agent.models.catalog import Price
+    from agent.models.protocol import Model, Request
+    from gateway.budget.brake import Brake
+    from gateway.ledger.protocol import SpendingLedger
+    from gateway.ledger.spending import Limit
+
+log = logging.getLogger(__name__)
+
+CHARS_A_TOKEN = 4
+"""For what a call that was cut off may have answered."""
+
+
+class MeteredModel:
+    """A ``Model`` around another one, for one session."""
+
+    def __init__(
+        self, model: Model, session: str, brake: Brake, ledger: SpendingLedger, price: Callable[[str], Price | None]
+    ) -> None:
+        self._model = model
+        self._session = session
+        self._brake = brake
+        self._ledger = ledger
+        self._price = price
+
+    @property
+    def name(self) -> str:
+        """See the protocol."""
+        return self._model.name
+
+    @property
+    def window(self) -> int:
+        """See the protocol."""
+        return self._model.window
+
+    @property
+    def max_output(self) -> int:
+        """See the protocol."""
+        return self._model.max_output
+
+    async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Restarted | AssistantMessage]:
+        """Make the call if the purses allow it; else say so as a failure. A ledger that cannot be used holds nothing up."""
+        sent, price = tokens.of_request(request), self._price(self.name)
+        most = min(request.max_output, self.max_output)
+        usd = None if price is None else (sent * max(price.input, price.cache_write) + most * price.output) / 1_000_000
+        try:
+            reserved = await self._brake.reserve(
+                self._session, self.name, tokens=sent + most, usd=usd, background=request.background
+            )
+        except StorageFailed as error:
+            log.warning("a model call could not be reserved: %s", error)
+            async for piece in self._model.stream(request):
+                yield piece
+            return
+        if reserved.broken is not None or reserved.row is None:
+            yield _held(self.name, reserved.broken)
+            return
+        said, settled = 0, False
+        try:
+            async for piece in self._model.stream(request):
+                if isinstance(piece, AssistantMessage):
+                    settled = True  # before it is handed on: who has the answer may never come back for more
+                    await self._settle(reserved.row, _spent(piece.usage, price))
+                elif isinstance(piece, (TextDelta, ThinkingDelta)):
+                    said += len(piece.text)
+                yield piece
+        finally:
+            if not settled:
+                answered = said // CHARS_A_TOKEN
+                await self._settle(reserved.row, Spent(input=sent, output=answered, cost=_cost(price, sent, answered)))
+
+    async def close(self) -> None:
+        """Leave the model alone: it belongs to whoever lent it."""
+
+    async def _settle(self, row: int, spent: Spent) -> None:
+        try:
+            await self._ledger.settle_call(row, spent)
+        except StorageFailed as error:  # the reservation stays spent, which is the careful side
+            log.warning("a model call could not be settled: %s", error)
+
+
+def _spent(usage: Usage | None, price: Price | None) -> Spent:
+    """A call that told nothing used nothing: it failed before it began."""
+    if usage is None:
+        return Spent(cost=0.0)
+    cost = usage.cost if usage.cost is not None or price is None else price.of_usage(usage)
+    return Spent(input=usage.input, output=usage.output, cache_read=usage.cache_read, cache_write=usage.cache_write, cost=cost)
+
+
+def _cost(price: Price | None, sent: int, answered: int) -> float | None:
+    return None if price is None else (sent * price.input + answered * price.output) / 1_000_000
+
+
+def _held(model: str, limit: Limit | None) -> AssistantMessage:
+    name = "the budget" if limit is None else limit.name
+    sums = [] if limit is None or limit.usd is None else [f"${limit.usd:.2f}"]
+    sums += [] if limit is None or limit.tokens is None else [f"{limit.tokens:,} tokens"]
+    told = f"Today's budget is used up: the next answer could go beyond {name} ({' or '.join(sums)})."
+    mend = f"Say /budget once, and then your message again; or raise it: homebody config set {name}.usd 10"
+    return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, mend=mend))

@@ -1,0 +1,58 @@
+"""What was used, for people: by day, agent and model, with the share that a cache held."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from agent.models.catalog import AS_OF
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gateway.ledger.spending import UsageRow
+
+
+def facts(rows: Sequence[UsageRow]) -> dict[str, Any]:
+    """The rows and their sum as JSON values. ``cacheHit`` is the share of what was sent that a cache held."""
+    listed = [
+        {
+            **{key: value for key, value in asdict(row).items() if key not in {"cache_read", "cache_write"}},
+            "cacheRead": row.cache_read,
+            "cacheWrite": row.cache_write,
+            "cacheHit": _hit(row.input, row.cache_read, row.cache_write),
+        }
+        for row in rows
+    ]
+    total = {
+        "calls": sum(row.calls for row in rows),
+        "cost": sum(row.cost for row in rows),
+        "unpriced": sum(row.unpriced for row in rows),
+    }
+    return {"usage": listed, "total": total, "pricesAsOf": AS_OF}
+
+
+def told(found: dict[str, Any]) -> str:
+    """The same as a Markdown table."""
+    if not found["usage"]:
+        return "No model was asked in these days."
+    lines = ["| day | agent | model | calls | in | out | cache | cost |", "|---|---|---|---:|---:|---:|---:|---:|"]
+    for row in found["usage"]:
+        sent = row["input"] + row["cacheRead"] + row["cacheWrite"]
+        cost = "?" if row["unpriced"] == row["calls"] else f"${row['cost']:.2f}"
+        lines.append(
+            f"| {row['day']} | {row['agent']} | {row['model']} | {row['calls']} | {sent:,} | {row['output']:,} "
+            f"| {row['cacheHit']:.0%} | {cost} |"
+        )
+    lines += [
+        "",
+        f"Together ${found['total']['cost']:.2f} in {found['total']['calls']} calls; prices as of {found['pricesAsOf']}.",
+    ]
+    if unpriced := found["total"]["unpriced"]:
+        lines.append(f"{unpriced} calls went to models without a known price: models.providers.NAME.models[].cost sets one.")
+    return "\n".join(lines)
+
+
+def _hit(plain: int, read: int, written: int) -> float:
+    sent = plain + read + written
+    return read / sent if sent else 0.0

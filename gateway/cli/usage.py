@@ -1,0 +1,35 @@
+"""``homebody usage``: what the models were used for, and what it cost."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation
+
+if TYPE_CHECKING:
+    from gateway.ledger.protocol import Ledger
+
+
+@click.command()
+@click.option("--days", type=click.IntRange(1, 400), default=7, show_default=True, help="How many days, today included.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_invocation
+def usage(invocation: Invocation, days: int, as_json: bool) -> None:
+    """Show what was used, by day, agent and model, with the share that the provider's cache held."""
+    from gateway.budget.report import facts, told
+    from gateway.cli.ledger_call import call_ledger
+
+    since = f"{datetime.now(UTC) - timedelta(days=days - 1):%Y-%m-%d}"
+
+    def desk(ledger: Ledger) -> Any:
+        async def look(since: str) -> dict[str, Any]:
+            return facts(await ledger.usage(since))
+
+        return {"usage": look}
+
+    found = call_ledger(invocation, desk, "usage", since=since)
+    click.echo(json.dumps(found, ensure_ascii=False) if as_json else told(found))

@@ -1,0 +1,131 @@
+"""What model calls cost: reserved before each call, settled after it. A crash between the two leaves the reservation spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gateway.ledger.part import Part, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import apsw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCall:
+    """A model call about to be made, with the most that it can use. ``day`` is the owner's date; no ``usd``: no price is known."""
+
+    day: str
+    agent: str
+    session: str
+    model: str
+    background: bool
+    tokens: int
+    usd: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """What calls of one day may use together: those of the same agent or session, or in the background, or all of them."""
+
+    name: str
+    same: tuple[str, ...] = ()
+    tokens: int | None = None
+    usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    """What came of a reservation: the call's row, or the limit that it would break. ``shares`` says how far each limit is used."""
+
+    row: int | None
+    broken: Limit | None
+    shares: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What a call used in the end. ``cost`` is in dollars, None where no price is known."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRow:
+    """What one agent used of one model on one day. ``unpriced`` counts the calls without a known price, ``open`` those never settled."""
+
+    day: str
+    agent: str
+    model: str
+    calls: int
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    cost: float
+    unpriced: int
+    open: int
+
+
+class SpendingPart(Part):
+    """Implements ``SpendingLedger``."""
+
+    async def reserve(self, call: NewCall, limits: Sequence[Limit], *, force: bool = False) -> Reserved:
+        """See the protocol."""
+        at = stamp(self._clock.now())
+
+        def work(db: apsw.Connection) -> Reserved:
+            shares = {limit.name: _share(db, call, limit) for limit in limits}
+            broken = next((limit for limit in limits if shares[limit.name] > 1), None)
+            if broken is not None and not force:
+                return Reserved(row=None, broken=broken, shares=shares)
+            values = (
+                *(call.day, at, call.agent, call.session, call.model),
+                *(int(call.background), call.tokens, call.usd),
+            )
+            query = (
+                "INSERT INTO spending (day, at, agent, session, model, background, tokens, cost) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+            )
+            (row,) = db.execute(query, values).fetchall()[0]
+            return Reserved(row=int(str(row)), broken=None, shares=shares)
+
+        return await self._thread.run(work)
+
+    async def settle_call(self, row: int, spent: Spent) -> None:
+        """See the protocol."""
+        tokens = spent.input + spent.output + spent.cache_read + spent.cache_write
+        values = (tokens, spent.cost, spent.input, spent.output, spent.cache_read, spent.cache_write, row)
+        query = "UPDATE spending SET settled = 1, tokens = ?, cost = ?, input = ?, output = ?, cache_read = ?, cache_write = ? WHERE id = ?"
+        await self._thread.run(lambda db: db.execute(query, values).fetchone())
+
+    async def usage(self, since: str) -> list[UsageRow]:
+        """See the protocol."""
+        query = (
+            "SELECT day, agent, model, count(*), sum(input), sum(output), sum(cache_read), sum(cache_write), "
+            "coalesce(sum(cost), 0.0), sum(cost IS NULL), sum(settled = 0) FROM spending WHERE day >= ? "
+            "GROUP BY day, agent, model ORDER BY day, agent, model"
+        )
+        found: list[Any] = await self._thread.run(lambda db: db.execute(query, (since,)).fetchall())
+        return [
+            UsageRow(**dict(zip(UsageRow.__slots__, row, strict=True)))  # the columns are in the order of the fields
+            for row in found
+        ]
+
+
+def _share(db: apsw.Connection, call: NewCall, limit: Limit) -> float:
+    """Return which share of a limit is used once this call has used its most."""
+    same = "".join(f" AND {column} = ?" for column in limit.same)
+    values = (call.day, *(getattr(call, column) for column in limit.same))
+    query = f"SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0.0) FROM spending WHERE day = ?{same}"
+    found: Any = db.execute(query, values).fetchone()
+    tokens, usd = found[0] + call.tokens, found[1] + (call.usd or 0.0)
+    of_tokens = 0.0 if limit.tokens is None else tokens / max(limit.tokens, 1)
+    of_usd = 0.0 if limit.usd is None or not usd else usd / max(limit.usd, 1e-9)
+    return float(max(of_tokens, of_usd))
