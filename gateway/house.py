@@ -29,6 +29,7 @@ from gateway.access import Access, Policy, concerns
 from gateway.agents import HousedAgent
 from gateway.backlog import Backlog
 from gateway.breaker import OFTEN_CRASHED, TOO_OFTEN, Starts
+from gateway.budget.brake import Brake
 from gateway.channel_keeper import ChannelKeeper
 from gateway.clock import SystemClock
 from gateway.delivery import Delivery
@@ -298,6 +299,15 @@ class House:
             model=lambda name: self.shelf.get(name, profile.settings),
             hooks=on.settings.hooks.internal,
             tell=self._report,
+            brake=Brake(
+                self.ledger,
+                on.settings.budgets,
+                on.clock,
+                agent=agent_id,
+                zone=zone,
+                price=self.shelf.price,
+                tell=self.owner.say,
+            ),
             new_id=lambda: f"{on.clock.now():%Y%m%d}-{secrets.token_hex(6)}",
         )
 
