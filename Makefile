@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat test lint fire bench lock clean help again
+.PHONY: chat test lint fire bench bench-cost lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -61,6 +61,9 @@ bench-memory: $(RUNTIME) $(TESTS) ## measure the memory (HOMEBODY_LOCOMO=FOLDER 
 
 docs: $(RUNTIME) ## make docs/configuration.md anew from the settings
 	$(BIN)/homebody config page > docs/configuration.md
+
+bench-cost: $(RUNTIME) $(TESTS) ## what a week and a month of conversation cost (docs/cost.md)
+	@PYTHONPATH=. $(BIN)/python benchmarks/cost.py $(ARGS)
 
 lock: $(RUNTIME) $(LINT) ## resolve requirements/*.txt anew (UPGRADE=1 for newer versions)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh requirements/lock

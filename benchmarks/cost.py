@@ -6,7 +6,8 @@
 
 Two scripts: a working week (120 turns in five days, 52 silences over five minutes, 36 turns with tools whose results have 387,000
 characters together, daily resets), and a month (300 turns in bursts, tool results of 1 to 50 thousand characters, summaries,
-weekly resets; the model's real window is smaller than the settings say, so that some requests overflow). Time is turned by hand; words, sizes and silences come from a seeded generator.
+weekly resets; the model's real window is smaller than the settings say, so that some requests overflow). Time is turned by hand;
+words, sizes and silences come from a seeded generator.
 """
 
 from __future__ import annotations

@@ -244,3 +244,25 @@ async def test_new_with_a_model_and_undo_back(street: Make) -> None:
         await asyncio.sleep(0)
         await talk.ask("/undo")
         assert (await talk.ask("hello"))["sessionId"] == first["sessionId"]
+
+
+async def test_a_reset_that_cannot_be_written_down_is_made_later_with_one_flush_in_all(street: Make) -> None:
+    s = street()
+    s.model._answerer = model()
+    async with s.house() as (house, talk):
+        first = await talk.ask("the gate code is 4711")
+        folder = house.agents["main"].store.folder
+        aside = folder / "aside"
+        (folder / "sessions.json.changes").rename(aside)
+        (folder / "sessions.json.changes").mkdir()
+        assert (await talk.ask("/new"))["exit"] != 0
+        (folder / "sessions.json.changes").rmdir()
+        aside.rename(folder / "sessions.json.changes")
+        assert (await talk.ask("hello"))["sessionId"] == first["sessionId"], "the former stands"
+        s.model.requests.clear()
+        assert (await talk.ask("/new"))["exit"] == 0
+        await house.agents["main"].quiet()
+        flushes = [r for r in s.model.requests if "[Memory flush]" in r.messages[-1].text]
+        assert len(flushes) <= 1
+        assert (await talk.ask("hello"))["sessionId"] != first["sessionId"]
+    assert s.notes().count("4711") >= 1
