@@ -48,9 +48,13 @@ class PredictableModel:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.calls += 1
-        raw = await request.read()
+        count = self.calls
+        try:
+            raw = await request.read()
+        except ConnectionResetError:  # the gateway was killed while it asked
+            return web.StreamResponse()
         if self.watcher is not None:
-            await self.watcher("model", self.calls)
+            await self.watcher("model", count)
         body = json.loads(raw)
         delta, reason = predicted(body)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})

@@ -220,7 +220,7 @@ class World:
         elif kill is not None:
 
             async def watch(peer: str, count: int) -> None:
-                if (peer, count) == kill.after:
+                if (peer, count) == kill.after and not life.over and life.strace is None:
                     life.strace = await _under_strace(pid, kill, self.root / "calls")
 
             self.model.watcher = self.telegram.watcher = watch
@@ -307,7 +307,8 @@ async def _under_strace(pid: int, kill: Kill, calls: Path) -> asyncio.subprocess
     )
     assert process.stderr is not None
     line = await process.stderr.readline()
-    assert b"attached" in line, line
+    if b"attached" not in line and Path(f"/proc/{pid}").exists():
+        raise OSError(f"strace could not attach: {line.decode(errors='replace')}")
     return process
 
 
