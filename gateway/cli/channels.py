@@ -1,0 +1,114 @@
+"""``homebody channels``: which chat platforms are set up, how they are, and whether they answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gateway import errors
+from gateway.cli.invocation import Invocation, pass_invocation
+
+if TYPE_CHECKING:
+    from channels.protocol import Channel
+    from gateway.access import Policy
+
+PROBE_SECONDS = 20.0
+LOCAL = "terminal:default"
+_WELL = {"connected", "not running"}
+
+
+@click.group()
+def channels() -> None:
+    """Show the chat platforms and whether they answer."""
+
+
+@channels.command()
+@click.option("--probe", is_flag=True, help="Ask each platform now whether it knows the token.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_invocation
+def status(invocation: Invocation, probe: bool, as_json: bool) -> int:
+    """Show each channel that is set up: who may speak there, how it is, when it was last heard from.
+
+    Exit code 1 when one needs its owner, or does not answer.
+    """
+    facts = asyncio.run(_facts(invocation, probe=probe))
+    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else _told(facts, probed=probe))
+    well = all(one["state"] in _WELL and one.get("probe", {}).get("ok", True) for one in facts["channels"].values())
+    return errors.OK if well else errors.FAILED
+
+
+async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
+    from gateway.clock import SystemClock
+    from gateway.platforms import platforms
+
+    running = await _running(invocation)
+    found = list(platforms(invocation.loaded.settings, SystemClock(), os.environ))
+    told: dict[str, Any] = {}
+    for channel, policy in found:
+        name = f"{channel.name}:{channel.account}"
+        told[name] = {**_policy(policy), **((running or {}).get(name) or {"state": "not running", "heard": None})}
+    for name in (running or {}).keys() - told.keys() - {LOCAL}:
+        told[name] = {**(running or {})[name], "trouble": "no longer in the settings: restart the gateway"}
+    if probe:
+        answers = await asyncio.gather(*(_probe(channel) for channel, _ in found))
+        for (channel, _), answer in zip(found, answers, strict=True):
+            told[f"{channel.name}:{channel.account}"]["probe"] = answer
+    return {"running": running is not None, "channels": told}
+
+
+async def _running(invocation: Invocation) -> dict[str, Any] | None:
+    """Return how the channels of the running gateway are, or None when none runs."""
+    from gateway import admin
+    from gateway.lock import describe
+
+    holder = describe(invocation.paths.state / "gateway.lock")
+    if holder is None or not holder.socket:
+        return None
+    facts: dict[str, Any] = (await admin.ask(invocation.paths.state, "status"))["channels"]
+    return facts
+
+
+def _policy(policy: Policy) -> dict[str, Any]:
+    groups = len(policy.groups) + sum(len(space) for space in policy.rules.values())
+    return {"dmPolicy": policy.dm_policy, "allowFrom": len(policy.allow_from), "groups": groups}
+
+
+async def _probe(channel: Channel) -> dict[str, Any]:
+    from channels.errors import ChannelError
+
+    ask = getattr(channel, "probe", None)
+    if ask is None:
+        return {"ok": None, "error": "this channel cannot be asked"}
+    try:
+        return {"ok": True, "name": await asyncio.wait_for(ask(), PROBE_SECONDS)}
+    except ChannelError as error:
+        return {"ok": False, "error": str(error), "mend": error.mend}
+    except TimeoutError:
+        return {"ok": False, "error": f"no answer within {PROBE_SECONDS:.0f} seconds", "mend": "Check the network."}
+    finally:
+        await channel.close()
+
+
+def _told(facts: dict[str, Any], *, probed: bool) -> str:
+    if not facts["channels"]:
+        return "No chat platform is set up. Begin with: homebody config set channels.telegram.botToken TOKEN"
+    lines = [] if facts["running"] else ["No gateway runs. Start it with: homebody gateway"]
+    for name, one in facts["channels"].items():
+        heard = f", last heard {one['heard']}" if one.get("heard") else ""
+        who = f", private: {one['dmPolicy']}, groups: {one['groups']}" if "dmPolicy" in one else ""
+        lines.append(f"{name}: {one['state']}{heard}{who}")
+        if one.get("trouble"):
+            lines.append(f"  {one['trouble']} {one.get('mend', '')}".rstrip())
+        if probed and "probe" in one:
+            lines.append(f"  {_answer(one['probe'])}")
+    return "\n".join(lines)
+
+
+def _answer(probe: dict[str, Any]) -> str:
+    if probe["ok"]:
+        return f"answers as {probe['name']}"
+    return f"{probe['error']} {probe.get('mend', '')}".rstrip()
