@@ -229,9 +229,9 @@ class House:
             "inbox": {"waiting": tally.waiting},
             "turns": {"running": tally.running},
             "outbox": dict(tally.outbox),
+            "paused": self.pause.causes,
             "notices": self.notices,
         }
-            "paused": self.pause.causes,
 
     async def repair(self, key: str) -> dict[str, Any]:
         """Mend the transcript of a session, as JSON values.
