@@ -307,7 +307,7 @@ async def _under_strace(pid: int, kill: Kill, calls: Path) -> asyncio.subprocess
     )
     assert process.stderr is not None
     line = await process.stderr.readline()
-    if b"attached" not in line and Path(f"/proc/{pid}").exists():
+    if b"attached" not in line and Path(f"/proc/{pid}").exists():  # noqa: ASYNC240 (not a disk)
         raise OSError(f"strace could not attach: {line.decode(errors='replace')}")
     return process
 
