@@ -11,7 +11,7 @@ from memory.errors import EmbeddingFailed
 from memory.store.jobs import JobBook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from memory.clock import Clock
     from memory.embedding.batch import BatchService
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from memory.upkeep import Progress
 
 _AT_ONCE = 256
-_AT_ONCE_IN_BATCHES = 4 * LARGE
+_LARGE_AT_ONCE = 4
+"""How many times the size from which on batches are used is handed over together: so that one backfill makes few jobs."""
+
 _LENGTH_TOLERANCE = 1e-2
 _FIRST_PAUSE = 30.0
 _LONGEST_PAUSE = 3_600.0
@@ -46,6 +48,7 @@ class Vectoring:
         settings: BatchSettings,
         batch: BatchService | None = None,
         tell: Callable[[str], None],
+        large: int = LARGE,
     ) -> None:
         self.embedder = embedder
         self.trouble = ""
@@ -54,6 +57,7 @@ class Vectoring:
         self._settings = settings
         self._batch = batch
         self._tell = tell
+        self._large = large
         self._failures = 0
         self._not_before = 0.0
 
@@ -80,9 +84,15 @@ class Vectoring:
         who = identity(self.embedder)
         book = JobBook(self._thread, index)
         backfill = Backfill(
-            self.embedder, batch=self._batch, book=book, settings=self._settings, clock=self._clock, tell=self._tell
+            self.embedder,
+            batch=self._batch,
+            book=book,
+            settings=self._settings,
+            clock=self._clock,
+            tell=self._tell,
+            large=self._large,
         )
-        at_once = _AT_ONCE_IN_BATCHES if self._batch is not None and total >= LARGE else _AT_ONCE
+        at_once = _LARGE_AT_ONCE * self._large if self._batch is not None and total >= self._large else _AT_ONCE
         done = 0
         while missing := await self._thread.run(partial(index.missing, generation, at_once), urgent=False):
             now = int(self._clock.now().timestamp())
@@ -101,27 +111,39 @@ class Vectoring:
         """Embed texts, each once, and return how many of them were dealt with."""
         if not asked:
             return 0
-        who = identity(self.embedder)
         by_key: dict[str, list[Missing]] = {}
         for one in asked:
             by_key.setdefault(one.digest.hex(), []).append(one)
         dealt_with = 0
         async for portion in backfill.run({key: group[0].text for key, group in by_key.items()}):
-            good: list[tuple[Missing, Sequence[float]]] = []
-            refused: list[Missing] = []
-            for key, outcome in portion:
-                dealt_with += key in by_key
-                if isinstance(outcome, EmbeddingFailed):
-                    refused += by_key.get(key, [])
-                elif key in by_key and is_unit(outcome):
-                    good += [(one, outcome) for one in by_key[key]]
-                else:
-                    refused += by_key.get(key, [])
-            now = int(self._clock.now().timestamp())
-            await self._thread.run(partial(index.put_vectors, generation, who, good, now=now), urgent=False)
-            if refused:
-                await self._thread.run(partial(index.refuse, refused), urgent=False)
+            dealt_with += sum(key in by_key for key, _ in portion)
+            await self._store(index, generation, portion, by_key)
         return dealt_with
+
+    async def _store(
+        self,
+        index: Index,
+        generation: Generation,
+        portion: Sequence[tuple[str, Sequence[float] | EmbeddingFailed]],
+        by_key: Mapping[str, Sequence[Missing]],
+    ) -> None:
+        """Keep what came of some texts. Those that nobody asked for just now are from a job of an earlier run."""
+        good: list[tuple[Missing, Sequence[float]]] = []
+        strays: list[tuple[bytes, Sequence[float]]] = []
+        refused: list[Missing] = []
+        for key, outcome in portion:
+            if isinstance(outcome, EmbeddingFailed) or not is_unit(outcome):
+                refused += by_key.get(key, [])
+            elif key in by_key:
+                good += [(one, outcome) for one in by_key[key]]
+            else:
+                strays.append((bytes.fromhex(key), outcome))
+        who, now = identity(self.embedder), int(self._clock.now().timestamp())
+        await self._thread.run(partial(index.put_vectors, generation, who, good, now=now), urgent=False)
+        if strays:
+            await self._thread.run(partial(index.adopt_vectors, generation, who, strays, now=now), urgent=False)
+        if refused:
+            await self._thread.run(partial(index.refuse, refused), urgent=False)
 
     def _pause(self, failure: EmbeddingFailed) -> None:
         pause = failure.retry_after or min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)

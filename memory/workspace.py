@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from memory.accounts import Status, account_of, look, why
+from memory.embedding.backfill import LARGE
 from memory.errors import EmbeddingFailed, IndexBroken, MemoryTrouble, MemoryUnreadable
 from memory.export import export_notes
 from memory.freshness import Freshness
@@ -47,7 +48,8 @@ class WorkspaceMemory:
 
     Making one does nothing: the file is opened, and SQLite loaded, when somebody first asks or syncs; nothing is embedded
     before that. ``store`` may hold ``{agentId}``. ``zone`` is the owner's, for questions such as "what was yesterday?".
-    ``tell`` gets sentences for the owner (a broken index was set aside, vectors cannot be had).
+    ``tell`` gets sentences for the owner (a broken index was set aside, vectors cannot be had). ``batch`` is used where at least
+    ``batch_from`` passages have no vector.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class WorkspaceMemory:
         zone: tzinfo = UTC,
         tell: Callable[[str], None] = lambda _: None,
         parts: Parts | None = None,
+        batch_from: int = LARGE,
     ) -> None:
         self.agent = agent
         self.settings = settings
@@ -81,7 +84,9 @@ class WorkspaceMemory:
         self._upkeep = Upkeep(self.sources, self._thread, clock, changed=self.history.noticed, transcripts=transcripts)
         self._vectoring: Vectoring | None = None
         if embedder is not None:
-            self._vectoring = Vectoring(embedder, self._thread, clock, settings=settings.remote.batch, batch=batch, tell=tell)
+            self._vectoring = Vectoring(
+                embedder, self._thread, clock, settings=settings.remote.batch, batch=batch, tell=tell, large=batch_from
+            )
         self._queries = QueryVectors(clock)
         self._opened: Index | None = None
         self._opening = asyncio.Lock()

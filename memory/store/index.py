@@ -158,6 +158,18 @@ class Index:
             self.cache.keep(embedder, ((m.digest, d) for m, d in data), now=now)
             self._put(generation, embedder, [(m.id, d) for m, d in data])
 
+    def adopt_vectors(
+        self, generation: Generation, embedder: Identity, vectors: Sequence[tuple[bytes, Sequence[float]]], *, now: int
+    ) -> None:
+        """Keep vectors that a job of an earlier run brought, by the hash of their texts: for chunks that still wait, and in the cache."""
+        data = {digest: packed(vector) for digest, vector in vectors}
+        marks = ",".join("?" * len(data))
+        sql = f"SELECT id, hash FROM chunks WHERE embedded = 0 AND id BETWEEN ? AND ? AND hash IN ({marks})"  # noqa: S608 - placeholders only
+        with self.database.writing():
+            self.cache.keep(embedder, data.items(), now=now)
+            waiting = list(self.database.rows(sql, (generation.first_id, generation.last_id, *data)))
+            self._put(generation, embedder, [(id_, data[digest]) for id_, digest in waiting])
+
     def refuse(self, missing: Sequence[Missing]) -> None:
         """Mark chunks whose text no vector can be had for; they are found by keyword."""
         with self.database.writing():
