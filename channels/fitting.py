@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from channels.chunking import SMALLEST, cut
@@ -16,24 +15,22 @@ if TYPE_CHECKING:
 def fitted(markdown: str, limit: int, written: Callable[[str], str], *, lines: int | None = None) -> list[str]:
     """Cut a reply so that no piece is longer than ``limit`` once ``written``, nor shows more than ``lines`` lines.
 
-    Marks and escapes make a text longer, so a piece that is over is cut again with less room until it fits.
+    Marks and escapes make a text longer, and short lines make it taller, so a piece that is over is cut again with less room
+    until it fits. The smallest room, 16 letters, may hold as many lines, so fewer cannot be promised.
     """
-    return [piece for part in _cut(markdown, limit, lines) for piece in _fitting(part, limit, limit, written, lines)]
+    return [piece for part in cut(markdown, limit, len) for piece in _fitting(part, limit, limit, written, lines)]
 
 
 def _fitting(piece: str, room: int, limit: int, written: Callable[[str], str], lines: int | None) -> list[str]:
-    fits = len(written(piece)) <= limit and (lines is None or lines_of(piece) <= lines)
-    if fits or room <= SMALLEST:
+    tall = lines_of(piece)
+    too_tall = lines is not None and tall > lines
+    if room <= SMALLEST or (not too_tall and len(written(piece)) <= limit):
         return [piece]
-    room = max(SMALLEST, room * 3 // 4)
-    return [small for part in _cut(piece, room, lines) for small in _fitting(part, room, limit, written, lines)]
-
-
-def _cut(markdown: str, room: int, lines: int | None) -> list[str]:
-    def length(text: str) -> int:
-        return len(text) if lines is None else max(len(text), math.ceil((text.count("\n") + 1) * room / lines))
-
-    return cut(markdown, room, length)
+    room = room * 3 // 4
+    if lines is not None and too_tall:
+        room = min(room, len(plain(styled(piece))) * lines // tall)
+    room = max(SMALLEST, room)
+    return [small for part in cut(piece, room, len) for small in _fitting(part, room, limit, written, lines)]
 
 
 def lines_of(piece: str) -> int:

@@ -108,7 +108,7 @@ class DiscordAccount(_Section):
     """Servers by id, or `*` for all others."""
     text_chunk_limit: int = Field(default=2000, ge=200, le=2000)
     """The longest message that is sent, in letters; longer replies become several messages."""
-    max_lines_per_message: int = Field(default=17, ge=5, le=2000)
+    max_lines_per_message: int = Field(default=17, ge=16, le=2000)
     """The most lines in one message, so that a list does not fill the screen."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     """How long one request to Discord may take."""
