@@ -74,13 +74,11 @@ def _is_possible(conversation: Conversation) -> bool:
     return conversation.settings.compaction.memory_flush.enabled and conversation.may_write
 
 
-async def flush(
-    conversation: Conversation, turn: str, reason: Reason, *, history: Sequence[Message] | None = None
-) -> FlushReceipt:
+async def flush(conversation: Conversation, turn: str, reason: Reason) -> FlushReceipt:
     """Run the flush and return its receipt, which by then is in the transcript.
 
-    ``history`` is what the model is shown (default: everything). The mark is written first, so that a flush that fails is not
-    tried for ever; a mark without a receipt, left by a crash, is made good by the next call.
+    The mark is written first, so that a flush that fails is not tried for ever; a mark without a receipt, left by a crash, is
+    made good by the next turn.
 
     Raises:
         NotKept: the transcript could not be written.
@@ -89,7 +87,7 @@ async def flush(
     statements = _statements(conversation)
     await conversation.transcript.append(turn, FlushBegun(cycle=cycle, reason=reason))
     side = _SideConversation(conversation, turn, last=reason in _LAST_CALLS)
-    problem = await side.run(_shown(conversation, reason) if history is None else history)
+    problem = await side.run(_shown(conversation, reason))
     outcome: Literal["written", "nothing", "extracted"] = "written" if side.written else "nothing"
     if problem and not side.written and statements:
         problem = await side.append(_extract(statements), problem)
