@@ -195,6 +195,8 @@ class House:
             tasks += [group.create_task(keeper.run()) for keeper in self.keepers.values()]
             tasks += [group.create_task(service) for service in self._services()]
             self.schedule.start()
+            for memory in self._memories:
+                memory.start()
             started()
             await self._closing.wait()
             self.schedule.stop()
@@ -292,7 +294,7 @@ class House:
             session_settings=on.settings.session,
             workspace=workspace,
             memory=memory,
-            toolbox=_toolbox(workspace, memory, profile.settings.tools),
+            toolbox=_toolbox(agent_id, workspace, memory, profile.settings.tools),
             store=store,
             zone=zone,
             clock=on.clock,
@@ -404,8 +406,8 @@ class House:
             self.owner.say(f"⚠️ {notice}")
 
 
-def _toolbox(workspace: Workspace, memory: WorkspaceMemory | None, settings: ToolsSettings) -> Toolbox:
-    desk = Desk(enclosure=workspace.enclosure, memory=memory)
+def _toolbox(agent: str, workspace: Workspace, memory: WorkspaceMemory | None, settings: ToolsSettings) -> Toolbox:
+    desk = Desk(enclosure=workspace.enclosure, memory=memory, agent=agent)
     tools: list[Tool] = [*file_tools(desk), ApplyPatch(desk)]
     if memory is not None:
         tools += [MemorySearch(memory), MemoryGet(memory)]
