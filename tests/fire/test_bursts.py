@@ -1,0 +1,85 @@
+"""Many messages at once: they wait on disk, not in memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from channels.messages import Conversation, Inbound, Sender
+from gateway.access import Actor
+from gateway.arrived import write_arrived
+from gateway.clock import ManualClock
+from gateway.inbox import House, Inbox
+from gateway.lanes import Lanes, Ticket
+from gateway.ledger.rows import Arrival
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.routing import Route
+from gateway.turns import Queued
+from memory.audience import OWNER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gateway.arrived import Arrived
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MESSAGES, SESSIONS, CHARS = 10_000, 200, 4000
+
+
+def arrival(number: int) -> Arrival:
+    chat = str(number % SESSIONS)
+    place = Conversation(channel="telegram", kind="direct", id=chat)
+    inbound = Inbound(
+        conversation=place,
+        sender=Sender(id=chat),
+        text=f"{number} " + "x" * CHARS,
+        at=NOON,
+        key=f"u:{number}",
+        alias=f"m:{number}",
+        message_id=str(number),
+    )
+    route = Route(agent="main", session=f"s{chat}", audience=OWNER)
+    payload = write_arrived(inbound, Actor(role="owner", person="owner", sender=chat), route)
+    return Arrival(
+        key=inbound.key,
+        alias=inbound.alias,
+        conversation=place.address,
+        session=route.session,
+        sender=chat,
+        payload=payload,
+        received_at=NOON,
+    )
+
+
+async def test_ten_thousand_waiting_messages_cost_little_memory_and_keep_their_order(tmp_path: Path) -> None:
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    for first in range(0, MESSAGES, 100):
+        await ledger.accept("telegram:default", [arrival(number) for number in range(first, first + 100)])
+    done: dict[str, list[int]] = {}
+
+    async def work(ticket: Ticket[Queued]) -> None:
+        (arrived,) = await inbox.read([ticket.item.row])
+        await ledger.settle([arrived.row.id], "answered")
+        done.setdefault(ticket.session, []).append(int(arrived.inbound.message_id))
+
+    lanes: Lanes[Queued] = Lanes(work, limit=32, broken=lambda _ticket, error: (_ for _ in ()).throw(error))
+
+    def submit(arrived: Arrived) -> None:
+        inbound = arrived.inbound
+        lanes.submit(arrived.route.session, Queued(arrived.row.id, inbound.conversation, inbound.message_id))
+
+    async def never(*_: object) -> bool:
+        return False
+
+    ways = House(arrived=submit, urgent=never, ready=lambda *_: None, alive=lambda *_: None)
+    inbox = Inbox(ledger, None, lambda: None, ways, ManualClock(NOON))  # type: ignore[arg-type]  # nobody is let in here
+    tracemalloc.start()
+    assert await inbox.replay() == MESSAGES
+    await lanes.quiet()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sum(map(len, done.values())) == MESSAGES
+    assert all(numbers == sorted(numbers) for numbers in done.values())
+    assert peak < 20 * 1024 * 1024, f"{peak:,} bytes for {MESSAGES * CHARS:,} bytes of messages"
+    await ledger.close()
