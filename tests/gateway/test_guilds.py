@@ -1,0 +1,98 @@
+"""A whole house on Discord and Slack: pairing, groups, threads, and nothing said twice over a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from agent.models.scripted import ScriptedModel
+from gateway.config.settings import Settings
+from gateway.house import Foundation, House
+from gateway.paths import Paths
+from tests.peers import discord, slack
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from agent.models.protocol import Request
+
+ANNA, BEN = "700000000000000042", "700000000000000043"
+GUILD = "800000000000000007"
+ROOM = "CROOM0001"
+
+
+class Seen:
+    """A model that keeps what it was shown and says it back."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def __call__(self, request: Request) -> Any:
+        self.shown.append("\n".join(message.text for message in request.messages if hasattr(message, "text")))
+        return "re: " + request.messages[-1].text.splitlines()[-1]
+
+
+@contextlib.asynccontextmanager
+async def house(root: Path, channels: dict[str, Any], seen: Seen) -> AsyncIterator[House]:
+    given = {
+        "agents": {"defaults": {"workspace": str(root / "workspace"), "model": "scripted/model"}},
+        "channels": channels,
+        "gateway": {"port": 0},
+    }
+    opened = await House.open(
+        Foundation(settings=Settings.model_validate(given), paths=Paths(root / "home"), env={}, serving=True)
+    )
+    opened.shelf.put("scripted/model", ScriptedModel(seen))
+    running = asyncio.ensure_future(opened.run())
+    try:
+        yield opened
+    finally:
+        opened.stop()
+        await running
+        await opened.close()
+
+
+async def test_anna_is_answered_in_private_and_in_her_server_and_a_stranger_is_not(tmp_path: Path) -> None:
+    seen = Seen()
+    async with discord.DiscordPeer() as peer:
+        hall = peer.guild_channel(GUILD)
+        settings = {"token": peer.token, "apiRoot": peer.root, "gatewayUrl": peer.gateway, "dm": {"allowFrom": [ANNA]}}
+        async with house(tmp_path, {"discord": {**settings, "guilds": {GUILD: {"users": [ANNA, BEN]}}}}, seen):
+            await peer.until(lambda: peer.identified == 1)
+            await peer.say(ANNA, "hello")
+            await peer.until(lambda: bool(peer.said(peer.dm(ANNA))))
+            await peer.say(BEN, "let me in", name="Ben")
+            await peer.until(lambda: bool(peer.said(peer.dm(BEN))))
+            await peer.say(ANNA, "it rains", channel=hall)
+            await peer.say(BEN, "will it stop?", channel=hall, mention=True, name="Ben")
+            await peer.until(lambda: bool(peer.said(hall)))
+        assert peer.said(peer.dm(ANNA)) == ["re: hello"]
+        assert "pairing code" in peer.said(peer.dm(BEN))[0]
+        assert "let me in" not in "".join(seen.shown)
+        assert peer.said(hall) == ["re: will it stop?"]
+        assert "Anna: it rains" in seen.shown[-1]
+        assert "hello" not in seen.shown[-1], "what was said in private is not shown to the group"
+
+        await peer.say(ANNA, "while you slept")
+        async with house(tmp_path, {"discord": settings}, seen):
+            await peer.until(lambda: len(peer.said(peer.dm(ANNA))) == 2)
+        assert peer.said(peer.dm(ANNA)) == ["re: hello", "re: while you slept"]
+
+
+async def test_a_thread_on_slack_is_a_conversation_of_its_own(tmp_path: Path) -> None:
+    seen = Seen()
+    async with slack.SlackPeer() as peer:
+        tokens = {"botToken": peer.bot_token, "appToken": peer.app_token, "apiRoot": peer.root}
+        settings = {**tokens, "dm": {"allowFrom": ["UANNA0001"]}, "channels": {ROOM: {}}}
+        async with house(tmp_path, {"slack": settings}, seen):
+            await peer.until(lambda: peer.connections == 1)
+            first = await peer.say("UANNA0001", f"<@{slack.BOT}> in the room", channel=ROOM)
+            await peer.until(lambda: len(peer.said(ROOM)) == 1)
+            await peer.say("UANNA0001", f"<@{slack.BOT}> in the thread", channel=ROOM, thread=first)
+            await peer.until(lambda: len(peer.said(ROOM)) == 2)
+            await peer.until(lambda: not peer.waiting)
+        assert peer.said(ROOM, thread=first) == ["re: in the thread"]
+        assert "in the room" not in seen.shown[-1]
+        assert peer.pings == []
