@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from agent.workspace import Workspace, WorkspaceFile
     from memory.audience import Audience
 
+_LEAST_WINDOW = 8000
+"""No model's window is taken for smaller than this because of an overflow."""
 _NO_FILES = frozenset({"memory_search", "memory_get"})
 
 
@@ -61,6 +63,7 @@ class Conversation:
     calibration: Calibration = field(default_factory=Calibration)
     watch: PrefixWatch = field(default_factory=PrefixWatch)
     _ttl: Ttl | None = None
+    _ceiling: tuple[str, int] | None = None
     _files: tuple[WorkspaceFile, ...] = ()
     _system: tuple[Segment, ...] = ()
     _fixed: Weight = field(default_factory=Weight)
@@ -71,7 +74,13 @@ class Conversation:
     def window(self) -> Window:
         """The context window in force, with its lines."""
         size = min(self.model.window, self.settings.context_tokens or self.model.window)
+        if self._ceiling is not None and self._ceiling[0] == self.model.name:
+            size = min(size, self._ceiling[1])
         return Window.of(size, self.settings.compaction)
+
+    def overflowed(self) -> None:
+        """Take note that the model found the present context too long: its window is smaller than was known."""
+        self._ceiling = (self.model.name, max(_LEAST_WINDOW, int(self.tokens() * 0.95)))
 
     @property
     def ttl(self) -> Ttl:
@@ -173,11 +182,12 @@ class Conversation:
         """Return what the size of the next request would be with one more entry: measured like the present size."""
         entries = self.transcript.entries
         coming = Entry(id="~", parent=None, at=self.clock.now(), body=body)
-        now = self._estimated(self.messages())
-        then = self._estimated(view([*entries, coming], self.zone))
+        now = self.estimated(self.messages())
+        then = self.estimated(view([*entries, coming], self.zone))
         return round(then * self.tokens() / now) if now else then
 
-    def _estimated(self, messages: Sequence[Message]) -> int:
+    def estimated(self, messages: Sequence[Message]) -> int:
+        """Return the size of a request with these messages, by estimate alone."""
         return self.calibration.apply(self._fixed + tokens.weight_of_messages(messages))
 
     def notes_known(self) -> str:

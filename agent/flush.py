@@ -47,6 +47,8 @@ _ONCE_A_CYCLE = frozenset({"threshold", "overflow"})
 _LAST_CALLS = frozenset({"reset", "shutdown"})
 LEAN_CHARS = 500
 """How much of the beginning and the end of a tool result a flush is shown that cannot use the cache."""
+FITTING_SHARE = 0.75
+"""What a flush may send of a request that the model just found too long."""
 LEAST_SAID = 4
 """What people said since the last receipt must have this many bytes, letters and figures alone: a greeting is no reason."""
 
@@ -108,19 +110,35 @@ async def flush(conversation: Conversation, turn: str, reason: Reason) -> FlushR
 
 
 def _shown(conversation: Conversation, reason: Reason) -> tuple[Message, ...]:
-    """What the model is shown. A session that is left after its cache ran out is shown with its tool results cut short.
+    """What the model is shown. Where the cached prompt is of no use, tool results are cut short: what matters are people's words.
 
-    Nothing of such a prompt would be found in the cache or used again, and what matters are people's words.
+    That is so for a session that is left after its cache ran out, and for one that has just overflowed: there the oldest
+    messages are left out too, until the request is sure to fit.
     """
     messages = conversation.messages()
-    if reason != "reset" or not is_cold(conversation.transcript.entries, conversation.clock.now(), SECONDS[conversation.ttl]):
-        return messages
+    now, ttl = conversation.clock.now(), SECONDS[conversation.ttl]
+    if reason == "overflow":
+        return _fitting(conversation, _lean(messages))
+    if reason == "reset" and is_cold(conversation.transcript.entries, now, ttl):
+        return _lean(messages)
+    return messages
+
+
+def _lean(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(
         replace(message, text=trimmed(message.text, LEAN_CHARS, LEAN_CHARS), images=())
         if isinstance(message, ToolMessage)
         else message
         for message in messages
     )
+
+
+def _fitting(conversation: Conversation, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    most = conversation.tokens() * FITTING_SHARE
+    start = 0
+    while start < len(messages) - 1 and conversation.estimated(messages[start:]) > most:
+        start += 1
+    return messages[start:]
 
 
 async def make_good(conversation: Conversation, turn: str) -> None:

@@ -56,6 +56,7 @@ class Headroom:
 
     async def after_overflow(self) -> bool:
         """Make room after the provider said that the context is too long. Returns whether asking again makes sense."""
+        self._conversation.overflowed()
         if self._flushes and flush.may_fire(self._conversation):
             await self._flush("overflow")
         return await self._compact("overflow") is not None

@@ -19,6 +19,7 @@ from agent.models.scripted import Stall
 from agent.particulars import HEAD, kept_lines, particulars
 from agent.summary import cut_into_pieces
 from agent.tokens import estimate
+from agent.tokens import of_request as estimate_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -354,3 +355,22 @@ async def test_flush_and_compaction_over_a_long_talk_never_overflow(room: Make) 
         assert result.reply == "Heard."
         assert result.context <= 12_000
     assert flush.is_worthwhile(r.conversation) in {True, False}
+
+
+async def test_an_overflow_teaches_the_real_window_and_the_flush_fits_into_it(room: Make) -> None:
+    real = 14_000
+    r = room(window=40_000, settings={"compaction": {"keepRecentTokens": 1000, "keepRecentTurns": 1}})
+    refused: list[str] = []
+
+    def model(request: Any) -> object:
+        last = "" if isinstance(request.messages[-1], ToolMessage) else request.messages[-1].text
+        if estimate_of(request) > real:
+            refused.append(last[:16])
+            return Failure(kind="overflow", message="prompt is too long")
+        return SUMMARY if "[Summary request]" in last else "NO_REPLY" if "[Memory flush]" in last else "Heard."
+
+    r.model._answerer = model
+    for n in range(40):
+        assert (await r.say(f"message {n} " + "plain words " * 400, f"t{n}")).reply == "Heard."
+    assert len(refused) == 1, "one overflow is enough to know"
+    assert r.conversation.window.size < 16_000
