@@ -200,6 +200,7 @@ class AccountDoor:
             log.warning("%s began to number its messages anew", self._key)
         async with self._in_order:
             for row in accepted.rows:
+                self._inbox.overheard.told(row.conversation)
                 await self._inbox.hand_out(row)
 
 

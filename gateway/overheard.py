@@ -37,15 +37,19 @@ class Overheard:
             self._groups.popitem(last=False)
 
     def before(self, inbound: Inbound) -> Inbound:
-        """Return a message with what was said before it; that is then forgotten. Commands stay as they are."""
+        """Return a message with what was said before it. Commands stay as they are."""
         if inbound.conversation.kind != "group" or inbound.text.startswith("/"):
             return inbound
-        kept = self._groups.pop(inbound.conversation.address, None)
+        kept = self._groups.get(inbound.conversation.address)
         if not kept:
             return inbound
         lines = "\n".join(line for _, line in kept)
         who = _one_line(inbound.sender.name) or inbound.sender.id
         return replace(inbound, text=f"[Said in this group before, not to you]\n{lines}\n[{who} to you]\n{inbound.text}")
+
+    def told(self, address: str) -> None:
+        """Forget what was told with a message of this conversation, now that it is durable."""
+        self._groups.pop(address, None)
 
 
 def _one_line(text: str) -> str:

@@ -161,6 +161,8 @@ def test_what_was_said_before_is_told_once_and_to_its_own_group() -> None:
     overheard.note(said("elsewhere", group="h", number=2))
     told = overheard.before(said("will it?", number=3, name="Ben")).text
     assert told == "[Said in this group before, not to you]\nAnna: rain [Anna to you] tomorrow\n[Ben to you]\nwill it?"
+    assert overheard.before(said("will it?", number=3, name="Ben")).text == told, "until it is stored, it may be offered again"
+    overheard.told(said("").conversation.address)
     assert overheard.before(said("again?", number=4)).text == "again?"
 
 
@@ -176,6 +178,6 @@ def test_what_is_overheard_is_bounded() -> None:
         overheard.note(said("x" * 10_000, number=number))
     for number in range(3 * GROUPS):
         overheard.note(said("hello", group=f"other {number}"))
-    assert overheard.before(said("?")).text == "?"
+    assert overheard.before(said("?")).text == "?", "the group that was silent for longest is forgotten"
     overheard.note(said("y" * 10_000))
     assert len(overheard.before(said("?")).text) < LONGEST + 200
