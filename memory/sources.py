@@ -87,13 +87,18 @@ class Sources:
         return None
 
     def stamp(self, path: str) -> Stamp | None:
-        """Return the stamp of a named file, or None if it is gone, a link, or not a file."""
+        """Return the stamp of a named file, or None if it is gone, a link, or not a file.
+
+        A file that may not be read is there all the same: its stamp is all zeros, which no other has.
+        """
         placed = self.place(path)
         if placed is None:
             return None
         try:
             with open_beneath(*placed) as fd:
                 return stamp_of(os.fstat(fd))
+        except PermissionError:
+            return Stamp(0, 0, 0, 0)
         except OSError:
             return None
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 _TRIGRAM_WEIGHT = 0.5
 _LARGE = 20_000
-_MOST_POSTINGS = 40_000
+_MOST_POSTINGS = 70_000
+"""Entries of word lists that one search scores. Seven tenths of 100,000 chunks: measured to cost .001 to .003 of nDCG; four tenths
+cost up to .019."""
 _FEWEST_WORDS = 3
 _LOOKED_INTO = 10
 _CHANGE_THAT_COUNTS = 0.02

@@ -24,17 +24,17 @@ def packed(vector: Sequence[float]) -> bytes:
 
 
 class Matrix:
-    """Vectors of one generation in RAM, grown by slices until ``complete``."""
+    """Vectors of one generation in RAM, brought by slices until ``complete``. ``rows`` is how many are expected."""
 
-    def __init__(self, generation: Generation) -> None:
+    def __init__(self, generation: Generation, rows: int = 0) -> None:
         import numpy as np
 
         self.holds = (generation.number, generation.table, generation.dims)
         self.complete = False
         self.last_id = 0
         self._np = np
-        self._vectors = np.empty((0, generation.dims), dtype=np.float32)
-        self._ids = np.empty(0, dtype=np.int64)
+        self._vectors = np.empty((rows, generation.dims), dtype=np.float32)
+        self._ids = np.empty(rows, dtype=np.int64)
         self._places: dict[int, int] = {}
         self._count = 0
 
@@ -166,7 +166,7 @@ class Vectors:
             rows = self._db.one(f"SELECT count(*) FROM {generation.table}")  # noqa: S608 - a name of ours
             if rows * generation.dims * 4 > _LARGEST_MATRIX and self._db.drivers.vectors == "vec0":
                 return False
-            self._matrix = Matrix(generation)
+            self._matrix = Matrix(generation, rows)
             self._version = self._data_version()
         matrix = self._matrix
         assert matrix is not None
