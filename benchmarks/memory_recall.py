@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.clock import ManualClock
 from memory.audience import OWNER
-from memory.settings import ChunkingSettings, MemorySettings, QuerySettings
+from memory.settings import ChunkingSettings, FusedSettings, MemorySettings, QuerySettings
 from memory.tokens import estimate
 from memory.workspace import WorkspaceMemory
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 6
 _DOCUMENTED = ChunkingSettings(tokens=400, overlap=80)
+_FLOORS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+_SILENCED = 0.01
 _KINDS = {
     "fused, 2100 tokens": MemorySettings(),
     "fused, 1450 tokens": MemorySettings(query=QuerySettings(max_tokens=1450)),
@@ -85,6 +87,47 @@ async def measure(corpus: Path, settings: MemorySettings, embedder: Embedder | N
     return f"{figures}  tokens {tokens / asked:.0f}  silent {silent / asked:.3f} (on foreign questions {strange_silent / strange:.3f})"
 
 
+async def floor_check(corpus: Path) -> str:
+    """Choose the floor by all conversations but one, by keywords alone, and say what it does on the one left out, for each.
+
+    Chosen is the highest floor that silences at most one in a hundred questions that have an answer.
+    """
+    conversations = load(corpus)
+    names = list(conversations)
+    counts: dict[tuple[str, float], tuple[int, int, int, int]] = {}
+    for place, (folder, questions) in enumerate(conversations.items()):
+        others = conversations[names[(place + 1) % len(names)]]
+        for floor in _FLOORS:
+            settings = MemorySettings(query=QuerySettings(fused=FusedSettings(floor=floor)))
+            counts[folder.name, floor] = await _silent(folder, settings, questions, others)
+    told = []
+    for left_out in names:
+        rest = [name for name in names if name != left_out]
+        kept = [floor for floor in _FLOORS if _rate([counts[name.name, floor][:2] for name in rest]) <= _SILENCED]
+        floor = max(kept, default=min(_FLOORS))
+        own, asked, strange, foreign = counts[left_out.name, floor]
+        told.append(
+            f"  {left_out.name}: floor {floor:.2f}, silent {own / asked:.3f} (on foreign questions {strange / foreign:.3f})"
+        )
+    return "\n".join(told)
+
+
+def _rate(pairs: Sequence[tuple[int, int]]) -> float:
+    return sum(silent for silent, _ in pairs) / max(1, sum(asked for _, asked in pairs))
+
+
+async def _silent(
+    folder: Path, settings: MemorySettings, questions: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]
+) -> tuple[int, int, int, int]:
+    with tempfile.TemporaryDirectory() as place:
+        clock = ManualClock(datetime.fromisoformat(questions[0]["now"]).replace(tzinfo=UTC))
+        memory = WorkspaceMemory(folder, Path(place) / "i.sqlite", settings, agent="main", clock=clock)
+        await memory.sync()
+        silent, strange = await _silences(memory, questions), await _silences(memory, others)
+        await memory.close()
+    return silent, len(questions), strange, len(others)
+
+
 async def _silences(memory: WorkspaceMemory, questions: Sequence[dict[str, Any]]) -> int:
     return sum([not (await memory.search(question["question"], audience=OWNER)).hits for question in questions])
 
@@ -98,6 +141,8 @@ async def main() -> None:
         print("no corpus: give a folder, or set HOMEBODY_LOCOMO")
         return
     print(f"{'keywords alone':36} {await measure(options.corpus, MemorySettings(), None)}", flush=True)
+    print(f"{'keywords alone, documented formula':36} {await measure(options.corpus, _KINDS['documented'], None)}", flush=True)
+    print(f"the floor, chosen without the conversation it is tried on:\n{await floor_check(options.corpus)}", flush=True)
     if options.minilm is not None:
         sys.path.insert(0, str(Path(__file__).parent))
         from _minilm import MiniLM
