@@ -181,7 +181,9 @@ class _Cutter:
                     break
                 limit = min(limit, self._length(rest[:end])) // 2
             parts.append(rest[:end].rstrip())
-            rest = _as_text(rest[end:].lstrip())
+            following = rest[end:].lstrip()
+            escaped = _as_text(following)
+            rest = escaped if len(escaped) < len(rest) else following  # an escape put back for ever would never end
         return [*parts, rest]
 
     def _reach(self, text: str, limit: int) -> int:
