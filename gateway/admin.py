@@ -56,9 +56,9 @@ class AdminServer:
             return error.as_json()
         except (ValueError, KeyError, TypeError) as error:
             return HomebodyError(f"not a call that this gateway knows: {error}", mend="Restart the gateway.").as_json()
-        except Exception as error:
+        except Exception as error:  # a defect must reach the one who asked, and the log, and no further
             known = as_homebody_error(error)
-            if known is None:  # a defect must reach the one who asked, and the log, and no further
+            if known is None:
                 log.exception("an admin call failed")
             return (known or HomebodyError("the gateway failed over this", mend="Its log tells more.")).as_json()
 

@@ -151,7 +151,7 @@ class House:
         lock = StateLock.acquire(on.paths.state / "gateway.lock", _holder(on))
         try:
             ledger = await SqliteLedger.open(on.paths.state / "ledger.sqlite", on.clock)
-        except BaseException:
+        except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
             lock.release()
             raise
         shelf = ModelShelf(on.settings.models, on.env, clock=on.clock, random=on.random)
@@ -161,7 +161,7 @@ class House:
         try:
             for agent_id in on.settings.agent_ids:
                 house.agents[agent_id] = await house._settle_in(agent_id)
-        except BaseException:
+        except BaseException:  # the same, with all that was opened so far
             await house.close()
             raise
         return house

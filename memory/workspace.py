@@ -200,7 +200,7 @@ class WorkspaceMemory:
             self._dirty = False
             try:
                 synced = await self._mending(lambda: self._follow(progress))
-            except BaseException:
+            except BaseException:  # also when cancelled: what was not followed is still to be done
                 self._dirty = True
                 raise
             if vectors:

@@ -179,7 +179,7 @@ class SocketLink:
         link = cls(reader, writer)
         try:
             await link._ask({"attach": conversation_id}, "attach")
-        except BaseException:
+        except BaseException:  # also when cancelled: nobody else knows of this link yet
             await link.close()
             raise
         return link

@@ -104,7 +104,7 @@ def _replace(target: Path, text: str) -> None:
             opened.flush()
             os.fsync(opened.fileno())
         Path(name).replace(target)
-    except BaseException:
+    except BaseException:  # also when interrupted: no half-written copy is left behind
         Path(name).unlink(missing_ok=True)
         raise
     folder = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC)

@@ -74,7 +74,7 @@ def _open(path: Path, epoch: str) -> apsw.Connection:
         db.pragma("journal_size_limit", 16 * 1024 * 1024)
         migrate(db, epoch, str(path))
         db.execute("UPDATE outbox SET state = 'ambiguous', doubts = doubts + 1 WHERE state = 'sending'")
-    except BaseException:
+    except BaseException:  # also when interrupted: an open connection would hold the file
         db.close()
         raise
     return db

@@ -114,7 +114,7 @@ class Database:
                     connection.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
                 elif found != str(FORMAT):
                     _refuse_format(found)
-        except BaseException:
+        except BaseException:  # also when interrupted: an open connection would hold the file
             connection.close()
             raise
         path.chmod(0o600)
@@ -134,7 +134,7 @@ class Database:
         try:
             yield
             self.connection.execute("COMMIT")
-        except BaseException:
+        except BaseException:  # whatever happened, half of a transaction must not stay open
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
             raise
