@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent.entries import Entry
     from agent.events import Event
     from agent.journal import Journal
-    from agent.messages import ToolCall, UserMessage
+    from agent.messages import FailureKind, ToolCall, UserMessage
 
 Outcome = Literal["answered", "silent", "failed", "stopped"]
 
@@ -31,7 +31,8 @@ Outcome = Literal["answered", "silent", "failed", "stopped"]
 class TurnResult:
     """What a turn came to. ``reply`` is for the person (empty when silent); ``context`` and ``window`` are in tokens.
 
-    ``receipts`` are those of memory flushes, ``compactions`` the summaries that were made on the way.
+    ``receipts`` are those of memory flushes, ``compactions`` the summaries that were made on the way. ``failure`` is why a model
+    gave no answer.
     """
 
     outcome: Outcome
@@ -44,6 +45,7 @@ class TurnResult:
     seconds: float
     receipts: tuple[FlushReceipt, ...] = ()
     compactions: int = 0
+    failure: FailureKind | None = None
 
 
 async def nobody_waits() -> Sequence[UserMessage]:
@@ -139,6 +141,7 @@ class Turn:
             seconds=seconds,
             receipts=tuple(self._headroom.receipts),
             compactions=self._headroom.compactions,
+            failure=ending.answer.failure.kind if outcome == "failed" and ending.answer.failure else None,
         )
         facts = {
             "seconds": round(seconds, 3),

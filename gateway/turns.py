@@ -216,7 +216,7 @@ class Turns:
                 await case.agent.ended(case.record, result)
                 failed = result.outcome == "failed"
                 state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
-                await self._finish(case, state, result.reply, result, errors.FAILED if failed else errors.OK)
+                await self._finish(case, state, result.reply, result, _exit_code(result))
 
     async def _run(self, case: _Case, showing: Showing) -> TurnResult:
         inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
@@ -269,6 +269,12 @@ async def _said(conversation: Conversation, arrived: Arrived) -> UserMessage:
     text = await shelved(conversation, inbound.text, arrived.row.uid)
     speaker = (inbound.sender.name or inbound.sender.id) if arrived.route.audience.kind == "group" else ""
     return UserMessage(content=(Text(text=text),), at=inbound.at, sender=speaker)
+
+
+def _exit_code(result: TurnResult) -> int:
+    if result.outcome != "failed":
+        return errors.OK
+    return errors.NO_MODEL if result.failure in {"auth", "unknown_model"} else errors.FAILED
 
 
 def _greeting(record: SessionRecord) -> str:

@@ -199,7 +199,7 @@ async def test_a_failing_model_is_told_with_an_exit_code(street: Make) -> None:
     s.model.then(Failure(kind="auth", message="The key was refused.", mend="export KEY"))
     async with s.house() as (_, talk):
         facts = await talk.ask("hi")
-    assert facts["exit"] == 1
+    assert facts["exit"] == 4
     assert "The key was refused." in talk.replies()[0]
 
 
