@@ -11,6 +11,7 @@ from agent.events import TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
 from agent.models import failures, rehearsal
 from agent.models.anthropic_wire import body
+from agent.models.cache_diagnosis import CacheDiagnosis
 from agent.models.clean import arguments_of
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class AnthropicModel:
         self._facts = facts
         self._label = label
         self._settings: dict[str, Any] = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
+        self._diagnosis = CacheDiagnosis() if provider == "anthropic" else None
         self._client: Any = None
         self._opening = asyncio.Lock()
 
@@ -67,10 +69,14 @@ class AnthropicModel:
         """Stream one answer. Deltas of a stream that breaks off are void: the last thing yielded then carries the failure."""
         client = await self._open()
         wanted = body(request, model=self._model, name=self.name, max_output=self.max_output, images=self._facts.images)
+        if self._diagnosis is not None and request.cache_key:
+            wanted["diagnostics"] = self._diagnosis.wish(request.cache_key)
         answer = _Answer(self.name, self._label, self._facts.price)
         try:
             async with await client.messages.create(**wanted, stream=True) as events:
                 async for event in events:
+                    if event.type == "message_start" and self._diagnosis is not None and request.cache_key:
+                        self._diagnosis.hear(request.cache_key, event.message)
                     delta = answer.feed(event)
                     if delta is not None:
                         yield delta

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -269,3 +270,17 @@ async def test_own_headers_are_sent_with_the_key(anthropic_peer: AnthropicPeer) 
     assert anthropic_peer.headers[0]["x-team"] == "home"
     assert "test-key" in (anthropic_peer.headers[0].get("x-api-key", "") + anthropic_peer.headers[0].get("authorization", ""))
     await made.close()
+
+
+async def test_what_broke_the_cache_is_logged_in_the_providers_words(
+    anthropic_peer: AnthropicPeer, model: AnthropicModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "agent.models")
+    one, two = (Segment(name="a", text=words, cache_mark=True) for words in ("Be brief.", "Be long."))
+    for system in (one, one, two):
+        await hear(model, replace(ask(user("hi"), system=(system,)), cache_key="session"))
+    asked = [request["diagnostics"]["previous_message_id"] for request in anthropic_peer.requests]
+    assert asked == [None, "msg_1", "msg_2"]
+    assert [record.getMessage() for record in caplog.records if "cache" in record.getMessage()] == [
+        "the provider's prompt cache was missed: system changed (cache missed input tokens 12)"
+    ]

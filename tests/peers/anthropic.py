@@ -121,9 +121,19 @@ class AnthropicPeer:
         usage = self._count(body)
         if isinstance(answer, Break):
             return await self._break(response, request, answer, usage)
-        for event in events(answer, usage, body["model"]):
+        begun, *more = events(answer, usage, body["model"])
+        begun["message"] |= {"id": f"msg_{len(self.requests)}", "diagnostics": self._diagnosed(body)}
+        for event in (begun, *more):
             await _send(response, event)
         return response
+
+    def _diagnosed(self, body: dict[str, Any]) -> dict[str, Any] | None:
+        """Compare with the request whose answer is named, as far as its system text goes."""
+        named = (body.get("diagnostics") or {}).get("previous_message_id")
+        former = next((one for n, one in enumerate(self.requests, 1) if f"msg_{n}" == named), None)
+        if former is None or former.get("system") == body.get("system"):
+            return None
+        return {"cache_miss_reason": {"type": "system_changed", "cache_missed_input_tokens": 12}}
 
     async def _break(
         self, response: web.StreamResponse, request: web.Request, answer: Break, usage: dict[str, Any]
