@@ -12,6 +12,7 @@ from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, 
 from agent.models import failures, rehearsal
 from agent.models.anthropic_wire import body
 from agent.models.cache_diagnosis import CacheDiagnosis
+from agent.models.catalog import PROVIDERS
 from agent.models.clean import arguments_of
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class AnthropicModel:
 
     ``facts`` are what is known beforehand; when they are assumed, the provider is asked for window and longest answer before
     the first call, and what it says counts from then on. The SDK is imported in a thread at that moment, not before.
+    ``diagnose`` asks why the prompt cache was missed: by default only of Anthropic itself, because others may refuse the question.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class AnthropicModel:
         provider: str = "anthropic",
         label: str = "Anthropic",
         headers: Mapping[str, str] | None = None,
+        diagnose: bool | None = None,
     ) -> None:
         self.name = f"{provider}/{model}"
         self.window = facts.window
@@ -61,7 +64,8 @@ class AnthropicModel:
         self._facts = facts
         self._label = label
         self._settings: dict[str, Any] = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
-        self._diagnosis = CacheDiagnosis() if provider == "anthropic" else None
+        official = base_url.rstrip("/") == PROVIDERS["anthropic"].base_url.rstrip("/")
+        self._diagnosis = CacheDiagnosis() if (official if diagnose is None else diagnose) else None
         self._client: Any = None
         self._opening = asyncio.Lock()
 

@@ -276,6 +276,10 @@ async def test_what_broke_the_cache_is_logged_in_the_providers_words(
     anthropic_peer: AnthropicPeer, model: AnthropicModel, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "agent.models")
+    await hear(model, replace(ask(user("hi")), cache_key="session"))
+    assert "diagnostics" not in anthropic_peer.requests.pop(), "only Anthropic itself is asked"
+    facts = Facts(window=200_000, max_output=64_000)
+    model = AnthropicModel(MODEL, key="test-key", facts=facts, base_url=anthropic_peer.url, diagnose=True)
     one, two = (Segment(name="a", text=words, cache_mark=True) for words in ("Be brief.", "Be long."))
     for system in (one, one, two):
         await hear(model, replace(ask(user("hi"), system=(system,)), cache_key="session"))
@@ -284,3 +288,4 @@ async def test_what_broke_the_cache_is_logged_in_the_providers_words(
     assert [record.getMessage() for record in caplog.records if "cache" in record.getMessage()] == [
         "the provider's prompt cache was missed: system changed (cache missed input tokens 12)"
     ]
+    await model.close()
