@@ -32,6 +32,10 @@ LEAST_SUMMARY = 200
 """A summary with less room than this many tokens is not worth making."""
 
 
+WORTH_CLEARING = 0.98
+"""Clearing results that leaves more than this share of the context is no help, and is not done."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shrunk:
     """What a compaction came to, in tokens. ``summarised`` is False when results were cleared instead; ``problem`` says why."""
@@ -91,14 +95,14 @@ def _cuts(conversation: Conversation) -> Iterator[Cut]:
 
 
 async def _clear_results(conversation: Conversation, turn: str, before: int, problem: str) -> Shrunk | None:
-    """Show all tool results but those of the running turn as a placeholder. Returns None when that frees nothing."""
+    """Show all tool results but those of the running turn as a placeholder. Returns None when that frees next to nothing."""
     said = [entry for entry in conversation.transcript.entries if isinstance(entry.body, Said)]
     until = next((entry for entry in reversed(said) if isinstance(message_of(entry), UserMessage)), None)
     if until is None:
         return None
     mark = ResultsCleared(until=until.id)
     after = conversation.size_if(mark)
-    if after >= before:
+    if after > before * WORTH_CLEARING:
         return None
     await conversation.transcript.append(turn, mark)
     return Shrunk(before, after, summarised=False, problem=problem)
