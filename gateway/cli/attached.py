@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from gateway.cli.invocation import Invocation
     from gateway.logs.wiring import Closer
 
-_SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
-
 
 @contextlib.asynccontextmanager
 async def attached(invocation: Invocation, conversation: str = "local") -> AsyncIterator[Link]:
@@ -79,9 +77,9 @@ async def _embedded(invocation: Invocation, conversation: str) -> AsyncIterator[
 def begin_logging(invocation: Invocation, *, console: bool) -> Closer:
     """Set the logs up for this process, with every secret of the settings and the environment known."""
     from gateway.config.secrets import secrets_of
-    from gateway.logs.redaction import Redactor
+    from gateway.logs.redaction import Redactor, secrets_in
     from gateway.logs.wiring import configure
 
     redactor = Redactor(secrets_of(invocation.loaded.settings))
-    redactor.learn(value for name, value in os.environ.items() if name.endswith(_SECRET_ENDINGS))
+    redactor.learn(secrets_in(os.environ))
     return configure(invocation.loaded.settings.logging, invocation.paths, redactor, console=console)
