@@ -72,9 +72,7 @@ class Showing:
                 self._frame(Note(text))
 
     def _frame(self, frame: Frame) -> None:
-        show = getattr(self._channel, "show", None)
-        if show is not None:
-            show(self._conversation, frame)
+        show_frame(self._channel, self._conversation, frame)
 
     async def _type(self) -> None:
         while True:
@@ -86,6 +84,13 @@ class Showing:
             await self._news.wait()
             self._news.clear()
             await drafts.draft(self._conversation, self._turn, self._finished + self._text)
+
+
+def show_frame(channel: Channel, place: Conversation, frame: Frame) -> None:
+    """Show a frame where the channel can: the terminal does, a chat platform has no place for one."""
+    show = getattr(channel, "show", None)
+    if show is not None:
+        show(place, frame)
 
 
 def describe(call: ToolCall) -> str:

@@ -28,7 +28,7 @@ from gateway.commands import parse
 from gateway.journal import LedgerJournal
 from gateway.ledger.rows import NewOutbound
 from gateway.shelving import shelved
-from gateway.showing import Showing
+from gateway.showing import Showing, show_frame
 from gateway.turn_log import bound
 
 if TYPE_CHECKING:
@@ -125,9 +125,7 @@ class Turns:
     def told_refused(self, inbound: Inbound, error: errors.UsageWrong) -> None:
         """Tell a waiting client that its message goes nowhere; the words are on their way through the outbox."""
         facts = _facts("", "", "", error.as_text(), chunks=1, exit_code=error.exit_code)
-        show = getattr(self._channel(inbound.conversation), "show", None)
-        if show is not None:
-            show(inbound.conversation, Done("", inbound.message_id, facts))
+        show_frame(self._channel(inbound.conversation), inbound.conversation, Done("", inbound.message_id, facts))
 
     def told_broken(self, item: Any, error: Exception) -> None:
         """Tell a waiting client that its message could not be dealt with now. It stays in the inbox."""
@@ -136,9 +134,7 @@ class Turns:
         known = errors.as_homebody_error(error)
         reason = str(known) if known else "something in me failed over this; the log tells more"
         mend = known.mend if known else "It is kept, and I try again when I am started next."
-        show = getattr(self._channel(item.place), "show", None)
-        if show is not None:
-            show(item.place, Rejected(item.message_id, reason, mend))
+        show_frame(self._channel(item.place), item.place, Rejected(item.message_id, reason, mend))
 
     async def _message(self, ticket: Ticket[Any], arrived: Arrived) -> None:
         agent = self._agents[arrived.route.agent]
@@ -253,9 +249,8 @@ class Turns:
         return [NewOutbound(conversation=place, text=piece) for piece in pieces]
 
     def _done(self, arrived: Arrived, facts: dict[str, Any]) -> None:
-        show = getattr(self._channel(arrived.inbound.conversation), "show", None)
-        if show is not None:
-            show(arrived.inbound.conversation, Done(arrived.row.uid, arrived.inbound.message_id, facts))
+        place = arrived.inbound.conversation
+        show_frame(self._channel(place), place, Done(arrived.row.uid, arrived.inbound.message_id, facts))
 
 
 def _shortened(text: str) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent.headroom import short
+from channels.terminal.link import Done
 from gateway.commands import parse
 from gateway.errors import UsageWrong
 from gateway.ledger.rows import NewOutbound
+from gateway.showing import show_frame
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -97,9 +99,5 @@ class Urgent:
         return "\n".join(lines)
 
     def _done(self, inbound: Inbound, route: Route, reply: str, chunks: int) -> None:
-        from channels.terminal.link import Done
-
-        show = getattr(self._channel(inbound.conversation), "show", None)
-        if show is not None:
-            facts = {"reply": reply, "agent": route.agent, "sessionKey": route.session, "chunks": chunks, "exit": 0}
-            show(inbound.conversation, Done("", inbound.message_id, facts))
+        facts = {"reply": reply, "agent": route.agent, "sessionKey": route.session, "chunks": chunks, "exit": 0}
+        show_frame(self._channel(inbound.conversation), inbound.conversation, Done("", inbound.message_id, facts))
