@@ -91,6 +91,7 @@ class RecordingDoor:
         self.refused = 0
         self.is_ready = asyncio.Event()
         self.lives = 0
+        self.moves: list[tuple[Conversation, Conversation]] = []
         self._keys: set[str] = set()
         self._changed = asyncio.Condition()
 
@@ -111,6 +112,10 @@ class RecordingDoor:
     async def cursor(self, name: str) -> str | None:
         """Return a cursor."""
         return self.cursors.get(name)
+
+    async def moved(self, former: Conversation, present: Conversation) -> None:
+        """Note it."""
+        self.moves.append((former, present))
 
     def ready(self) -> None:
         """Note it."""

@@ -3,6 +3,7 @@
 ChannelError
 ├── ChannelBroken    trying again cannot help (a wrong token, a second poller that stays); the owner must act
 ├── LinkLost         a terminal's line to the gateway could not be opened, or broke off
+├── NotFetched       a file that came with a message cannot be had
 ├── NotSent          a send certainly had no effect
 └── Uncertain        a send may or may not have arrived (time-out, reset, 5xx)
 """
@@ -24,6 +25,14 @@ class ChannelBroken(ChannelError):
 
 class LinkLost(ChannelError):
     """Raised to a terminal client. What it was saying may or may not be stored: say it again under the same key."""
+
+
+class NotFetched(ChannelError):
+    """Raised by ``fetch``. ``permanent`` means that trying again cannot help (too large, gone)."""
+
+    def __init__(self, message: str, *, permanent: bool = True, mend: str = "") -> None:
+        super().__init__(message, mend=mend)
+        self.permanent = permanent
 
 
 class NotSent(ChannelError):

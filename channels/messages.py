@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
+    from pathlib import Path
 
 ChatKind = Literal["direct", "group"]
+AttachmentKind = Literal["image", "voice", "audio", "video", "document"]
+InboundEvent = Literal["message", "edited", "reaction", "button"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +45,32 @@ class Sender:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """A file that came with a message, still on the platform. Nothing here is to be trusted.
+
+    ``handle`` is what the channel's ``fetch`` takes. ``name`` and ``media_type`` are the sender's words (either may be empty),
+    ``size`` is in bytes, None where the platform does not say.
+    """
+
+    kind: AttachmentKind
+    handle: str
+    name: str = ""
+    media_type: str = ""
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inbound:
     """One message as a platform delivered it.
 
     ``key`` and ``alias`` identify it twice over (Telegram: ``u:<update_id>`` and ``m:<bot>:<chat>:<message>:<edit date>``), so that a
     redelivery is recognised even when the platform renumbers one of the two. ``at`` is when it was sent, with a zone.
     ``hints`` (agent, session, model) are the wishes of a local client that holds the owner's rights; no other channel sets them.
+
+    ``event`` says what happened. "edited": ``target`` (a message of this conversation) now reads ``text``. "reaction": somebody put
+    the emoji ``text`` under ``target``. "button": a button under ``target`` was pressed, whose value is ``text``.
+    ``quoted`` is the beginning of the message that this one replies to. Messages of one sender with the same ``part_of`` (an album, a
+    text that the platform cut up) are parts of one. ``from_bot``: a program wrote it.
     """
 
     conversation: Conversation
@@ -59,6 +82,12 @@ class Inbound:
     message_id: str
     reply_to: str | None = None
     mentioned: bool = False
+    event: InboundEvent = "message"
+    target: str | None = None
+    quoted: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    part_of: str | None = None
+    from_bot: bool = False
     hints: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -71,8 +100,25 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Button:
+    """Something to press under a message. ``value`` (60 bytes of UTF-8 at most) is the text of the event that a press makes."""
+
+    label: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enclosure:
+    """A file to send: a copy that the house made, which stays until the message is delivered."""
+
+    path: Path
+    name: str
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outbound:
-    """One chunk to send, as Markdown within the channel's limit.
+    """One chunk to send, as Markdown within the channel's limit. With an enclosure the text is its caption, and may be empty.
 
     ``key`` (25 characters at most) is the same on every attempt. ``attempt`` starts at 1. ``recorded`` is what an earlier
     attempt passed to ``record`` (a placeholder's id, say), or None. ``uncertain`` says that an earlier attempt may have arrived.
@@ -82,6 +128,8 @@ class Outbound:
     conversation: Conversation
     text: str
     reply_to: str | None = None
+    buttons: tuple[Button, ...] = ()
+    enclosure: Enclosure | None = None
     attempt: int = 1
     recorded: str | None = None
     uncertain: bool = False

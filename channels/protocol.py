@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
 
-    from channels.messages import Conversation, Cursor, Inbound, Outbound, Sent
+    from channels.messages import Attachment, Conversation, Cursor, Inbound, Outbound, Sent
 
 
 class Door(Protocol):
@@ -23,6 +25,10 @@ class Door(Protocol):
 
     async def cursor(self, name: str) -> str | None:
         """Return the cursor last stored under ``name`` for this channel and account, or None."""
+        ...
+
+    async def moved(self, former: Conversation, present: Conversation) -> None:
+        """Note durably that the platform gave a group another id: who may speak there, its session and what waits follow it."""
         ...
 
     def ready(self) -> None:
@@ -80,4 +86,74 @@ class Drafts(Protocol):
 
     async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
         """Show ``text`` (the whole reply so far) as a preview. Best effort: never raises for platform trouble."""
+        ...
+
+
+class Fetches(Protocol):
+    """An extra that a channel may offer: getting the files that came with messages."""
+
+    async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
+        """Save a file at ``path``, which does not exist yet; where it fails nothing is left there.
+
+        Raises:
+            NotFetched: it is larger than ``limit`` bytes, gone, or could not be had.
+        """
+        ...
+
+
+class Reacts(Protocol):
+    """An extra that a channel may offer: an emoji of the bot's own under a person's message."""
+
+    async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
+        """Put ``emoji`` there in the place of an earlier one; None takes it off. Best effort: never raises for platform trouble."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MenuEntry:
+    """A command that a platform's menu may offer. ``argument`` is a hint such as ``[on|off]``, or empty."""
+
+    name: str
+    help: str
+    argument: str = ""
+
+
+class Menu(Protocol):
+    """An extra that a channel may offer: a menu of commands. A choice from it arrives as a message such as ``/status``."""
+
+    async def menu(self, entries: Sequence[MenuEntry]) -> None:
+        """Offer these commands, and change nothing where they are offered already. Called before ``run``; works in ``run``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookRequest:
+    """An HTTP request of a platform, as it came. Header names are in small letters."""
+
+    method: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookAnswer:
+    """What the platform is answered."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Hooked(Protocol):
+    """An extra that a channel may offer: the platform calls us. Requests come to ``/hooks/<channel>/<account>`` of the gateway."""
+
+    hooked: bool
+    """Whether the settings ask for it."""
+
+    async def hear(self, request: HookRequest) -> HookAnswer:
+        """Check that the request is the platform's own, have the door accept what it says, and only then answer.
+
+        Called while ``run`` runs; before that, and for what is forged, it answers without touching anything.
+        """
         ...

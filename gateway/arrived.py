@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from channels.messages import Inbound, Sender
+from channels.messages import Attachment, Inbound, Sender
 from gateway.access import Actor
 from gateway.ledger.part import read_conversation, write_conversation
 from gateway.routing import Route
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 _PLAIN = ("text", "key", "alias", "message_id", "reply_to", "mentioned")
+_LATER = ("event", "target", "quoted", "part_of", "from_bot")
+"""Fields that rows of earlier versions lack."""
 _ACTOR = tuple(field.name for field in fields(Actor))
 
 
@@ -40,7 +42,8 @@ def write_arrived(inbound: Inbound, actor: Actor, route: Route | None) -> str:
     written = {
         "v": _VERSION,
         "inbound": {
-            **{name: getattr(inbound, name) for name in _PLAIN},
+            **{name: getattr(inbound, name) for name in (*_PLAIN, *_LATER)},
+            "attachments": [asdict(attachment) for attachment in inbound.attachments],
             "conversation": json.loads(write_conversation(inbound.conversation)),
             "sender": asdict(inbound.sender),
             "at": inbound.at.isoformat(),
@@ -64,7 +67,9 @@ def read_arrived(row: InboxRow) -> tuple[Inbound, Actor, Route | None]:
             sender=Sender(**said["sender"]),
             at=datetime.fromisoformat(said["at"]),
             hints=said["hints"],
+            attachments=tuple(Attachment(**attachment) for attachment in said.get("attachments", ())),
             **{name: said[name] for name in _PLAIN},
+            **{name: said[name] for name in _LATER if name in said},
         )
         actor = Actor(**{name: written["actor"][name] for name in _ACTOR})
         if route is None:

@@ -17,7 +17,7 @@ from gateway.overheard import Overheard
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
-    from channels.messages import Cursor, Inbound
+    from channels.messages import Conversation, Cursor, Inbound
     from gateway.access import Access, Actor
     from gateway.ledger.part import Clock
     from gateway.ledger.protocol import Ledger
@@ -168,6 +168,10 @@ class AccountDoor:
     async def cursor(self, name: str) -> str | None:
         """See the protocol."""
         return await self._inbox.ledger.cursor(self._key, name)
+
+    async def moved(self, former: Conversation, present: Conversation) -> None:
+        """See the protocol."""
+        log.warning("%s is now %s", former.address, present.address)
 
     def ready(self) -> None:
         """See the protocol."""

@@ -18,16 +18,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError, NotKept
-from agent.messages import Text, UserMessage
 from agent.turn import Turn as AgentTurn
 from agent.turn import TurnResult
 from channels.terminal.link import Done, Rejected
 from gateway import errors
 from gateway.command_desk import CommandDesk
 from gateway.commands import parse
+from gateway.hearing import heard
 from gateway.journal import LedgerJournal
-from gateway.ledger.rows import NewOutbound
-from gateway.shelving import shelved
+from gateway.replying import replies
 from gateway.showing import Showing, show_frame
 from gateway.turn_log import bound
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from agent.clock import Clock
-    from agent.conversation import Conversation
     from channels.messages import Conversation as Place
     from channels.messages import Inbound
     from channels.protocol import Channel
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
     from gateway.arrived import Arrived
     from gateway.lanes import Ticket
     from gateway.ledger.protocol import Ledger
-    from gateway.ledger.rows import Turn, TurnEnd
+    from gateway.ledger.rows import NewOutbound, Turn, TurnEnd
     from gateway.sessions.store import SessionRecord
 
 log = logging.getLogger(__name__)
@@ -52,7 +50,6 @@ MAX_ATTEMPTS = 3
 QUOTED_CHARS = 60
 FRESH = timedelta(minutes=30)
 """A turn that was begun longer ago is not simply gone on with: its owner may have moved on."""
-QUICK_CHARS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +214,7 @@ class Turns:
     async def _run(self, case: _Case, showing: Showing) -> TurnResult:
         inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
         conversation = await case.agent.conversation(case.record, audience, model=inbound.hints.get("model"))
-        messages = [await _said(conversation, one) for one in (case.arrived, *case.further)]
+        messages = [await heard(conversation, one) for one in (case.arrived, *case.further)]
         journal = LedgerJournal(self._ledger, case.turn.id)
         brake = case.agent.brake
         with contextlib.nullcontext() if brake is None else brake.turn(case.record.key):
@@ -242,11 +239,7 @@ class Turns:
         self._done(case.arrived, _facts(case.agent.id, case.record.key, case.record.session, ""))
 
     async def _chunks(self, arrived: Arrived, text: str) -> list[NewOutbound]:
-        """Cut a reply; a long one in a thread, because parsing Markdown takes its time."""
-        place = arrived.inbound.conversation
-        cut = self._channel(place).chunks
-        pieces = cut(text) if len(text) < QUICK_CHARS else await asyncio.to_thread(cut, text)
-        return [NewOutbound(conversation=place, text=piece) for piece in pieces]
+        return await replies(self._channel(arrived.inbound.conversation), arrived, text)
 
     def _done(self, arrived: Arrived, facts: dict[str, Any]) -> None:
         place = arrived.inbound.conversation
@@ -256,14 +249,6 @@ class Turns:
 def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= QUOTED_CHARS else f"{line[:QUOTED_CHARS].rstrip()}…"
-
-
-async def _said(conversation: Conversation, arrived: Arrived) -> UserMessage:
-    """Put a message as the agent hears it: with its speaker where several people hear, and cut where it is too long."""
-    inbound = arrived.inbound
-    text = await shelved(conversation, inbound.text, arrived.row.uid)
-    speaker = (inbound.sender.name or inbound.sender.id) if arrived.route.audience.kind == "group" else ""
-    return UserMessage(content=(Text(text=text),), at=inbound.at, sender=speaker)
 
 
 def _exit_code(result: TurnResult) -> int:
