@@ -309,7 +309,7 @@ async def test_whatever_the_platform_answers_each_chunk_is_shown_in_order_and_do
     async with scene(tmp_path_factory.mktemp("outbox"), *[made[name] for name in script]) as s:
         for number, chat in enumerate(chats):
             await s.say(f"{number}", chat=chat)
-        await s.later(80)
+        await s.later(600)  # twelve refusals in a row are waited out in 423 s
         open_rows = await s.ledger.outbox(["ready", "sending", "ambiguous"])
         assert open_rows == []
         dead = {row.text for row in await s.ledger.outbox(["dead"])}
