@@ -295,7 +295,7 @@ OUTCOMES = st.sampled_from(["sent", "refused", "doubt", "permanent", "flood"])
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(script=st.lists(OUTCOMES, max_size=12), chats=st.lists(st.sampled_from("ab"), min_size=1, max_size=6))
+@given(script=st.lists(OUTCOMES, max_size=7), chats=st.lists(st.sampled_from("ab"), min_size=1, max_size=6))
 async def test_whatever_the_platform_answers_each_chunk_is_shown_in_order_and_doubled_only_after_a_doubt(
     tmp_path_factory: pytest.TempPathFactory, script: list[str], chats: list[str]
 ) -> None:
@@ -309,7 +309,7 @@ async def test_whatever_the_platform_answers_each_chunk_is_shown_in_order_and_do
     async with scene(tmp_path_factory.mktemp("outbox"), *[made[name] for name in script]) as s:
         for number, chat in enumerate(chats):
             await s.say(f"{number}", chat=chat)
-        await s.later(600)  # twelve refusals in a row are waited out in 423 s
+        await s.later(150)  # seven refusals in a row are waited out in 123 s
         open_rows = await s.ledger.outbox(["ready", "sending", "ambiguous"])
         assert open_rows == []
         dead = {row.text for row in await s.ledger.outbox(["dead"])}
