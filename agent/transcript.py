@@ -9,6 +9,7 @@ import re
 import threading
 from typing import TYPE_CHECKING
 
+from agent import fault
 from agent.entries import Compacted, Entry, Opened, Pinned, Torn, Unpinned, decode, encode
 from agent.errors import NotKept
 
@@ -105,7 +106,9 @@ class Transcript:
                 known = next((entry for entry in self.entries if entry.id == entry_id), None)
                 return known or Entry(id=entry_id, parent=None, at=self._clock.now(), body=body)
             entry = Entry(id=entry_id, parent=self._last, at=self._clock.now(), body=body)
+            fault.point("before", "transcript")
             self._write(encode(entry))
+            fault.point("after", "transcript")
             self._take(entry)
             return entry
 

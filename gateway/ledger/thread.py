@@ -6,10 +6,11 @@ import asyncio
 import queue
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import apsw
 
+from agent import fault
 from gateway.errors import StorageFailed
 
 if TYPE_CHECKING:
@@ -143,12 +144,20 @@ def _commit_together(db: apsw.Connection, calls: Sequence[_Call]) -> apsw.Error 
             _run_one(db, call)
             if not db.in_transaction and isinstance(call.error, apsw.Error):
                 return call.error
+        _fault("before", calls)
         db.execute("COMMIT")
     except apsw.Error as error:
         if db.in_transaction:
             db.execute("ROLLBACK")
         return error
+    _fault("after", calls)
     return None
+
+
+def _fault(moment: Literal["before", "after"], calls: Sequence[_Call]) -> None:
+    """Be a place for a kill, once for each call, named after the ledger's function that made it."""
+    for call in calls if fault.armed() else ():
+        fault.point(moment, getattr(call.work, "__qualname__", "").split(".<locals>")[0].rpartition(".")[2])
 
 
 def _run_one(db: apsw.Connection, call: _Call) -> None:

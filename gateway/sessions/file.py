@@ -12,6 +12,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from agent import fault
 from gateway.sessions.record import SessionRecord, all_to_json, changes, from_json, to_json
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ class SessionFile:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(self._changes, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
+            fault.point("before", "sessions")
             before = os.fstat(fd).st_size
             try:
                 written = os.write(fd, line)
@@ -155,6 +157,7 @@ class SessionFile:
             os.close(fd)
         if created:
             self._sync_folder()
+        fault.point("after", "sessions")
         self._lines += 1
         self._whole_tail = True
 

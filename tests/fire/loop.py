@@ -1,20 +1,25 @@
 """The kill loop: SIGKILL at the n-th system call, n = 1, 2, ... until a run comes through untouched, for each call and scenario.
 
-``python tests/fire/loop.py`` runs all of it and prints the table; ``--kills 400 --seed 7`` a sample. Ends with 1 when anything was
-lost, doubled without a mark, done twice, or written badly.
+``python tests/fire/loop.py`` runs all of it and prints the table; ``--kills 400`` a sample, drawn by HOMEBODY_FIRE_SEED or else by the
+day; ``--kill after-accept:1`` that kill alone, in each scenario. Ends with 1 when anything was lost, doubled without a mark, done
+twice, or written badly, and prints for each such run the command that repeats it. Without strace only the places that
+``agent/fault.py`` names are tried, and the table says so.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
+import shlex
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +27,7 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.fire.scenarios import SCENARIOS, Scenario, Verdict, judge
-from tests.fire.world import Kill, Nursery, Stuck, WatchedTelegram, World, missing_tools
+from tests.fire.world import Kill, Nursery, Stuck, WatchedTelegram, World, missing_tools, told_missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -44,6 +49,25 @@ REACH = {
 }
 """About how often a call is made in one life, by one thread."""
 
+STEPS = {
+    "accept": 4,
+    "claim": 3,
+    "retry": 1,
+    "reserve": 8,
+    "settle_call": 8,
+    "tool_planned": 6,
+    "tool_started": 6,
+    "tool_done": 6,
+    "transcript": 16,
+    "sessions": 5,
+    "settle": 1,
+    "finish": 3,
+    "sending": 3,
+    "sent": 3,
+}
+"""The durable steps, by the names of ``agent.fault``, and about how often they are taken in one life."""
+PLACES = tuple(f"{moment}-{step}" for step in STEPS for moment in ("before", "after"))
+
 
 @dataclass
 class Row:
@@ -61,7 +85,7 @@ class Row:
         self.verdict.marked += verdict.marked
         self.verdict.strays += verdict.strays
         self.verdict.unknown += verdict.unknown
-        self.failures += [f"{how}: {told}" for told in verdict.told]
+        self.failures += [f"{told}\n  again: make fire ARGS={shlex.quote(how)}" for told in verdict.told]
 
 
 class Fire:
@@ -99,7 +123,9 @@ class Fire:
         """
         self._count += 1
         root = self._folder / f"run-{self._count}"
-        how = f"{scenario.name} @ {', '.join(map(str, kills))}"
+        how = f"--scenario {shlex.quote(scenario.name)} --kill {','.join(map(str, kills))}"
+        if "delivery" in self._delivery:
+            how += f" --delivery {self._delivery['delivery']}"
         hits = 0
         youth = self._youths.get(scenario.name)
         async with World(
@@ -149,17 +175,34 @@ class Fire:
         return [failure for row in self.rows.values() for failure in row.failures]
 
 
-def sample(dice: random.Random, scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, tuple[Kill, ...]]]:
-    """Draw kills for ever, those at frequent calls more often; one in four is followed by another inside the recovery."""
-    calls = list(REACH)
+def sample(
+    dice: random.Random, scenarios: Sequence[Scenario], *, calls: bool = True
+) -> Iterator[tuple[Scenario, tuple[Kill, ...]]]:
+    """Draw kills for ever, those at frequent calls more often; one in four is followed by another inside the recovery.
+
+    One kill in five falls upon a named place; without ``calls`` all do.
+    """
     while True:
         scenario = dice.choice(scenarios)
-        kills = []
-        for call in dice.choices(calls, list(REACH.values()), k=2):
-            near = dice.random() < 0.5
-            after = dice.choice(moments(scenario)) if near else None
-            kills.append(Kill(call, dice.randint(1, 6 if near else REACH[call]), after))
+        kills = [_drawn(dice, scenario) if calls and dice.random() < 0.8 else _drawn_by_name(dice) for _ in range(2)]
         yield scenario, tuple(kills if dice.random() < 0.25 else kills[:1])
+
+
+def _drawn(dice: random.Random, scenario: Scenario) -> Kill:
+    (call,) = dice.choices(list(REACH), list(REACH.values()))
+    near = dice.random() < 0.5
+    after = dice.choice(moments(scenario)) if near else None
+    return Kill(call, dice.randint(1, 6 if near else REACH[call]), after)
+
+
+def _drawn_by_name(dice: random.Random) -> Kill:
+    (step,) = dice.choices(list(STEPS), list(STEPS.values()))
+    return Kill(f"{dice.choice(('before', 'after'))}-{step}", dice.randint(1, STEPS[step]))
+
+
+def seed_of_the_day() -> int:
+    """HOMEBODY_FIRE_SEED, or else today's date: so that other kills are drawn every day, and the same ones all day long."""
+    return int(os.environ.get("HOMEBODY_FIRE_SEED") or f"{datetime.now(UTC):%Y%m%d}")
 
 
 def moments(scenario: Scenario) -> list[tuple[str, int]]:
@@ -178,45 +221,55 @@ async def burn(jobs: AsyncIterator[Any] | Iterator[Any], at_once: int) -> None:
     await asyncio.gather(*(worker() for _ in range(at_once)))
 
 
-async def main() -> int:
+def _given() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--kills", type=int, default=0, help="so many runs drawn at random instead of all")
     options.add_argument("--seconds", type=float, default=0, help="draw no more after this time")
-    options.add_argument("--seed", type=int, default=int(time.time()))
-    options.add_argument("--at-once", type=int, default=3)
+    options.add_argument("--seed", type=int, default=seed_of_the_day())
+    options.add_argument("--at-once", type=int, default=len(os.sched_getaffinity(0)) + 1, help="runs at the same time")
     options.add_argument("--scenario", choices=SCENARIOS, action="append")
-    options.add_argument("--call", choices=CALLS, action="append")
+    options.add_argument("--call", choices=(*CALLS, *PLACES), action="append")
+    options.add_argument("--kill", type=_kills, action="append", help="such as write:2@model:3, or two of them with a comma")
     options.add_argument("--delivery", choices=("edit", "plain"), default=None)
-    given = options.parse_args()
-    if missing := missing_tools():
-        sys.exit(f"missing: {', '.join(missing)}")
+    return options.parse_args()
+
+
+def _kills(text: str) -> tuple[Kill, ...]:
+    return tuple(map(Kill.parse, text.split(",")))
+
+
+def _jobs(fire: Fire, given: argparse.Namespace, chosen: Sequence[Scenario], began: float) -> Iterator[Any]:
+    """Yield what is to be run."""
+    traced = "strace" not in missing_tools()
+    if given.kill:
+        yield from (fire.run(scenario, kills) for scenario in chosen for kills in given.kill)
+    elif given.kills:
+        drawn = sample(random.Random(given.seed), chosen, calls=traced)
+        for _ in range(given.kills):
+            if given.seconds and time.monotonic() - began > given.seconds:
+                return
+            yield fire.run(*next(drawn))
+    else:
+        calls = given.call or (*CALLS, *PLACES)
+        for scenario in chosen:
+            yield from (fire.exhaust(scenario, call) for call in calls if traced or call in PLACES)
+            for after in moments(scenario) if traced else ():
+                yield from (fire.exhaust(scenario, call, after) for call in calls if call in CALLS)
+
+
+async def main() -> int:
+    given = _given()
+    told = told_missing()
+    if "Linux with pidfd" in missing_tools() or (told and os.environ.get("CI") == "true"):
+        sys.exit(told)
     folder = Path(tempfile.mkdtemp(prefix="homebody-fire-"))
     chosen = [SCENARIOS[name] for name in given.scenario or SCENARIOS]
     began = time.monotonic()
     async with Nursery.opened() as nursery:
         fire = Fire(folder, nursery, delivery={"delivery": given.delivery} if given.delivery else None)
         await fire.grow(chosen)
-        if given.kills:
-            drawn = sample(random.Random(given.seed), chosen)
-
-            def jobs() -> Iterator[Any]:
-                for _ in range(given.kills):
-                    if given.seconds and time.monotonic() - began > given.seconds:
-                        return
-                    yield fire.run(*next(drawn))
-
-            await burn(jobs(), given.at_once)
-        else:
-            await burn(
-                (
-                    fire.exhaust(scenario, call, after)
-                    for scenario in chosen
-                    for after in (None, *moments(scenario))
-                    for call in given.call or CALLS
-                ),
-                given.at_once,
-            )
-    lines = [f"seed {given.seed}, {time.monotonic() - began:.0f} s", "", fire.table()]
+        await burn(_jobs(fire, given, chosen, began), given.at_once)
+    lines = [f"seed {given.seed}, {time.monotonic() - began:.0f} s{f'; {told}' if told else ''}", "", fire.table()]
     lines += [f"! {failure}" for failure in fire.failures]
     if fire.failures:
         lines.append(f"their folders are kept in {folder}")

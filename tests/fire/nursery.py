@@ -1,11 +1,13 @@
 """Gateways by the dozen: everything is imported once, and each gateway is a fork of this process, which starts in a blink.
 
 Speaks JSON lines: ``{"home": ..., "log": ...}`` makes a gateway, which waits at the door, and answers ``{"pid": ...}``; ``{"go": pid}``
-lets it begin. What runs then is the command ``homebody gateway`` itself.
+lets it begin. ``"fault"`` arms one of the places of ``agent.fault``; ``"bound"`` makes even root heed the permissions of files. What
+runs then is the command ``homebody gateway`` itself.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
@@ -14,6 +16,8 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from agent import fault
 
 HEAVY = (
     "agent.models.openai_chat",
@@ -75,12 +79,23 @@ def _live(door: int, asked: dict[str, str]) -> None:
         os.environ.clear()
         os.environ.update({"PATH": os.defpath, "HOME": f"{home}/person", "HOMEBODY_HOME": f"{home}/state", "TZ": "UTC"})
         os.chdir(home)
+        fault.arm(asked.get("fault", ""))
+        if asked.get("bound"):
+            _give_up_privileges()
         if os.read(door, 1):
             from gateway.cli import main as homebody
 
             code = homebody(["gateway"])
     finally:
         os._exit(code)
+
+
+def _give_up_privileges() -> None:
+    """Drop every capability of this thread (capabilities(7), version 3 of its header), those that override permissions among them."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header, none = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    if libc.capset(header, none) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
 
 
 def _say(answer: dict[str, object]) -> None:

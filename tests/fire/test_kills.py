@@ -1,4 +1,7 @@
-"""The gateway is killed at system calls drawn by a seed (HOMEBODY_FIRE_SEED); ``make fire`` kills it at every one."""
+"""The gateway is killed at system calls and named places drawn by a seed (HOMEBODY_FIRE_SEED); ``make fire`` kills it at every one.
+
+Without strace only the named places are tried, and the header of the test run says so; where CI=true that is a failure.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.fire.loop import burn, sample
+from tests.fire.loop import CALLS, PLACES, burn, sample
 from tests.fire.scenarios import SCENARIOS
-from tests.fire.world import Kill
+from tests.fire.world import Kill, missing_tools
 
 if TYPE_CHECKING:
     from tests.fire.loop import Fire
@@ -24,8 +29,36 @@ RUNS = 4
 async def test_nothing_is_lost_said_twice_or_done_twice_wherever_the_house_is_killed(fire: Fire, name: str) -> None:
     scenario = SCENARIOS[name]
     await fire.grow([scenario])
-    assert not await fire.run(scenario, (Kill("fdatasync", 9999),)), "nothing kills an undisturbed house"
-    drawn = sample(random.Random(f"{SEED} {name}"), [scenario])
+    assert not await fire.run(scenario, (Kill("after-never", 1),)), "nothing kills an undisturbed house"
+    drawn = sample(random.Random(f"{SEED} {name}"), [scenario], calls="strace" not in missing_tools())
     await burn((fire.run(*next(drawn)) for _ in range(RUNS)), 2)
     assert fire.failures == [], f"seed {SEED}"
     assert fire.rows[name].kills > 0
+
+
+@pytest.mark.timeout(300)
+async def test_a_named_place_kills_the_process_and_the_next_one_goes_on(fire: Fire) -> None:
+    scenario = SCENARIOS["one message"]
+    for place in (
+        "before-accept",
+        "after-accept",
+        "after-claim",
+        "before-transcript",
+        "before-finish",
+        "after-sending",
+        "before-sent",
+    ):
+        assert await fire.run(scenario, (Kill(place, 1),)), f"{place} was never reached"
+    assert fire.failures == []
+
+
+@given(
+    kill=st.builds(
+        Kill,
+        st.sampled_from((*CALLS, *PLACES)),
+        st.integers(1, 99),
+        st.none() | st.tuples(st.sampled_from(("model", "telegram")), st.integers(1, 9)),
+    )
+)
+def test_the_command_that_repeats_a_run_names_the_same_kill(kill: Kill) -> None:
+    assert Kill.parse(str(kill)) == kill

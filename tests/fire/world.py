@@ -33,10 +33,11 @@ STATE = Path("state/state")
 
 @dataclass(frozen=True)
 class Kill:
-    """SIGKILL at the ``when``-th call of one system call, counted in each thread.
+    """SIGKILL at the ``when``-th call of one system call, counted in each thread; or at one of the places of ``agent.fault``.
 
     It is counted from the start of the gateway, or, with ``after`` (such as ``("model", 3)``), from the moment on when a peer has the
-    third request and is about to answer it: that reaches the places where several threads take turns.
+    third request and is about to answer it: that reaches the places where several threads take turns. Written ``fdatasync:5``,
+    ``write:2@model:3`` or ``after-accept:1``.
     """
 
     call: str
@@ -44,8 +45,21 @@ class Kill:
     after: tuple[str, int] | None = None
 
     def __str__(self) -> str:
-        behind = "" if self.after is None else f" after {self.after[0]} {self.after[1]}"
-        return f"{self.call}#{self.when}{behind}"
+        behind = "" if self.after is None else f"@{self.after[0]}:{self.after[1]}"
+        return f"{self.call}:{self.when}{behind}"
+
+    @classmethod
+    def parse(cls, text: str) -> Kill:
+        """The reverse of ``str``. Raises ValueError."""
+        place, _, moment = text.partition("@")
+        call, _, when = place.rpartition(":")
+        peer, _, count = moment.partition(":")
+        return cls(call, int(when), (peer, int(count)) if moment else None)
+
+    @property
+    def named(self) -> bool:
+        """Whether it is a place of ``agent.fault``, for which no strace is needed."""
+        return self.call.startswith(("before-", "after-"))
 
 
 class WatchedTelegram(TelegramPeer):
@@ -93,9 +107,10 @@ class Nursery:
             process.stdin.close()
             await process.wait()
 
-    async def spawn(self, home: Path) -> int:
+    async def spawn(self, home: Path, **how: Any) -> int:
+        """Make a gateway that waits; ``how`` is what else ``tests/fire/nursery.py`` takes."""
         async with self._lock:
-            self._say({"home": str(home), "log": str(home / "log")})
+            self._say({"home": str(home), "log": str(home / "log"), **how})
             return int((await self._hear())["pid"])
 
     def go(self, pid: int) -> None:
@@ -210,8 +225,10 @@ class World:
         for text in texts:
             await self.telegram.say(OWNER, text)
 
-    async def start(self, kill: Kill | None = None) -> Life:
-        pid = await self.nursery.spawn(self.root)
+    async def start(self, kill: Kill | None = None, **how: Any) -> Life:
+        if kill is not None and kill.named:
+            kill, how = None, how | {"fault": str(kill)}
+        pid = await self.nursery.spawn(self.root, **how)
         life = Life(pid)
         self.model.calls = self.telegram.sends = 0
         self.model.watcher = self.telegram.watcher = nobody
@@ -313,7 +330,16 @@ async def _under_strace(pid: int, kill: Kill, calls: Path) -> asyncio.subprocess
 
 
 def missing_tools() -> Sequence[str]:
-    """What this machine lacks for kills at system calls."""
+    """What this machine lacks for kills at system calls. Without Linux there are no kills at all; without strace only named ones."""
     return [name for name in ("strace",) if shutil.which(name) is None] + (
         [] if hasattr(os, "pidfd_open") and sys.platform == "linux" else ["Linux with pidfd"]
     )
+
+
+def told_missing() -> str:
+    """The same in words, and what comes of it; empty when nothing is missing."""
+    missing = missing_tools()
+    if not missing:
+        return ""
+    rest = "none are made" if "Linux with pidfd" in missing else "only the places named in agent/fault.py are tried"
+    return f"kills at system calls need {' and '.join(missing)}: {rest}"

@@ -1,0 +1,45 @@
+"""Places at which a test may have the process killed: each durable step has one just before it is durable, and one just after.
+
+``HOMEBODY_FAULT=after-accept:2`` in the environment kills the process with SIGKILL when it comes to that place for the second time.
+The steps are ``transcript`` (an entry appended), ``sessions`` (a change of sessions.json), and every function of the ledger by its
+name (``accept``, ``claim``, ``tool_planned``, ``tool_started``, ``tool_done``, ``finish``, ``sending``, ``sent``, ...). Without the
+variable a place costs one comparison. ``tests/fire`` uses them beside kills at system calls, and alone where there is no strace.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VARIABLE = "HOMEBODY_FAULT"
+
+_armed: tuple[str, int, Iterator[int]] | None = None
+
+
+def arm(place: str) -> None:
+    """Have the process killed at ``place``, such as ``before-finish:1``; nowhere when it is empty. Raises ValueError for nonsense."""
+    global _armed
+    name, _, count = place.partition(":")
+    _armed = (name, int(count or 1), itertools.count(1)) if place else None
+
+
+def armed() -> bool:
+    """Tell whether anything may happen at all."""
+    return _armed is not None
+
+
+def point(moment: Literal["before", "after"], step: str) -> None:
+    """Be one of the places."""
+    if _armed is None:
+        return
+    name, wanted, counter = _armed
+    if name == f"{moment}-{step}" and next(counter) == wanted:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+arm(os.environ.get(VARIABLE, ""))
