@@ -73,6 +73,14 @@ class TurnLedger(Protocol):
         """Begin a turn for waiting messages. Raises OutOfStep when one of them is not waiting."""
         ...
 
+    async def join(self, turn: str, inbox_ids: Sequence[int]) -> Turn:
+        """Let a running turn answer further waiting messages. Raises OutOfStep when it has ended, or one of them is not waiting."""
+        ...
+
+    async def release(self, turn: str) -> None:
+        """Undo ``claim`` and ``join``: the messages wait again, and the turn was never there. Raises OutOfStep when it is not running."""
+        ...
+
     async def unfinished(self) -> list[Turn]:
         """Return the turns that are running, oldest first."""
         ...

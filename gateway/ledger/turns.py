@@ -47,6 +47,34 @@ class TurnPart(Part):
 
         return await self._thread.run(work)
 
+    async def join(self, turn: str, inbox_ids: Sequence[int]) -> Turn:
+        """See the protocol."""
+
+        def work(db: apsw.Connection) -> Turn:
+            found = db.execute("SELECT session FROM turn WHERE id = ? AND state = 'running'", (turn,)).fetchone()
+            if found is None:
+                raise OutOfStep("the turn is not running", where=f"turn {turn}")
+            db.execute(
+                "UPDATE inbox SET state = 'claimed', turn = ?, session = ? "
+                "WHERE state = 'waiting' AND id IN (SELECT value FROM json_each(?))",
+                (turn, found[0], listed(inbox_ids)),
+            )
+            if db.changes() != len(set(inbox_ids)):
+                raise OutOfStep("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
+            return _turn(db, turn)
+
+        return await self._thread.run(work)
+
+    async def release(self, turn: str) -> None:
+        """See the protocol."""
+
+        def work(db: apsw.Connection) -> None:
+            db.execute("UPDATE inbox SET state = 'waiting', turn = NULL WHERE turn = ? AND state = 'claimed'", (turn,))
+            db.execute("DELETE FROM turn WHERE id = ? AND state = 'running'", (turn,))
+            _must_have_changed(db, turn)
+
+        await self._thread.run(work)
+
     async def unfinished(self) -> list[Turn]:
         """See the protocol."""
         query = f"{_TURN} WHERE state = 'running' ORDER BY started_at, rowid"

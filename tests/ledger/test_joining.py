@@ -1,0 +1,93 @@
+"""Messages that a running turn takes in, and turns that are taken back."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.clock import ManualClock
+from gateway.errors import OutOfStep
+from gateway.ledger.rows import Arrival
+from gateway.ledger.sqlite import SqliteLedger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SESSION = "agent:main:main"
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[SqliteLedger]:
+    ledger = await SqliteLedger.open(folder / "ledger.sqlite", ManualClock(NOON))
+    try:
+        yield ledger
+    finally:
+        await ledger.close()
+
+
+async def take(ledger: SqliteLedger, count: int) -> list[int]:
+    arrivals = [
+        Arrival(
+            key=f"u:{n}",
+            alias=f"m:{n}",
+            conversation="telegram:default:direct:42",
+            session=SESSION,
+            sender="42",
+            payload="{}",
+            received_at=NOON,
+        )
+        for n in range(count)
+    ]
+    return [row.id for row in (await ledger.accept("telegram:default", arrivals)).rows]
+
+
+async def waiting(ledger: SqliteLedger) -> list[int]:
+    return [row.id for row in await ledger.waiting()]
+
+
+async def test_a_turn_takes_further_messages_in_and_ends_them_with_itself(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        one, two, three = await take(ledger, 3)
+        turn = await ledger.claim(SESSION, "main", [one])
+        assert (await ledger.join(turn.id, [two])).inbox == (one, two)
+        assert await waiting(ledger) == [three]
+    async with opened(tmp_path) as ledger:
+        (found,) = await ledger.unfinished()
+        assert found.inbox == (one, two), "a restart finds all of them in the one turn"
+        await ledger.finish(found.id, "done")
+        assert [row.state for row in await ledger.inbox_rows([one, two, three])] == ["answered", "answered", "waiting"]
+
+
+async def test_a_message_that_does_not_wait_is_taken_in_by_no_turn(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        one, two, three = await take(ledger, 3)
+        turn, other = await ledger.claim(SESSION, "main", [one]), await ledger.claim("elsewhere", "main", [two])
+        for rows in ([two], [three, two], [one]):
+            with pytest.raises(OutOfStep):
+                await ledger.join(turn.id, rows)
+        assert await waiting(ledger) == [three], "what was refused has changed nothing"
+        await ledger.finish(turn.id, "done")
+        with pytest.raises(OutOfStep):
+            await ledger.join(turn.id, [three])
+        assert [turn.id for turn in await ledger.unfinished()] == [other.id]
+
+
+async def test_a_turn_that_is_taken_back_leaves_its_messages_waiting(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        one, two = await take(ledger, 2)
+        turn = await ledger.claim(SESSION, "main", [one])
+        await ledger.tool_planned(turn.id, "c", "write", "h", "effect")
+        await ledger.release(turn.id)
+        assert await ledger.unfinished() == []
+        assert await waiting(ledger) == [one, two]
+        again = await ledger.claim(SESSION, "main", [one, two])
+        await ledger.finish(again.id, "done")
+        for ended in (turn.id, again.id):
+            with pytest.raises(OutOfStep):
+                await ledger.release(ended)
+        assert await waiting(ledger) == []
