@@ -10,6 +10,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from agent.tools.settings import ToolsSettings
+
 
 def _known_zone(name: str) -> str:
     try:
@@ -167,15 +169,6 @@ class StartupContextSettings(Section):
     """How many days of daily notes, today included."""
     max_chars: Annotated[int, Field(ge=0)] = 8000
     """Cap of the daily notes together, in characters; the newest text is kept and the cut is marked."""
-
-
-class ToolsSettings(Section):
-    """Which tools the agent has. Names may hold ``*``; denying wins, so that each level can only narrow."""
-
-    allow: tuple[str, ...] = ("*",)
-    """Names of tools that the agent may have."""
-    deny: tuple[str, ...] = ("apply_patch",)
-    """Names of tools that it does not have. The default leaves out apply_patch, which edit makes up for in most work."""
 
 
 class LimitSettings(Section):

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from agent.clock import Clock
     from agent.entries import FlushReceipt
     from agent.models.protocol import Model
-    from agent.tools.toolbox import Toolbox
     from agent.turn import TurnResult
     from agent.workspace import Workspace
     from gateway.budget.brake import Brake
     from gateway.config.settings import AgentProfile
     from gateway.sessions.settings import SessionSettings
     from gateway.sessions.store import SessionStore
+    from gateway.tool_rack import ToolRack
     from memory.audience import Audience
     from memory.workspace import WorkspaceMemory
 
@@ -60,7 +60,7 @@ class HousedAgent:
         session_settings: SessionSettings,
         workspace: Workspace,
         memory: WorkspaceMemory | None,
-        toolbox: Toolbox,
+        rack: ToolRack,
         store: SessionStore,
         zone: ZoneInfo,
         clock: Clock,
@@ -73,7 +73,7 @@ class HousedAgent:
         self.profile = profile
         self.workspace = workspace
         self.memory = memory
-        self.toolbox = toolbox
+        self.rack = rack
         self.store = store
         self.zone = zone
         self._session_settings = session_settings
@@ -336,6 +336,7 @@ class HousedAgent:
             if self.memory is not None:
                 self.memory.session_began()
         conversation.model = chosen
+        conversation.toolbox = self.rack.box(chosen.name)
         flush_model = await self._flush_model()
         conversation.flush_model = None if flush_model is None else self._metered(flush_model, record.key)
         self._open[record.session] = conversation
@@ -351,6 +352,7 @@ class HousedAgent:
     async def _conversation_of(
         self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None
     ) -> Conversation:
+        model = model or self._metered(await self._model(record.model), record.key)
         return Conversation(
             agent=self.id,
             session=session,
@@ -358,8 +360,8 @@ class HousedAgent:
             audience=audience,
             private=record.key == self.main_key and audience.kind == "owner",
             settings=self.profile.settings,
-            model=model or self._metered(await self._model(record.model), record.key),
-            toolbox=self.toolbox,
+            model=model,
+            toolbox=self.rack.box(model.name),
             workspace=self.workspace,
             transcript=await self._transcript(record.key, session),
             zone=self.zone,

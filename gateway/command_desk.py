@@ -131,7 +131,11 @@ class CommandDesk:
         return "I show notices such as compactions." if wanted else "I keep notices such as compactions to myself."
 
     async def _tools(self, _: str) -> str:
-        lines = [f"- `{spec.name}` — {spec.description.split('. ')[0].rstrip('.')}." for spec in self._agent.toolbox.specs]
+        conversation = await self._agent.conversation(self._record, self._arrived.route.audience)
+        specs = conversation.toolbox.specs
+        if not specs:
+            return "No tools: the rules in `tools` leave none to this conversation."
+        lines = [f"- `{spec.name}` — {spec.description.split('. ')[0].rstrip('.')}." for spec in specs]
         return "\n".join(["What I can use:", "", *lines])
 
     async def _usage(self, argument: str) -> str:

@@ -13,16 +13,10 @@ import os
 import random
 import secrets
 from dataclasses import asdict, dataclass, field
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from agent.accounting import context_report
 from agent.errors import FileTrouble
-from agent.tools.apply_patch import ApplyPatch
-from agent.tools.desk import Desk
-from agent.tools.files import file_tools
-from agent.tools.memory_tools import MemoryGet, MemorySearch
-from agent.tools.toolbox import Toolbox
 from agent.workspace import Workspace, workspace_templates
 from channels.terminal.channel import TerminalChannel
 from gateway.access import Access, Policy, concerns
@@ -46,15 +40,14 @@ from gateway.pause import Pause
 from gateway.routing import Router
 from gateway.schedule import Schedule
 from gateway.sessions.store import SessionStore
+from gateway.tool_rack import ToolRack, tools_of
 from gateway.turns import Interrupted, Queued, ResetDue, Turns
 from gateway.urgent import Urgent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping
     from zoneinfo import ZoneInfo
 
-    from agent.settings import ToolsSettings
-    from agent.tools.protocol import Tool
     from channels.messages import Conversation, Inbound
     from channels.protocol import Channel
     from gateway.arrived import Arrived
@@ -294,7 +287,7 @@ class House:
             session_settings=on.settings.session,
             workspace=workspace,
             memory=memory,
-            toolbox=_toolbox(agent_id, workspace, memory, profile.settings.tools),
+            rack=ToolRack(tools_of(agent_id, workspace, memory), profile.tools),
             store=store,
             zone=zone,
             clock=on.clock,
@@ -404,18 +397,6 @@ class House:
         self._reports.append(notice)
         if self._settled:
             self.owner.say(f"⚠️ {notice}")
-
-
-def _toolbox(agent: str, workspace: Workspace, memory: WorkspaceMemory | None, settings: ToolsSettings) -> Toolbox:
-    desk = Desk(enclosure=workspace.enclosure, memory=memory, agent=agent)
-    tools: list[Tool] = [*file_tools(desk), ApplyPatch(desk)]
-    if memory is not None:
-        tools += [MemorySearch(memory), MemoryGet(memory)]
-
-    def named(tool: Tool, patterns: Sequence[str]) -> bool:
-        return any(fnmatchcase(tool.spec.name, pattern.casefold()) for pattern in patterns)
-
-    return Toolbox([tool for tool in tools if named(tool, settings.allow) and not named(tool, settings.deny)])
 
 
 def _holder(on: Foundation) -> Holder:

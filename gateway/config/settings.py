@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from agent.models.settings import ModelsSettings
 from agent.settings import AgentSettings
+from agent.tools.settings import HouseTools, ToolRules
 from channels.discord.settings import DiscordSettings
 from channels.slack.settings import SlackSettings
 from channels.telegram.settings import TelegramSettings
@@ -77,13 +78,17 @@ class PluginsSettings(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProfile:
-    """One agent as it really is: its entry laid over the defaults. ``workspace`` is absolute."""
+    """One agent as it really is: its entry laid over the defaults. ``workspace`` is absolute.
+
+    ``tools`` are the layers of rules on its tools, of which each can only narrow.
+    """
 
     id: str
     name: str
     workspace: Path
     settings: AgentSettings
     memory: MemorySettings
+    tools: tuple[ToolRules, ...] = ()
 
 
 class PluginChannel(Section):
@@ -131,6 +136,8 @@ class Settings(Section):
     """Which agent answers where; the nearest rule wins, and without one the default agent answers."""
     gateway: GatewaySettings = GatewaySettings()
     """Where the house listens, and to whom."""
+    tools: HouseTools = HouseTools()
+    """Which tools there are in the house; what is said of an agent can only narrow it."""
     budgets: BudgetSettings = BudgetSettings()
     """What the models may cost in a day."""
     plugins: PluginsSettings = PluginsSettings()
@@ -165,7 +172,14 @@ class Settings(Section):
             workspace=workspace,
             settings=resolved,
             memory=resolved.memory_search,
+            tools=self._tool_rules(entry),
         )
+
+    def _tool_rules(self, entry: AgentEntry | None) -> tuple[ToolRules, ...]:
+        """The rules of the house, of all agents, and what the agent's own entry says beyond that."""
+        own = entry.tools if entry is not None and "tools" in entry.model_fields_set else ToolRules()
+        said = own if "deny" in own.model_fields_set else own.model_copy(update={"deny": ()})
+        return (self.tools, self.agents.defaults.tools, said)
 
 
 def laid_over(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,50 @@
+"""The tools of one agent, each made once: which of them a turn has is asked of the rules in force."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.tools.apply_patch import ApplyPatch
+from agent.tools.desk import Desk
+from agent.tools.files import file_tools
+from agent.tools.memory_tools import MemoryGet, MemorySearch
+from agent.tools.policy import ToolPolicy
+from agent.tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from agent.tools.protocol import Tool
+    from agent.tools.settings import ToolRules
+    from agent.workspace import Workspace
+    from memory.workspace import WorkspaceMemory
+
+
+def tools_of(agent: str, workspace: Workspace, memory: WorkspaceMemory | None) -> list[Tool]:
+    """Make all tools that an agent could have. A new tool is listed here."""
+    desk = Desk(enclosure=workspace.enclosure, memory=memory, agent=agent)
+    tools: list[Tool] = [*file_tools(desk), ApplyPatch(desk)]
+    if memory is not None:
+        tools += [MemorySearch(memory), MemoryGet(memory)]
+    return tools
+
+
+class ToolRack:
+    """Hands out toolboxes. The same rules give the same box, so that its bytes stay as a provider's cache has them."""
+
+    def __init__(self, tools: Iterable[Tool], rules: Iterable[ToolRules] = ()) -> None:
+        self._tools = tuple(tools)
+        self._boxes: dict[frozenset[str], Toolbox] = {}
+        self.adopt(rules)
+
+    def adopt(self, rules: Iterable[ToolRules]) -> None:
+        """Go by other rules from now on; boxes that were handed out stay as they are."""
+        self._policy = ToolPolicy(tuple(rules))
+
+    def box(self, model: str = "", *further: ToolRules) -> Toolbox:
+        """Return the tools for a turn of ``model`` (``provider/model``); ``further`` rules narrow them, such as those of a group."""
+        policy = self._policy.narrowed(*further).under(model)
+        names = frozenset(tool.spec.name for tool in self._tools if policy.allows(tool.spec.name))
+        if names not in self._boxes:
+            self._boxes[names] = Toolbox(tool for tool in self._tools if tool.spec.name in names)
+        return self._boxes[names]
