@@ -16,40 +16,47 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _SIDE_FILES = ("-wal", "-shm", "-journal")
+_DISK_REFUSES = (apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.BusyError, apsw.NoMemError)
 
 
 def connect(path: Path, epoch: str, now: datetime) -> tuple[apsw.Connection, str | None]:
-    """Open or make the file; return the connection, and what the owner should know when a damaged one was set aside.
+    """Open or make the file; return the connection, and what the owner should know when one was set aside.
 
+    A file that cannot be used, whatever the reason, is set aside, for a house without a ledger of the past is better than a silent
+    one. Two reasons stand against that: a disk that refuses (a new file would fare no better), and a file of a later version.
     The exclusive lock comes before the write-ahead log, so that no other process shares the log. Nothing in this process
     may open the file by other means: closing such a handle would drop SQLite's locks, and commits could vanish.
     """
     try:
         _prepare(path)
-    except OSError as error:
-        raise StorageFailed.from_os(error, "open the ledger", path) from error
-    try:
         return _open(path, epoch), None
-    except (apsw.CorruptError, apsw.NotADBError) as error:
-        try:
-            kept = _set_aside(path, now)
-            _prepare(path)
-        except OSError as failed:
-            raise StorageFailed.from_os(failed, "set the damaged ledger aside", path) from failed
-        notice = (
-            f"The ledger of messages was damaged ({error}). It was set aside as {kept} and a new one was begun: messages "
-            "that waited for an answer, and replies that were not sent yet, may be missing."
-        )
-        return _open_fresh(path, epoch), notice
-    except apsw.Error as error:
+    except _DISK_REFUSES as error:
         raise storage_error(error, str(path)) or error from error
+    except (apsw.Error, OSError) as error:
+        return _begin_anew(path, epoch, now, error)
 
 
-def _open_fresh(path: Path, epoch: str) -> apsw.Connection:
+def _begin_anew(path: Path, epoch: str, now: datetime, error: Exception) -> tuple[apsw.Connection, str]:
+    """Set the file aside and make a new one; where that fails as well, the old one is put back."""
+    if isinstance(error, OSError) and not os.path.lexists(path):
+        raise StorageFailed.from_os(error, "make the ledger", path) from error
     try:
-        return _open(path, epoch)
-    except apsw.Error as error:
-        raise storage_error(error, str(path)) or error from error
+        kept = _set_aside(path, now)
+        try:
+            _prepare(path)
+            db = _open(path, epoch)
+        except (apsw.Error, OSError):
+            _rename(kept, path)
+            raise
+    except OSError as failed:
+        raise StorageFailed.from_os(failed, "set aside the ledger, which could not be opened", path) from failed
+    except apsw.Error as failed:
+        raise storage_error(failed, str(path)) or failed from failed
+    notice = (
+        f"The ledger of messages could not be used ({error}). It was set aside as {kept} and a new one was begun: messages "
+        "that waited for an answer, and replies that were not sent yet, may be missing."
+    )
+    return db, notice
 
 
 def _prepare(path: Path) -> None:
@@ -97,8 +104,14 @@ def _set_aside(path: Path, now: datetime) -> Path:
     while kept.exists():
         count += 1
         kept = Path(f"{base}-{count}")
-    path.rename(kept)
-    for side in _SIDE_FILES:
-        if Path(f"{path}{side}").exists():
-            Path(f"{path}{side}").rename(f"{kept}{side}")
+    _rename(path, kept)
     return kept
+
+
+def _rename(old: Path, new: Path) -> None:
+    """Rename a database over nothing, or over one that was merely begun, with what belongs to it."""
+    for side in ("", *_SIDE_FILES):
+        if Path(f"{old}{side}").exists():
+            Path(f"{old}{side}").replace(f"{new}{side}")
+        else:
+            Path(f"{new}{side}").unlink(missing_ok=True)

@@ -1,22 +1,100 @@
-"""Nobody but SQLite opens the ledger's files: a second handle, once closed, would drop its locks, and commits could vanish."""
+"""The ledger's file: nobody but SQLite opens it, and one that cannot be opened silences nobody."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import resource
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import apsw
 import pytest
 
+from gateway.clock import ManualClock
+from gateway.errors import StorageFailed
+from gateway.ledger.schema import APPLICATION_ID, STEPS
+from gateway.ledger.sqlite import SqliteLedger
 from tests.fire.world import Life, Nursery, World, missing_tools
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def a_folder(path: Path) -> None:
+    path.unlink()
+    (path / "within").mkdir(parents=True)
+
+
+def tables_missing(path: Path) -> None:
+    with apsw.Connection(str(path)) as db:
+        db.execute("PRAGMA foreign_keys = OFF; DROP TABLE outbox")
+    db.close()
+
+
+def begun_by_nobody_knows_whom(path: Path) -> None:
+    path.unlink()
+    with apsw.Connection(str(path)) as db:
+        db.execute(f"CREATE TABLE inbox (id); PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {len(STEPS) - 1}")
+    db.close()
+
+
+@pytest.mark.parametrize("harm", [a_folder, tables_missing, begun_by_nobody_knows_whom])
+async def test_a_ledger_that_cannot_be_opened_is_set_aside_and_told(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    path = tmp_path / "ledger.sqlite"
+    await (await SqliteLedger.open(path, ManualClock(NOON))).close()
+    harm(path)
+    ledger = await SqliteLedger.open(path, ManualClock(NOON))
+    assert ledger.warning is not None
+    assert "ledger.sqlite.bad-20260301T120000Z" in ledger.warning
+    assert (tmp_path / "ledger.sqlite.bad-20260301T120000Z").exists()
+    assert (await ledger.tally()).waiting == 0
+    await ledger.close()
+
+
+async def test_a_ledger_of_a_later_version_is_left_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    await (await SqliteLedger.open(path, ManualClock(NOON))).close()
+    with apsw.Connection(str(path)) as db:
+        db.execute(f"PRAGMA user_version = {len(STEPS) + 1}")
+    db.close()
+    with pytest.raises(StorageFailed, match="version"):
+        await SqliteLedger.open(path, ManualClock(NOON))
+    assert path.exists()
+    assert not aside(tmp_path)
+
+
+async def test_where_no_new_ledger_can_be_made_the_old_one_is_put_back(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(b"rubbish" * 1000)
+    with no_file_may_grow(), pytest.raises(StorageFailed):
+        await SqliteLedger.open(path, ManualClock(NOON))
+    assert path.read_bytes() == b"rubbish" * 1000
+    assert not aside(tmp_path)
+
+
+def aside(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if ".bad-" in path.name]
+
+
+@contextmanager
+def no_file_may_grow() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(bool(missing_tools()), reason="strace watches the calls")
 async def test_the_ledger_is_opened_once_by_sqlite_and_by_nobody_else(tmp_path: Path) -> None:
+    """A second handle, once closed, would drop SQLite's locks, and commits could vanish."""
     async with Nursery.opened() as nursery, World(tmp_path / "house", nursery) as world:
         await world.say("tell me apple")
         assert not await world.live()

@@ -441,14 +441,6 @@ async def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path, clock: Ma
     assert path.exists()
 
 
-async def test_a_folder_in_its_place_is_a_clear_error(tmp_path: Path, clock: ManualClock) -> None:
-    path = tmp_path / "state" / "ledger.sqlite"
-    path.mkdir(parents=True)
-    with pytest.raises(StorageFailed) as caught:
-        await SqliteLedger.open(path, clock)
-    assert caught.value.mend
-
-
 async def test_a_closed_ledger_says_so(tmp_path: Path, clock: ManualClock) -> None:
     async with opened(tmp_path, clock) as ledger:
         pass
