@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gateway.ledger.asides import forget_asides, keep_aside, read_asides
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.part import Part, clean, instant, listed, stamp
 from gateway.ledger.rows import Accepted, Arrival, InboxRow
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from datetime import datetime
 
     import apsw
 
     from channels.messages import Cursor
-    from gateway.ledger.rows import InboxEnd, InboxState, NewOutbound
+    from gateway.ledger.rows import Aside, InboxEnd, InboxState, NewOutbound
 
 _COLUMNS = "id, account, skey, conversation, session, sender, payload, received_at, turn, state, reason"
 
@@ -24,15 +27,16 @@ class InboxPart(Part):
 
     async def accept(self, account: str, arrivals: Sequence[Arrival], cursor: Cursor | None = None) -> Accepted:
         """See the protocol."""
+        now = self._clock.now()
 
         def work(db: apsw.Connection) -> Accepted:
-            taken = [_take(db, account, arrival) for arrival in arrivals]
+            taken = [_take(db, account, arrival, now) for arrival in arrivals]
             if cursor is not None:
                 db.execute(
                     "INSERT INTO cursor VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
                     (account, cursor.name, cursor.value),
                 )
-            rows = tuple(row for row, _ in taken if row is not None)
+            rows = tuple(row for row, _ in taken if row is not None and row.state == "waiting")
             return Accepted(rows=rows, renumbered=sum(renumbered for _, renumbered in taken))
 
         return await self._thread.run(work)
@@ -42,6 +46,19 @@ class InboxPart(Part):
         query = "SELECT value FROM cursor WHERE account = ? AND name = ?"
         found = await self._thread.run(lambda db: db.execute(query, (account, name)).fetchone())
         return None if found is None else str(found[0])
+
+    async def asides(self, conversation: str) -> list[Aside]:
+        """See the protocol."""
+        return await self._thread.run(lambda db: read_asides(db, clean(conversation)))
+
+    async def knows(self, conversation: str, message: str) -> bool:
+        """See the protocol."""
+        query = (
+            "SELECT 1 WHERE EXISTS (SELECT 1 FROM inbox WHERE conversation = :conversation AND message = :message) "
+            "OR EXISTS (SELECT 1 FROM outbox WHERE conversation = :conversation AND platform_id = :message)"
+        )
+        values = {"conversation": clean(conversation), "message": clean(message)}
+        return await self._thread.run(lambda db: db.execute(query, values).fetchone() is not None)
 
     async def waiting(self, *, after: int = 0, limit: int = 500) -> list[InboxRow]:
         """See the protocol."""
@@ -75,7 +92,7 @@ class InboxPart(Part):
         await self._thread.run(work, self._ring if reply else None)
 
 
-def _take(db: apsw.Connection, account: str, arrival: Arrival) -> tuple[InboxRow | None, bool]:
+def _take(db: apsw.Connection, account: str, arrival: Arrival, now: datetime) -> tuple[InboxRow | None, bool]:
     """Insert a message unless its alias is known; say whether its key had to be taken from an older one."""
     key, alias = clean(arrival.key), clean(arrival.alias)
     if db.execute("SELECT 1 FROM inbox WHERE account = ? AND skey = ?", (account, alias)).fetchone():
@@ -85,13 +102,38 @@ def _take(db: apsw.Connection, account: str, arrival: Arrival) -> tuple[InboxRow
     values = (
         *(account, key, alias, clean(arrival.conversation), clean(arrival.session) if arrival.session else None),
         *(clean(arrival.sender), clean(arrival.payload), stamp(arrival.received_at)),
+        clean(arrival.message) if arrival.message else None,
     )
+    query = (
+        "INSERT INTO inbox (account, pkey, skey, conversation, session, sender, payload, received_at, message, state) "
+        f"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting') RETURNING {_COLUMNS}"
+    )
+    row = _row(db.execute(query, values).fetchone())
+    forget_asides(db, arrival.takes)
+    if arrival.aside is None:
+        return row, renumbered
+    if _reword(db, account, arrival):
+        reason = "it changed a message that waited"
+    else:
+        keep_aside(db, row.conversation, arrival.aside, now)
+        reason = "kept for the next message"
+    query = "UPDATE inbox SET state = 'ignored', reason = ?, ended_at = ? WHERE id = ?"
+    db.execute(query, (reason, stamp(now), row.id))
+    return replace(row, state="ignored", reason=reason), renumbered
+
+
+def _reword(db: apsw.Connection, account: str, arrival: Arrival) -> bool:
+    """Give the message that an edit is about its new text, if it still waits; say whether it does. Only its own sender can."""
+    if arrival.edits is None or arrival.reword is None:
+        return False
     found = db.execute(
-        "INSERT INTO inbox (account, pkey, skey, conversation, session, sender, payload, received_at, state) "
-        f"VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting') RETURNING {_COLUMNS}",
-        values,
+        "SELECT id, payload FROM inbox WHERE account = ? AND conversation = ? AND message = ? AND sender = ? AND state = 'waiting'",
+        (account, clean(arrival.conversation), clean(arrival.edits), clean(arrival.sender)),
     ).fetchone()
-    return _row(found), renumbered
+    if found is None:
+        return False
+    db.execute("UPDATE inbox SET payload = ? WHERE id = ?", (clean(arrival.reword(str(found[1]))), found[0]))
+    return True
 
 
 def _row(found: Any) -> InboxRow:

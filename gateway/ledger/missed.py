@@ -7,6 +7,7 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
+from gateway.ledger.extras import read_extras
 from gateway.ledger.part import listed, stamp
 
 if TYPE_CHECKING:
@@ -33,17 +34,18 @@ def tell_missed(db: apsw.Connection, rows: Sequence[int], *, now: datetime, toke
     A notice that still waits is taken up by the new one. A notice itself is never told about.
     """
     query = (
-        "SELECT id, place, conversation, account, target, text, doubts FROM outbox "
+        "SELECT id, place, conversation, account, target, text, doubts, extras FROM outbox "
         "WHERE id IN (SELECT value FROM json_each(?)) AND missed IS NULL ORDER BY place, id"
     )
     found: list[Any] = db.execute(query, (listed(rows),)).fetchall()
     if not found:
         return
-    _, place, conversation, account, target, _, _ = found[0]
+    _, place, conversation, account, target, *_ = found[0]
     earlier = _take_up(db, str(conversation), now)
     missed = _Missed(
         count=len(found) + sum(notice["count"] for _, notice in earlier),
-        items=[item for _, notice in earlier for item in notice["items"]] + [_item(row[5], row[6]) for row in found],
+        items=[item for _, notice in earlier for item in notice["items"]]
+        + [_item(row[5] or _name(row[7]), row[6]) for row in found],
     )
     missed["items"] = missed["items"][-_SHOWN:]
     values = (
@@ -70,6 +72,12 @@ def _item(text: str, doubts: int) -> str:
     plain = re.sub(r"[*_`\[\]#>~|]", "", " ".join(text.split()))
     short = plain if len(plain) <= _PREVIEW else f"{plain[: _PREVIEW - 1].rstrip()}…"
     return f"{short} (may have arrived)" if doubts else short
+
+
+def _name(extras: str | None) -> str:
+    """What stands for a file without a caption."""
+    _, enclosure = read_extras(extras)
+    return "" if enclosure is None else f"📎 {enclosure.name}"
 
 
 def _text(missed: _Missed) -> str:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import OutOfStep
+from gateway.ledger.extras import read_extras, write_extras
 from gateway.ledger.missed import PATIENCE, tell_missed
+from gateway.ledger.moves import present_place
 from gateway.ledger.part import Part, account_of, clean, instant, listed, read_conversation, stamp, write_conversation
 from gateway.ledger.rows import CHAT_TTL, OutboxRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from datetime import datetime
+    from pathlib import Path
 
     import apsw
 
     from gateway.ledger.rows import NewOutbound, OutboxState
 
-_COLUMNS = "id, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason"
+_COLUMNS = "id, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras"
 _EPOCH = "(SELECT value FROM meta WHERE name = 'epoch')"
 _HEADS = f"""
 SELECT id FROM (
@@ -127,7 +130,9 @@ class OutboxPart(Part):
         now = self._clock.now()
         values = {"now": stamp(now), "expires": stamp(now + CHAT_TTL)}
         change = f"state = 'ready', reason = NULL, ended_at = NULL, not_before = :now, expires = :expires, epoch = {_EPOCH}"
-        await self._thread.run(lambda db: _step(db, row, change, values, come_from=("dead",), unless="text = ''"), self._ring)
+        await self._thread.run(
+            lambda db: _step(db, row, change, values, come_from=("dead",), unless="text = '' AND extras IS NULL"), self._ring
+        )
 
     async def expire(self) -> int:
         """See the protocol."""
@@ -167,6 +172,18 @@ class OutboxPart(Part):
         found = await self._thread.run(lambda db: db.execute(query, (listed(states), limit)).fetchall())
         return [_row(one) for one in reversed(found)]
 
+    async def said(self, conversation: str, platform_id: str) -> str | None:
+        """See the protocol."""
+        query = "SELECT text FROM outbox WHERE conversation = ? AND platform_id = ? ORDER BY id DESC LIMIT 1"
+        found = await self._thread.run(lambda db: db.execute(query, (clean(conversation), clean(platform_id))).fetchone())
+        return None if found is None else str(found[0])
+
+    async def enclosed(self) -> list[Path]:
+        """See the protocol."""
+        query = "SELECT extras FROM outbox WHERE extras IS NOT NULL AND state <> 'sent'"
+        found = await self._thread.run(lambda db: db.execute(query).fetchall())
+        return [enclosure.path for (extras,) in found if (enclosure := read_extras(str(extras))[1]) is not None]
+
     async def renew_epoch(self) -> str:
         """See the protocol."""
         epoch = self._token()
@@ -180,15 +197,16 @@ def enqueue(
     """Queue chunks at the end of their conversations; return their ids."""
     ids: list[int] = []
     for chunk in chunks:
+        place = present_place(db, chunk.conversation)
         values = (
-            *(token(), turn, account_of(chunk.conversation), clean(chunk.conversation.address)),
-            *(write_conversation(chunk.conversation), clean(chunk.text), chunk.reply_to),
+            *(token(), turn, account_of(place), clean(place.address)),
+            *(write_conversation(place), clean(chunk.text), chunk.reply_to, write_extras(chunk.buttons, chunk.enclosure)),
             *(stamp(now), stamp(now), stamp(now + (chunk.ttl or PATIENCE))),
         )
         query = (
-            "INSERT INTO outbox (place, key, turn, account, conversation, target, text, reply_to, state, epoch, created_at, "
+            "INSERT INTO outbox (place, key, turn, account, conversation, target, text, reply_to, extras, state, epoch, created_at, "
             "not_before, expires) VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'outbox'), "
-            f"?, ?, ?, ?, ?, ?, ?, 'ready', {_EPOCH}, ?, ?, ?) RETURNING id"
+            f"?, ?, ?, ?, ?, ?, ?, ?, 'ready', {_EPOCH}, ?, ?, ?) RETURNING id"
         )
         ids += [int(row) for (row,) in db.execute(query, values)]
     return ids
@@ -212,7 +230,8 @@ def _step(
 
 
 def _row(found: Any) -> OutboxRow:
-    row, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason = found
+    row, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras = found
+    buttons, enclosure = read_extras(extras)
     return OutboxRow(
         id=row,
         key=key,
@@ -227,4 +246,6 @@ def _row(found: Any) -> OutboxRow:
         not_before=instant(not_before),
         expires=instant(expires),
         reason=reason,
+        buttons=buttons,
+        enclosure=enclosure,
     )

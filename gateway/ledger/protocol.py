@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from datetime import datetime
+    from pathlib import Path
 
     from agent.tools.protocol import Effect
     from channels.messages import Conversation, Cursor
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
         Accepted,
         ApprovedSender,
         Arrival,
+        Aside,
         InboxEnd,
         InboxRow,
         InboxState,
+        Move,
         NewOutbound,
         OutboxRow,
         OutboxState,
@@ -41,8 +44,24 @@ class InboxLedger(Protocol):
         """Take the messages in that were not seen before, and move the cursor, together.
 
         A message is known when its ``alias`` is. A known ``key`` with another alias is a platform that began to count anew:
-        the message is taken.
+        the message is taken. What is no message of its own (see ``Arrival``) is dealt with here, and not among the rows returned.
         """
+        ...
+
+    async def asides(self, conversation: str) -> list[Aside]:
+        """Return the lines that wait for the next message of the conversation with this address, oldest first."""
+        ...
+
+    async def knows(self, conversation: str, message: str) -> bool:
+        """Say whether a platform's id names a message of this conversation, one of ours or one that was taken in."""
+        ...
+
+    async def move(self, account: str, former: str, present: str) -> None:
+        """Note that a group has another id. What waits to be sent there follows, and so does all that is queued later."""
+        ...
+
+    async def moves(self) -> list[Move]:
+        """Return all such groups, the earliest first; ``present`` is always the id in force."""
         ...
 
     async def cursor(self, account: str, name: str) -> str | None:
@@ -174,6 +193,14 @@ class OutboxLedger(Protocol):
 
     async def outbox(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:
         """Return the latest chunks in these states, oldest first, for people to look at."""
+        ...
+
+    async def said(self, conversation: str, platform_id: str) -> str | None:
+        """Return the text of a message of ours by the platform's id, or None for one that is not known (any more)."""
+        ...
+
+    async def enclosed(self) -> list[Path]:
+        """Return the copies of files that may still have to be sent."""
         ...
 
     async def renew_epoch(self) -> str:

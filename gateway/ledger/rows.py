@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agent.tools.protocol import Effect
-    from channels.messages import Conversation
+    from channels.messages import Button, Conversation, Enclosure
 
 TurnState = Literal["running", "done", "failed", "stopped"]
 TurnEnd = Literal["done", "failed", "stopped"]
@@ -24,7 +26,14 @@ CHAT_TTL = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A message to take in. ``key`` and ``alias`` identify it twice over; ``payload`` is JSON that the ledger does not read."""
+    """A message to take in. ``key`` and ``alias`` identify it twice over; ``payload`` is JSON that the ledger does not read.
+
+    ``message`` is the platform's id of it. ``takes`` are the asides that are told with it, which are then forgotten.
+
+    What is no message of its own has an ``aside``: a line that is kept for the next message. With ``edits`` (a ``message`` of the same
+    sender and conversation) the line is kept only if that message does not wait any more; while it waits, ``reword`` makes its
+    new payload from the old one instead. ``reword`` is pure, and may be called twice.
+    """
 
     key: str
     alias: str
@@ -33,6 +42,28 @@ class Arrival:
     sender: str
     payload: str
     received_at: datetime
+    message: str | None = None
+    takes: tuple[int, ...] = ()
+    aside: str | None = None
+    edits: str | None = None
+    reword: Callable[[str], str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aside:
+    """A line that waits to be told with the next message of its conversation."""
+
+    id: int
+    line: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A group that its platform gave another id. ``former`` and ``present`` are the ids."""
+
+    account: str
+    former: str
+    present: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +124,17 @@ class ToolRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutbound:
-    """One chunk to deliver. After ``ttl`` it is not sent any more but listed in a notice; None means that it waits for a week."""
+    """One chunk to deliver. After ``ttl`` it is not sent any more but listed in a notice; None means that it waits for a week.
+
+    With an ``enclosure`` the text is its caption, and may be empty.
+    """
 
     conversation: Conversation
     text: str
     reply_to: str | None = None
     ttl: timedelta | None = CHAT_TTL
+    buttons: tuple[Button, ...] = ()
+    enclosure: Enclosure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +154,8 @@ class OutboxRow:
     not_before: datetime
     expires: datetime
     reason: str | None = None
+    buttons: tuple[Button, ...] = ()
+    enclosure: Enclosure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

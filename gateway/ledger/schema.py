@@ -135,7 +135,31 @@ CREATE TABLE spending (
 CREATE INDEX spending_of_day ON spending (day, agent, session);
 """
 
-STEPS: Final = (_FIRST, _SPENDING)
+_RICH = """
+ALTER TABLE outbox ADD COLUMN extras TEXT;
+CREATE INDEX outbox_of_platform ON outbox (conversation, platform_id) WHERE platform_id IS NOT NULL;
+
+ALTER TABLE inbox ADD COLUMN message TEXT;
+CREATE INDEX inbox_of_message ON inbox (conversation, message) WHERE message IS NOT NULL;
+
+CREATE TABLE aside (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    conversation TEXT NOT NULL,
+    line TEXT NOT NULL,
+    noted_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX aside_of_conversation ON aside (conversation, id);
+
+CREATE TABLE moved (
+    account TEXT NOT NULL,
+    former TEXT NOT NULL,
+    present TEXT NOT NULL,
+    moved_at INTEGER NOT NULL,
+    PRIMARY KEY (account, former)
+) STRICT;
+"""
+
+STEPS: Final = (_FIRST, _SPENDING, _RICH)
 """Step n leads from version n to n+1. Steps are never edited once they were released; a change is a new step."""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.ledger.file import connect
 from gateway.ledger.inbox import InboxPart
+from gateway.ledger.moves import MovesPart
 from gateway.ledger.outbox import OutboxPart
 from gateway.ledger.pairing import PairingPart
 from gateway.ledger.part import stamp
@@ -39,7 +40,7 @@ def _new_token() -> str:
     return secrets.token_hex(10)
 
 
-class SqliteLedger(InboxPart, TurnPart, OutboxPart, PairingPart, SpendingPart):
+class SqliteLedger(InboxPart, MovesPart, TurnPart, OutboxPart, PairingPart, SpendingPart):
     """Implements ``Ledger``. ``warning`` is what the owner should know when a damaged file was set aside at the start."""
 
     warning: str | None = None
@@ -98,8 +99,8 @@ def _clear_payloads(db: apsw.Connection, before: int) -> int:
     )
     count = db.changes()
     db.execute(
-        "UPDATE outbox SET text = '', missed = NULL WHERE id IN "
-        "(SELECT id FROM outbox WHERE ended_at IS NOT NULL AND ended_at < ? AND text <> '' LIMIT ?)",
+        "UPDATE outbox SET text = '', missed = NULL, extras = NULL WHERE id IN "
+        "(SELECT id FROM outbox WHERE ended_at IS NOT NULL AND ended_at < ? AND (text <> '' OR extras IS NOT NULL) LIMIT ?)",
         (before, _SWEEP),
     )
     return count + db.changes()

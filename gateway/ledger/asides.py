@@ -1,0 +1,40 @@
+"""What happened between two messages and asks for no answer: lines that are told with the next one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.ledger.part import clean, listed, stamp
+from gateway.ledger.rows import Aside
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    import apsw
+
+KEPT: Final = 20
+"""Lines kept for a conversation; older ones give way."""
+
+
+def keep_aside(db: apsw.Connection, conversation: str, line: str, now: datetime) -> None:
+    """Keep a line for the conversation with this address."""
+    db.execute("INSERT INTO aside (conversation, line, noted_at) VALUES (?, ?, ?)", (conversation, clean(line), stamp(now)))
+    db.execute(
+        "DELETE FROM aside WHERE conversation = :at AND id <= "
+        "(SELECT id FROM aside WHERE conversation = :at ORDER BY id DESC LIMIT 1 OFFSET :kept)",
+        {"at": conversation, "kept": KEPT},
+    )
+
+
+def read_asides(db: apsw.Connection, conversation: str) -> list[Aside]:
+    """Return what is kept, oldest first."""
+    query = "SELECT id, line FROM aside WHERE conversation = ? ORDER BY id"
+    found: list[Any] = db.execute(query, (conversation,)).fetchall()
+    return [Aside(id=row, line=line) for row, line in found]
+
+
+def forget_asides(db: apsw.Connection, ids: Sequence[int]) -> None:
+    """Forget lines that were told."""
+    if ids:
+        db.execute("DELETE FROM aside WHERE id IN (SELECT value FROM json_each(?))", (listed(ids),))

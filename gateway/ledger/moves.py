@@ -1,0 +1,68 @@
+"""Groups that their platform gave another id: what waits for them follows, and what is queued later goes there too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gateway.ledger.part import Part, account_of, clean, read_conversation, stamp, write_conversation
+from gateway.ledger.rows import Move
+
+if TYPE_CHECKING:
+    import apsw
+
+    from channels.messages import Conversation
+
+
+class MovesPart(Part):
+    """Implements what ``InboxLedger`` says of moved groups."""
+
+    async def move(self, account: str, former: str, present: str) -> None:
+        """See the protocol."""
+        before, after, now = clean(former), clean(present), stamp(self._clock.now())
+
+        def work(db: apsw.Connection) -> None:
+            if before == after:
+                return
+            db.execute("UPDATE moved SET present = ? WHERE account = ? AND present = ?", (after, account, before))
+            db.execute(
+                "INSERT INTO moved VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET present = excluded.present",
+                (account, before, after, now),
+            )
+            db.execute("DELETE FROM moved WHERE former = present")
+            _redirect(db, account, before, after)
+
+        await self._thread.run(work, self._ring)
+
+    async def moves(self) -> list[Move]:
+        """See the protocol."""
+        query = "SELECT account, former, present FROM moved ORDER BY moved_at, rowid"
+        found: list[Any] = await self._thread.run(lambda db: db.execute(query).fetchall())
+        return [Move(account=account, former=former, present=present) for account, former, present in found]
+
+
+def present_place(db: apsw.Connection, conversation: Conversation) -> Conversation:
+    """Return where a conversation lies now."""
+    if conversation.kind != "group":
+        return conversation
+    query = "SELECT present FROM moved WHERE account = ? AND former = ?"
+    found = db.execute(query, (account_of(conversation), clean(conversation.id))).fetchone()
+    return conversation if found is None else replace(conversation, id=str(found[0]))
+
+
+def _redirect(db: apsw.Connection, account: str, former: str, present: str) -> None:
+    """Send what waits for a former id to the present one, and keep for it what was noted."""
+    query = "SELECT id, target FROM outbox WHERE account = ? AND state IN ('ready', 'sending', 'ambiguous')"
+    found: list[Any] = db.execute(query, (account,)).fetchall()
+    for row, target in found:
+        before = read_conversation(target)
+        after = present_place(db, before)
+        if after != before:
+            values = (write_conversation(after), clean(after.address), row)
+            db.execute("UPDATE outbox SET target = ?, conversation = ? WHERE id = ?", values)
+    places = {"old": f"{account}:group:{former}", "new": f"{account}:group:{present}"}
+    db.execute(
+        "UPDATE aside SET conversation = :new || substr(conversation, length(:old) + 1) "
+        "WHERE conversation = :old OR substr(conversation, 1, length(:old) + 8) = :old || ':thread:'",
+        places,
+    )

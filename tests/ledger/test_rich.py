@@ -1,0 +1,244 @@
+"""What the ledger keeps beside plain messages: edits of what waits, asides, buttons and files, groups that moved."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import apsw
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.messages import Button, Conversation, Enclosure
+from gateway.clock import ManualClock
+from gateway.ledger import schema
+from gateway.ledger.asides import KEPT
+from gateway.ledger.extras import read_extras, write_extras
+from gateway.ledger.rows import Arrival, NewOutbound
+from gateway.ledger.sqlite import SqliteLedger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ACCOUNT = "telegram:default"
+HALL = Conversation(channel="telegram", kind="group", id="-7", thread=None)
+GONE = Path("/nowhere/report.pdf")
+
+
+@asynccontextmanager
+async def opened(folder: Path, clock: ManualClock | None = None) -> AsyncIterator[SqliteLedger]:
+    ledger = await SqliteLedger.open(folder / "ledger.sqlite", clock or ManualClock(NOON))
+    try:
+        yield ledger
+    finally:
+        await ledger.close()
+
+
+def message(number: int, payload: str = "{}", *, sender: str = "42", takes: tuple[int, ...] = ()) -> Arrival:
+    return Arrival(
+        key=f"u:{number}",
+        alias=f"m:{number}",
+        conversation=HALL.address,
+        session="s",
+        sender=sender,
+        payload=payload,
+        received_at=NOON,
+        message=str(number),
+        takes=takes,
+    )
+
+
+def edit(number: int, of: int, text: str, *, sender: str = "42", place: Conversation = HALL) -> Arrival:
+    return Arrival(
+        key=f"u:{number}",
+        alias=f"e:{number}",
+        conversation=place.address,
+        session="s",
+        sender=sender,
+        payload="{}",
+        received_at=NOON,
+        aside=f"[edited: {text}]",
+        edits=str(of),
+        reword=lambda old: f"{old} became {text}",
+    )
+
+
+async def test_an_edit_of_a_waiting_message_changes_it_once_and_stays_after_a_restart(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        await ledger.accept(ACCOUNT, [message(1, "one"), message(2, "two")])
+        first = await ledger.accept(ACCOUNT, [edit(3, 1, "uno")])
+        again = await ledger.accept(ACCOUNT, [edit(3, 1, "uno")])
+        assert (first.rows, again.rows) == ((), ())
+    async with opened(tmp_path) as ledger:
+        assert [row.payload for row in await ledger.waiting()] == ["one became uno", "two"]
+        assert await ledger.asides(HALL.address) == []
+
+
+async def test_an_edit_that_comes_with_its_message_changes_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        accepted = await ledger.accept(ACCOUNT, [message(1, "one"), edit(2, 1, "uno")])
+        assert [row.alias for row in accepted.rows] == ["m:1"]
+        assert [row.payload for row in await ledger.waiting()] == ["one became uno"]
+
+
+async def test_an_edit_of_a_message_that_is_being_answered_is_kept_as_an_aside(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        (row,) = (await ledger.accept(ACCOUNT, [message(1, "one")])).rows
+        await ledger.claim("s", "main", [row.id])
+        await ledger.accept(ACCOUNT, [edit(2, 1, "uno")])
+        (kept,) = await ledger.inbox_rows([row.id])
+        assert kept.payload == "one"
+        assert [aside.line for aside in await ledger.asides(HALL.address)] == ["[edited: uno]"]
+        assert await ledger.waiting() == []
+
+
+async def test_nobody_edits_what_another_wrote_or_what_lies_elsewhere(tmp_path: Path) -> None:
+    elsewhere = Conversation(channel="telegram", kind="group", id="-8")
+    async with opened(tmp_path) as ledger:
+        await ledger.accept(ACCOUNT, [message(1, "one")])
+        await ledger.accept(ACCOUNT, [edit(2, 1, "ha", sender="66"), edit(3, 1, "ha", place=elsewhere)])
+        assert [row.payload for row in await ledger.waiting()] == ["one"]
+
+
+async def test_asides_go_with_the_message_that_tells_them_in_one_step(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        await ledger.accept(ACCOUNT, [edit(2, 1, "a"), edit(3, 1, "b")])
+        first, _ = await ledger.asides(HALL.address)
+        await ledger.accept(ACCOUNT, [message(4, takes=(first.id,))])
+        assert [aside.line for aside in await ledger.asides(HALL.address)] == ["[edited: b]"]
+
+
+async def test_a_message_that_is_known_takes_no_asides(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        await ledger.accept(ACCOUNT, [message(4), edit(2, 1, "a")])
+        (aside,) = await ledger.asides(HALL.address)
+        await ledger.accept(ACCOUNT, [message(4, takes=(aside.id,))])
+        assert await ledger.asides(HALL.address) == [aside]
+
+
+async def test_asides_are_bounded_and_the_newest_stay(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        await ledger.accept(ACCOUNT, [edit(number, 1, str(number)) for number in range(2, KEPT + 10)])
+        lines = [aside.line for aside in await ledger.asides(HALL.address)]
+        assert lines == [f"[edited: {number}]" for number in range(10, KEPT + 10)]
+
+
+async def test_a_platforms_id_is_known_where_it_belongs(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        await ledger.accept(ACCOUNT, [message(1)])
+        (row,) = await ledger.notice([NewOutbound(conversation=HALL, text="here it is")])
+        await ledger.sending(row)
+        await ledger.sent(row, "99")
+        assert [await ledger.knows(HALL.address, one) for one in ("1", "99", "2")] == [True, True, False]
+        assert not await ledger.knows("telegram:default:group:-8", "1")
+        assert await ledger.said(HALL.address, "99") == "here it is"
+        assert await ledger.said(HALL.address, "1") is None
+
+
+async def test_buttons_and_a_file_come_out_as_they_went_in(tmp_path: Path) -> None:
+    new = NewOutbound(
+        conversation=HALL,
+        text="",
+        buttons=(Button(label="On", value="/verbose on"),),
+        enclosure=Enclosure(path=GONE, name="report.pdf", media_type="application/pdf"),
+    )
+    async with opened(tmp_path) as ledger:
+        await ledger.notice([new, NewOutbound(conversation=HALL, text="plain")])
+    async with opened(tmp_path) as ledger:
+        rich, plain = await ledger.outbox(["ready"])
+        assert (rich.buttons, rich.enclosure) == (new.buttons, new.enclosure)
+        assert (plain.buttons, plain.enclosure) == ((), None)
+        assert await ledger.enclosed() == [GONE]
+        await ledger.sending(rich.id)
+        await ledger.sent(rich.id, "1")
+        assert await ledger.enclosed() == []
+
+
+async def test_a_file_without_words_is_named_in_the_notice_and_can_be_revived(tmp_path: Path) -> None:
+    clock = ManualClock(NOON)
+    enclosure = Enclosure(path=GONE, name="report.pdf", media_type="application/pdf")
+    async with opened(tmp_path, clock) as ledger:
+        (row,) = await ledger.notice([NewOutbound(conversation=HALL, text="", enclosure=enclosure)])
+        clock.move(3601)
+        await ledger.expire()
+        (told,) = await ledger.outbox(["ready"])
+        assert "📎 report.pdf" in told.text
+        await ledger.revive(row)
+        assert await ledger.enclosed() == [GONE]
+        await ledger.dead(row, "no")
+        clock.move(8 * 86_400)
+        await ledger.sweep()
+        assert await ledger.enclosed() == []
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(st.lists(st.builds(Button, label=texts, value=texts), max_size=3), st.none() | texts.filter(lambda t: "\0" not in t))
+def test_extras_read_back_as_they_were_written(buttons: list[Button], name: str | None) -> None:
+    enclosure = (
+        None if name is None else Enclosure(path=Path("/a") / (name.replace("/", "") or "b"), name=name, media_type=name)
+    )
+    assert read_extras(write_extras(buttons, enclosure)) == (tuple(buttons), enclosure)
+
+
+async def test_what_waits_for_a_group_follows_it_in_order_and_so_does_what_comes_later(tmp_path: Path) -> None:
+    old, new = (Conversation(channel="telegram", kind="group", id=one, thread="5") for one in ("-7", "-1007"))
+    other = Conversation(channel="telegram", kind="group", id="-77")
+    async with opened(tmp_path) as ledger:
+        await ledger.notice([NewOutbound(conversation=old, text="one"), NewOutbound(conversation=other, text="else")])
+        await ledger.accept(ACCOUNT, [edit(1, 1, "a", place=old), edit(2, 1, "b", place=other)])
+        await ledger.move(ACCOUNT, "-7", "-1007")
+    async with opened(tmp_path) as ledger:
+        await ledger.notice([NewOutbound(conversation=old, text="two")])
+        rows = await ledger.outbox(["ready"])
+        assert [(row.text, row.conversation) for row in rows] == [("one", new), ("else", other), ("two", new)]
+        assert [aside.line for aside in await ledger.asides(new.address)] == ["[edited: a]"]
+        assert [aside.line for aside in await ledger.asides(other.address)] == ["[edited: b]"]
+        (due, _) = await ledger.due([ACCOUNT])
+        assert due.text == "one"
+
+
+async def test_a_group_that_moves_twice_is_found_under_its_last_id_from_each_former_one(tmp_path: Path) -> None:
+    clock = ManualClock(NOON)
+    async with opened(tmp_path, clock) as ledger:
+        for former, present in (("a", "b"), ("b", "c"), ("b", "c"), ("c", "c")):
+            await ledger.move(ACCOUNT, former, present)
+            clock.move(1)
+        assert [(move.former, move.present) for move in await ledger.moves()] == [("a", "c"), ("b", "c")]
+        await ledger.move(ACCOUNT, "c", "a")
+        assert {(move.former, move.present) for move in await ledger.moves()} == {("b", "a"), ("c", "a")}
+        await ledger.notice([NewOutbound(conversation=Conversation(channel="telegram", kind="direct", id="b"), text="x")])
+        assert [row.conversation.id for row in await ledger.outbox(["ready"])] == ["b"]
+
+
+async def test_a_ledger_of_the_version_before_is_taken_along(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    db = apsw.Connection(str(path))
+    for step in schema.STEPS[:2]:
+        db.execute(step)
+    db.execute("INSERT INTO meta VALUES ('epoch', 'e')")
+    db.execute(
+        "INSERT INTO outbox (place, key, account, conversation, target, text, state, epoch, created_at, not_before, expires) "
+        """VALUES (1, 'k', 'telegram:default', ?, '{"channel": "telegram", "kind": "group", "id": "-7"}', 'old', 'ready', 'e', """
+        "0, 0, 9000000000000000)",
+        (HALL.address,),
+    )
+    db.execute("PRAGMA user_version = 2")
+    db.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+    db.close()
+    async with opened(tmp_path) as ledger:
+        (row,) = await ledger.outbox(["ready"])
+        assert (row.text, row.buttons, row.enclosure, row.conversation) == ("old", (), None, HALL)
+        assert await ledger.moves() == []
+
+
+async def test_moves_of_one_account_leave_another_alone(tmp_path: Path) -> None:
+    other = Conversation(channel="telegram", account="second", kind="group", id="-7")
+    async with opened(tmp_path) as ledger:
+        await ledger.notice([NewOutbound(conversation=other, text="x", ttl=timedelta(hours=1))])
+        await ledger.move(ACCOUNT, "-7", "-1007")
+        assert [row.conversation for row in await ledger.outbox(["ready"])] == [other]
