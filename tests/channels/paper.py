@@ -1,0 +1,234 @@
+"""A platform of paper: one person, one bot, no network; and a channel on it, which is right but for its ``flaw``."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from channels.chunking import cut
+from channels.errors import ChannelBroken, NotFetched, NotSent, Uncertain
+from channels.messages import Attachment, Conversation, Cursor, Inbound, Sender, Sent
+from gateway.clock import SystemClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from channels.conformance import Trouble
+    from channels.messages import Enclosure, Outbound
+
+HALL = Conversation(channel="paper", kind="group", id="hall", thread="window")
+STUDY = Conversation(channel="paper", kind="direct", id="anna")
+
+
+@dataclass
+class Letter:
+    text: str
+    place: Conversation = STUDY
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Reply:
+    place: Conversation
+    text: str
+    labels: list[str]
+    values: list[str]
+    enclosure: Enclosure | None
+    content: bytes
+
+
+class Paper:
+    """The platform, and the stage of it."""
+
+    lacks = ()
+    limit = 100
+
+    def __init__(self, flaw: str = "") -> None:
+        self.flaw = flaw
+        self.patience = 0.5 if flaw else 20.0
+        self.letters: list[Letter] = []
+        self.again: list[int] = []
+        self.replies: dict[str, Reply] = {}
+        self.marks: dict[str, list[str]] = {}
+        self.drawer: dict[str, bytes] = {}
+        self.menu: list[str] = []
+        self.menus = self.signs = 0
+        self.next_trouble = ""
+
+    def channel(self) -> PaperChannel:
+        return PaperChannel(self)
+
+    async def say(self, text: str) -> None:
+        self.letters.append(Letter(text))
+
+    async def repeat(self) -> None:
+        self.again.append(len(self.letters) - 1)
+
+    async def disconnect(self) -> None:
+        """Paper has no connections."""
+
+    def trouble(self, kind: Trouble) -> None:
+        self.next_trouble = kind
+
+    def heard(self) -> list[str]:
+        return [one.text for one in self.replies.values() if one.place == STUDY]
+
+    def typed(self) -> int:
+        return self.signs
+
+    def length(self, text: str) -> int:
+        return len(text)
+
+    async def edit(self, text: str) -> None:
+        self.letters.append(Letter(text, more={"event": "edited", "target": str(len(self.letters) - 1)}))
+
+    async def react(self, emoji: str, message: str) -> None:
+        self.letters.append(Letter(emoji, more={"event": "reaction", "target": message}))
+
+    def reactions(self) -> list[str]:
+        return self.marks.get(str(len(self.letters) - 1), [])
+
+    async def say_in_thread(self, text: str) -> None:
+        self.letters.append(Letter(text, place=HALL))
+
+    def heard_in_thread(self) -> list[str]:
+        return [one.text for one in self.replies.values() if one.place == HALL]
+
+    async def attach(self, name: str, media_type: str, content: bytes) -> None:
+        handle = f"file {len(self.drawer) + 1}"
+        self.drawer[handle] = content
+        attachment = Attachment(kind="document", handle=handle, name=name, media_type=media_type, size=len(content))
+        self.letters.append(Letter("", more={"attachments": (attachment,)}))
+
+    def files(self) -> list[tuple[str, bytes]]:
+        return [(one.enclosure.name, one.content) for one in self.replies.values() if one.enclosure]
+
+    def buttons(self) -> list[str]:
+        return list(self.replies.values())[-1].labels
+
+    async def press(self, label: str) -> None:
+        key, reply = list(self.replies.items())[-1]
+        value = reply.values[reply.labels.index(label)]
+        self.letters.append(Letter(value, more={"event": "button", "target": key}))
+
+    def offered(self) -> list[str]:
+        return self.menu
+
+    def menu_changes(self) -> int:
+        return self.menus
+
+    async def choose(self, name: str) -> None:
+        await self.say(f"/{name}")
+
+
+class PaperChannel:
+    name = "paper"
+    account = "default"
+
+    def __init__(self, paper: Paper) -> None:
+        self.paper = paper
+        self.flaw = paper.flaw
+
+    async def run(self, door: Any) -> None:
+        if self.flaw == "gives up":
+            raise ChannelBroken("no paper")
+        read = int(await door.cursor("read") or 0) if self.flaw != "forgets" else len(self.paper.letters)
+        door.ready()
+        while True:
+            door.alive()
+            for number in self.paper.again:
+                await door.accept([self.inbound(number, again=True)])
+            self.paper.again.clear()
+            if read < len(self.paper.letters):
+                try:
+                    await door.accept([self.inbound(read)], Cursor(name="read", value=str(read + 1)))
+                    read += 1
+                except OSError:
+                    read += self.flaw == "lets go"
+            await asyncio.sleep(0.001)
+
+    def inbound(self, number: int, *, again: bool = False) -> Inbound:
+        letter = self.paper.letters[number]
+        key = f"m:{number}" + (":again" if again and self.flaw == "renames" else "")
+        more = dict(letter.more)
+        if self.flaw == f"takes it for a message: {more.get('event')}":
+            del more["event"]
+        if self.flaw == f"forgets the target: {more.get('event')}":
+            del more["target"]
+        place = (
+            replace(letter.place, thread=str(number))
+            if letter.place == HALL and self.flaw == "splits threads"
+            else letter.place
+        )
+        return Inbound(
+            conversation=place,
+            sender=Sender(id="anna"),
+            text=letter.text[:20] if self.flaw == "cuts values" else letter.text,
+            at=SystemClock().now(),
+            key=key,
+            alias=key,
+            message_id=str(number),
+            mentioned=True,
+            **more,
+        )
+
+    def chunks(self, markdown: str) -> list[str]:
+        return [markdown] if self.flaw == "never cuts" else cut(markdown, self.paper.limit, len)
+
+    async def send(self, outbound: Outbound, record: Any) -> Sent:
+        trouble, self.paper.next_trouble = self.paper.next_trouble, ""
+        if trouble == "refused":
+            raise NotSent("no", permanent=True)
+        if trouble == "rate limit":
+            raise NotSent("wait", retry_after=1)
+        if trouble == "cut before":
+            raise Uncertain("?")
+        twice = self.flaw == "says twice" or (self.flaw == "sends files twice" and outbound.enclosure)
+        key = f"{outbound.key}:{outbound.attempt}" if twice else outbound.key
+        self.paper.replies[key] = self.reply(outbound)
+        if trouble == "cut after":
+            if self.flaw == "raises anything":
+                raise ValueError
+            raise Uncertain("?")
+        return Sent(platform_id=key)
+
+    def reply(self, outbound: Outbound) -> Reply:
+        place = STUDY if self.flaw == "leaves the thread" else outbound.conversation
+        enclosure = None if self.flaw == "drops files" else outbound.enclosure
+        buttons = outbound.buttons[:1] if self.flaw == "drops buttons" else outbound.buttons
+        content = enclosure.path.read_bytes() if enclosure else b""
+        if self.flaw == "cuts files":
+            content = content[:4096]
+        labels, values = [one.label for one in buttons], [one.value for one in buttons]
+        return Reply(place, outbound.text, labels, values, enclosure, content)
+
+    async def typing(self, conversation: Conversation) -> None:
+        self.paper.signs += 1
+
+    async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
+        content = self.paper.drawer.get(attachment.handle)
+        if content is None and self.flaw == "raises what it likes":
+            raise KeyError(attachment.handle)
+        size = attachment.size if self.flaw == "believes the size" else len(content or b"")
+        if self.flaw == "leaves a part":
+            await asyncio.to_thread(path.write_bytes, b"")
+        if content is None or (size or 0) > limit:
+            raise NotFetched("too large, or gone")
+        await asyncio.to_thread(path.write_bytes, content[:4096] if self.flaw == "fetches half" else content)
+
+    async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
+        marks = self.paper.marks.setdefault(message_id, [])
+        if self.flaw != "adds reactions":
+            marks.clear()
+        if emoji is not None:
+            marks.append(emoji)
+
+    async def menu(self, entries: Any) -> None:
+        names = [one.name for one in entries]
+        if names != self.paper.menu or self.flaw == "writes the menu at every start":
+            self.paper.menu = names
+            self.paper.menus += 1
+
+    async def close(self) -> None:
+        """Nothing to release."""
