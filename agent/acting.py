@@ -23,15 +23,22 @@ if TYPE_CHECKING:
     from agent.journal import Journal
     from agent.messages import ToolCall
 
+OVERTAKEN = "Not run: something new was said meanwhile. Read it, then decide whether this is still wanted."
+
 
 @dataclass(kw_only=True)
 class Acting:
-    """The tool calls of one turn. Results are in the transcript, in the order of the calls, when ``act`` returns."""
+    """The tool calls of one turn. Results are in the transcript, in the order of the calls, when ``act`` returns.
+
+    ``overtaken`` says whether a person has spoken since the model asked for them: what would change something is then left,
+    so that "no, wait" comes in time.
+    """
 
     conversation: Conversation
     turn: str
     journal: Journal
     emit: Callable[[Event], None]
+    overtaken: Callable[[], bool] = lambda: False
     calls: list[ToolMessage] = field(default_factory=list)
     _seen: Counter[str] = field(default_factory=Counter)
 
@@ -50,17 +57,21 @@ class Acting:
         """
         effects = [self.conversation.toolbox.effect_of(call.name) for call in calls]
         if all(effect == "pure" for effect in effects):
-            results = await asyncio.gather(*(self._run(call, answer) for call in calls))
+            results = await asyncio.gather(*(self._run(call, answer, beside=calls[:place]) for place, call in enumerate(calls)))
             for call, result in zip(calls, results, strict=True):
                 await self._keep(call, result, answer)
             return
-        for call in calls:
-            await self._keep(call, await self._run(call, answer), answer)
+        for call, effect in zip(calls, effects, strict=True):
+            if effect != "pure" and self.overtaken() and await self._untouched(call, answer):
+                await self._leave(call)
+            else:
+                await self._keep(call, await self._run(call, answer), answer)
 
-    async def _run(self, call: ToolCall, answer: str) -> ToolMessage:
-        if self.exhausted:
+    async def _run(self, call: ToolCall, answer: str, beside: Sequence[ToolCall] = ()) -> ToolMessage:
+        """Run a call, or refuse it. ``beside`` are those of the same answer before it whose results are not kept yet."""
+        if len(self.calls) + len(beside) >= self.conversation.settings.limits.max_tool_calls:
             return _refusal(call, "No tool calls are left in this turn. Answer now with what you have.")
-        if self._repeated(call):
+        if self._repeated(call, beside):
             return _refusal(
                 call, "You made this same call again and again and got the same result. Do something else, or answer."
             )
@@ -79,6 +90,14 @@ class Acting:
         self.emit(ToolFinished(call, result, self.conversation.clock.monotonic() - began))
         return result
 
+    async def _untouched(self, call: ToolCall, answer: str) -> bool:
+        return await self.journal.state(_key(answer, call)) == "new"
+
+    async def _leave(self, call: ToolCall) -> None:
+        result = _refusal(call, OVERTAKEN)
+        await self.conversation.transcript.append(self.turn, Said(message=result))
+        self.calls.append(result)
+
     async def _keep(self, call: ToolCall, result: ToolMessage, answer: str) -> None:
         await self.conversation.transcript.append(self.turn, Said(message=result))
         if self.conversation.toolbox.effect_of(call.name) != "pure":
@@ -86,11 +105,12 @@ class Acting:
         self.calls.append(result)
         self._seen[_fingerprint(call, result)] += 1
 
-    def _repeated(self, call: ToolCall) -> bool:
-        """Whether this call already came to the same result as often as is allowed."""
+    def _repeated(self, call: ToolCall, beside: Sequence[ToolCall]) -> bool:
+        """Whether this call already came to the same result as often as is allowed, or does so now, side by side."""
         prefix = _fingerprint(call, None)
         most = max((count for key, count in self._seen.items() if key.startswith(prefix)), default=0)
-        return most >= self.conversation.settings.limits.max_repeats
+        now = sum(_fingerprint(other, None) == prefix for other in beside)
+        return most + now >= self.conversation.settings.limits.max_repeats
 
 
 def _key(answer: str, call: ToolCall) -> str:

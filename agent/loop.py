@@ -1,4 +1,4 @@
-"""The agent's loop: ask the model, run the tools it wants, until it is done; then take what arrived meanwhile, and so on.
+"""The agent's loop: ask the model, run the tools it wants, take in what arrived meanwhile, until the model is done.
 
 Whatever goes wrong arrives here as data: a failed answer, a refused call. The loop itself decides only whether to go on.
 """
@@ -37,8 +37,8 @@ class Steps(Protocol):
         """Shrink the context after an overflow. Returns whether it is worth asking again."""
         ...
 
-    async def take_waiting(self) -> bool:
-        """Add messages that arrived meanwhile. Returns whether there were any."""
+    async def take_waiting(self) -> None:
+        """Add messages that arrived meanwhile, so that the next call shows them."""
         ...
 
 
@@ -51,24 +51,25 @@ class Ending:
 
 
 async def run(steps: Steps, *, resume: tuple[AssistantMessage, str] | None = None) -> Ending:
-    """Run until the model is done. ``resume`` is an answer that a restart found last in the transcript."""
+    """Run until the model is done. ``resume`` is an answer that a restart found last in the transcript.
+
+    What arrives while the last answer is written is left for the next turn: that answer is a reply, and is owed.
+    """
     pending = resume
     grace = GRACE_ROUNDS
     while True:
-        while True:
-            answer, entry = pending or await steps.ask()
-            pending = None
-            if _overflowed(answer) and await steps.make_room():
-                continue
-            if answer.failure is not None or _overflowed(answer):
-                return Ending("failed", answer)
-            if not answer.calls:
-                break
-            if steps.exhausted and (grace := grace - 1) < 0:
-                return Ending("stopped", answer)
-            await steps.act(answer.calls, entry)
-        if not await steps.take_waiting():
+        answer, entry = pending or await steps.ask()
+        pending = None
+        if _overflowed(answer) and await steps.make_room():
+            continue
+        if answer.failure is not None or _overflowed(answer):
+            return Ending("failed", answer)
+        if not answer.calls:
             return Ending("answered", answer)
+        if steps.exhausted and (grace := grace - 1) < 0:
+            return Ending("stopped", answer)
+        await steps.act(answer.calls, entry)
+        await steps.take_waiting()
 
 
 def _overflowed(answer: AssistantMessage) -> bool:

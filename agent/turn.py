@@ -16,7 +16,7 @@ from agent.journal import NoJournal
 from agent.messages import AssistantMessage, ToolMessage, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from agent.conversation import Conversation
     from agent.entries import Entry
@@ -48,32 +48,65 @@ class TurnResult:
     failure: FailureKind | None = None
 
 
-async def nobody_waits() -> Sequence[UserMessage]:
-    """Stand in where messages never arrive during a turn."""
-    return ()
+@dataclass(frozen=True, slots=True)
+class Further:
+    """A message beyond the first that a turn answers. By its ``name`` a repeat after a crash finds it in the transcript."""
+
+    name: str
+    message: UserMessage
+
+
+class Arrivals:
+    """Messages that arrive while a turn runs, as the turn sees them. This one stands in where none ever does."""
+
+    def any(self) -> bool:
+        """Whether ``take`` would bring something now. Quick: it is asked before every tool that changes something."""
+        return False
+
+    async def take(self) -> Sequence[Further]:
+        """Return what arrived. By then it belongs to this turn durably: after a crash it is among what ``Turn.run`` is given."""
+        return ()
 
 
 @dataclass(kw_only=True)
 class Turn:
-    """The steps of one turn (see ``agent.loop.Steps``). ``background`` is a turn that no person asked for: it never flushes."""
+    """The steps of one turn (see ``agent.loop.Steps``). ``background`` is a turn that no person asked for: it never flushes.
+
+    ``begun`` says that its messages are in the transcript: from then on they are part of the conversation, however it ends.
+    """
 
     conversation: Conversation
     id: str
     emit: Callable[[Event], None]
     journal: Journal = field(default_factory=NoJournal)
-    waiting: Callable[[], Awaitable[Sequence[UserMessage]]] = nobody_waits
+    arrivals: Arrivals = field(default_factory=Arrivals)
     background: bool = False
+    begun: bool = field(default=False, init=False)
     _acting: Acting = field(init=False)
     _headroom: Headroom = field(init=False)
     _asked: bool = False
 
     def __post_init__(self) -> None:
         """Set up what acts and what makes room."""
-        self._acting = Acting(conversation=self.conversation, turn=self.id, journal=self.journal, emit=self.emit)
+        self._acting = Acting(
+            conversation=self.conversation,
+            turn=self.id,
+            journal=self.journal,
+            emit=self.emit,
+            overtaken=self.arrivals.any,
+        )
         self._headroom = Headroom(self.conversation, f"{self.id}~room", self.emit, flushes=not self.background)
 
-    async def run(self, messages: Sequence[UserMessage]) -> TurnResult:
-        """Answer ``messages``. Run again with the same id and messages after a crash, it goes on where it was.
+    @property
+    def tool_calls(self) -> int:
+        """How many tools it has called so far."""
+        return len(self._acting.calls)
+
+    async def run(self, messages: Sequence[UserMessage], further: Sequence[Further] = ()) -> TurnResult:
+        """Answer ``messages`` and ``further`` ones together.
+
+        Run again with the same id and messages after a crash, it goes on where it was. What was taken in on the way is given
+        with ``further`` then.
 
         A time-out ends the turn with what was done so far. Cancellation leaves a valid transcript and is raised on.
 
@@ -85,7 +118,7 @@ class Turn:
         limit = self.conversation.settings.limits.timeout_seconds
         try:
             async with asyncio.timeout(limit):
-                resume = await self._begin(messages)
+                resume = await self._begin(messages, further)
                 ending = await loop.run(self, resume=resume)
         except TimeoutError:
             note = AssistantMessage(content=(), model=self.conversation.model.name, stop="cancelled")
@@ -112,21 +145,25 @@ class Turn:
         """See ``agent.loop.Steps``."""
         return await self._headroom.after_overflow()
 
-    async def take_waiting(self) -> bool:
+    async def take_waiting(self) -> None:
         """See ``agent.loop.Steps``."""
-        more = await self.waiting()
-        for message in more:
-            await self.conversation.transcript.append(self.id, Said(message=message))
-        return bool(more)
+        await self._put(await self.arrivals.take())
 
-    async def _begin(self, messages: Sequence[UserMessage]) -> tuple[AssistantMessage, str] | None:
+    async def _begin(self, messages: Sequence[UserMessage], further: Sequence[Further]) -> tuple[AssistantMessage, str] | None:
         """Put the messages into the transcript, unless a restart finds them there; return the answer to go on from, if any."""
         said = [entry for entry in self.conversation.transcript.of_turn(self.id) if isinstance(entry.body, Said)]
         if not said:
-            await self._headroom.before_turn(messages)
+            await self._headroom.before_turn([*messages, *(one.message for one in further)])
         for n, message in enumerate(messages):
             await self.conversation.transcript.append(self.id, Said(message=message), n=n)
+        await self._put(further)
+        self.begun = True
         return _unfinished(said)
+
+    async def _put(self, further: Sequence[Further]) -> None:
+        """Put further messages into the transcript, each under a name of its own: they may come anywhere in the turn."""
+        for one in further:
+            await self.conversation.transcript.append(f"{self.id}~{one.name}", Said(message=one.message), n=0)
 
     async def _end(self, ending: loop.Ending, seconds: float) -> TurnResult:
         reply, outcome = _reply(ending, self.conversation.settings.limits.timeout_seconds)
