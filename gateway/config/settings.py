@@ -19,6 +19,7 @@ from gateway.budget.settings import BudgetSettings
 from gateway.errors import UsageWrong
 from gateway.http.settings import GatewaySettings
 from gateway.logs.settings import LoggingSettings
+from gateway.message_settings import MessagesSettings
 from gateway.routing import Binding
 from gateway.sessions.settings import HooksSettings, SessionSettings
 from memory.settings import MemorySettings
@@ -134,6 +135,8 @@ class Settings(Section):
     """Chat platforms."""
     bindings: tuple[Binding, ...] = ()
     """Which agent answers where; the nearest rule wins, and without one the default agent answers."""
+    messages: MessagesSettings = MessagesSettings()
+    """How messages are dealt with, whatever the channel."""
     gateway: GatewaySettings = GatewaySettings()
     """Where the house listens, and to whom."""
     tools: HouseTools = HouseTools()

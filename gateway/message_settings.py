@@ -1,0 +1,35 @@
+"""The section ``messages`` of the settings: how the house deals with messages, whatever the channel."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from gateway.queueing.settings import InboundSettings, QueueSettings
+
+AckScope = Literal["group-mentions", "group-all", "direct", "all", "off"]
+
+
+class Section(BaseModel):
+    """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
+    )
+
+
+class MessagesSettings(Section):
+    """Messages, whatever the channel."""
+
+    queue: QueueSettings = QueueSettings()
+    """Messages that arrive while their session is at work."""
+    inbound: InboundSettings = InboundSettings()
+    """Messages that one person sends in quick succession."""
+    ack_reaction: Annotated[str, Field(max_length=64)] = "👀"
+    """The emoji put under a message that was taken in, on channels that have reactions; empty for none."""
+    ack_reaction_scope: AckScope = "group-mentions"
+    """Which messages get it: those in groups that mention the agent, all that it hears in groups, private ones, all, or none."""
+    remove_ack_after_reply: bool = False
+    """Take the emoji off again when the message is answered."""
