@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.entries import Said
-from agent.events import AnswerFinished, Restarted, TextDelta, ThinkingDelta
+from agent.events import AnswerFinished, Aside, Restarted, StoodIn, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, ToolCall
 from agent.silence import Gate
 
@@ -58,7 +58,7 @@ async def _streamed(
             gate = Gate()
             streamed.clear()
             emit(piece)
-        elif isinstance(piece, ThinkingDelta):
+        elif isinstance(piece, (ThinkingDelta, Aside, StoodIn)):
             emit(piece)
         else:
             streamed.append(piece.text)

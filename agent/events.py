@@ -35,6 +35,22 @@ class Restarted:
 
 
 @dataclass(frozen=True, slots=True)
+class Aside:
+    """A line that the owner is to be told with the reply, such as a thinking level that a model does not take."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoodIn:
+    """Another model is asked now, because ``instead_of`` gave no answer or rests after that. ``reason`` is what it failed with."""
+
+    model: str
+    instead_of: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolStarted:
     """A tool begins to run."""
 
@@ -65,4 +81,4 @@ class Notice:
     verbose: bool = False
 
 
-Event = TextDelta | ThinkingDelta | Restarted | ToolStarted | ToolFinished | AnswerFinished | Notice
+Event = TextDelta | ThinkingDelta | Restarted | Aside | StoodIn | ToolStarted | ToolFinished | AnswerFinished | Notice

@@ -7,20 +7,22 @@ import importlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.events import TextDelta, ThinkingDelta
+from agent.events import Aside, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
 from agent.models import failures, rehearsal
 from agent.models.anthropic_wire import body
 from agent.models.cache_diagnosis import CacheDiagnosis
 from agent.models.catalog import PROVIDERS
 from agent.models.clean import arguments_of
+from agent.models.thinking import Depth, of_capabilities
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from agent.messages import Stop
     from agent.models.catalog import Facts, Price
-    from agent.models.protocol import Request
+    from agent.models.protocol import Part, Request
+    from agent.models.thinking import Level
 
 _STOPS: dict[str, Stop] = {
     "end_turn": "end",
@@ -63,21 +65,22 @@ class AnthropicModel:
         self._model = model
         self._facts = facts
         self._label = label
+        self._depth = Depth(facts.thinks)
         self._settings: dict[str, Any] = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
         official = base_url.rstrip("/") == PROVIDERS["anthropic"].base_url.rstrip("/")
         self._diagnosis = CacheDiagnosis() if (official if diagnose is None else diagnose) else None
         self._client: Any = None
         self._opening = asyncio.Lock()
 
-    async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | AssistantMessage]:
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Stream one answer. Deltas of a stream that breaks off are void: the last thing yielded then carries the failure."""
         client = await self._open()
-        wanted = body(request, model=self._model, name=self.name, max_output=self.max_output, images=self._facts.images)
-        if self._diagnosis is not None and request.cache_key:
-            wanted["diagnostics"] = self._diagnosis.wish(request.cache_key)
         answer = _Answer(self.name, self._label, self._facts.price)
         try:
-            async with await client.messages.create(**wanted, stream=True) as events:
+            events, level = await self._begin(client, request)
+            if word := self._depth.word(self.name, request.thinking, level):
+                yield Aside(word)
+            async with events:
                 async for event in events:
                     if event.type == "message_start" and self._diagnosis is not None and request.cache_key:
                         self._diagnosis.hear(request.cache_key, event.message)
@@ -88,6 +91,31 @@ class AnthropicModel:
             yield failures.failed(error, model=self.name, label=self._label)
             return
         yield answer.finish()
+
+    async def _begin(self, client: Any, request: Request) -> tuple[Any, Level | None]:
+        """Begin a stream, with a thinking level that the model takes; return both."""
+        import anthropic
+
+        level = self._depth.pick(request.thinking)
+        while True:
+            wanted = body(
+                request,
+                model=self._model,
+                name=self.name,
+                max_output=self.max_output,
+                images=self._facts.images,
+                level=level,
+                style=self._depth.style,
+            )
+            if self._diagnosis is not None and request.cache_key:
+                wanted["diagnostics"] = self._diagnosis.wish(request.cache_key)
+            try:
+                return await client.messages.create(**wanted, stream=True), level
+            except anthropic.APIStatusError as error:
+                instead = self._depth.after(error, request.thinking, level)
+                if instead is None:
+                    raise
+                level = instead[0]
 
     async def close(self) -> None:
         """Close the connections. A later call opens new ones."""
@@ -128,7 +156,11 @@ class AnthropicModel:
         window, longest = getattr(told, "max_input_tokens", None), getattr(told, "max_tokens", None)
         self.window = window if isinstance(window, int) and window > 0 else self.window
         self.max_output = longest if isinstance(longest, int) and longest > 0 else self.max_output
-        self._facts = replace(self._facts, assumed=False)
+        can = getattr(told, "capabilities", None)
+        style = of_capabilities(can)
+        self._depth.style = self._depth.style if style is None else style
+        sees = getattr(getattr(can, "image_input", None), "supported", self._facts.images)
+        self._facts = replace(self._facts, assumed=False, images=bool(sees))
 
 
 def _expected() -> tuple[type[Exception], ...]:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from agent.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolMessage
 from agent.models.clean import IMAGE_TYPES, CallIds, clean, clean_json, family, is_clean
+from agent.models.thinking import BUDGETS, room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from agent.messages import Message, UserMessage
     from agent.models.protocol import Request, Segment, ToolSpec
+    from agent.models.thinking import Level, Style
 
 Block = dict[str, Any]
 
@@ -19,26 +21,66 @@ _MOST_MARKS = 4
 """Cache breakpoints that the API takes in one request."""
 _UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
 NO_OUTPUT = "(no output)"
+_LEAST_BUDGET = 1024
+"""Tokens for thinking that the API insists on, and that we keep for the answer beside it."""
 
 
-def body(request: Request, *, model: str, name: str, max_output: int, images: bool = True) -> dict[str, Any]:
+def body(
+    request: Request,
+    *,
+    model: str,
+    name: str,
+    max_output: int,
+    images: bool = True,
+    level: Level | None = None,
+    style: Style = "",
+) -> dict[str, Any]:
     """Return the arguments of ``messages.create``.
 
     ``model`` is the API's id; ``name`` is ``provider/model``, by which thinking blocks are recognised as this model's own.
     Cache marks stand at the end of the tools, at the segments that ask for it, and at the very end, which moves: the next
-    request finds the whole of this one in the provider's cache.
+    request finds the whole of this one in the provider's cache. ``level`` and ``style`` say how deep to think, and in which words.
     """
     mark: Block = {"type": "ephemeral", "ttl": request.cache_ttl} if request.cache_ttl != "5m" else {"type": "ephemeral"}
     tools = _tools(request.tools, mark)
     messages = _messages(request.messages, name=name, images=images)
     moving = _mark_end(messages, mark)
     system = _system(request.system, mark, most=_MOST_MARKS - bool(tools) - moving)
-    wanted: dict[str, Any] = {"model": model, "max_tokens": max(1, min(request.max_output, max_output)), "messages": messages}
+    longest = max(1, min(request.max_output + room(level), max_output))
+    wanted: dict[str, Any] = {"model": model, "max_tokens": longest, "messages": messages}
+    wanted |= _thinking(level, style, longest, messages)
     if system:
         wanted["system"] = system
     if tools:
         wanted["tools"] = tools
     return wanted
+
+
+def _thinking(level: Level | None, style: Style, longest: int, messages: Sequence[Block]) -> dict[str, Any]:
+    """Say how deep to think. A budget is left out in the middle of a tool loop that was begun without thinking: that is refused."""
+    if level is None:
+        return {}
+    if style == "budget":
+        budget = min(BUDGETS.get(level, 0), longest - _LEAST_BUDGET)
+        fits = budget >= _LEAST_BUDGET and _loop_begins_with_thinking(messages)
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}} if fits else {}
+    if level == "off":
+        return {"thinking": {"type": "disabled"}}
+    told: dict[str, Any] = {"thinking": {"type": "adaptive"}}
+    if level != "adaptive":
+        told["output_config"] = {"effort": "low" if level == "minimal" else level}
+    return told
+
+
+def _loop_begins_with_thinking(messages: Sequence[Block]) -> bool:
+    """Whether the first answer since a person last spoke begins with a thinking block, as it must where a budget is given."""
+    first: Block | None = None
+    for message in reversed(messages):
+        if message["role"] == "assistant":
+            first = message
+        elif not any(block["type"] == "tool_result" for block in message["content"]):
+            break
+    return first is None or first["content"][0]["type"] in _UNMARKABLE
 
 
 def _tools(specs: Sequence[ToolSpec], mark: Block) -> list[Block]:

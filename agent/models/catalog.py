@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent.messages import Usage
     from agent.models.settings import Api, CostSettings, ModelSettings
+    from agent.models.thinking import Style
 
 AS_OF = "2026-11-20"
 MILLION = 1_000_000
@@ -51,7 +52,8 @@ class Price:
 class Facts:
     """What one model can take and give. ``window`` is what it can be shown, in tokens; ``images`` whether it sees pictures.
 
-    ``assumed`` says that window and longest answer are a guess by family, worth asking the provider about.
+    ``assumed`` says that window and longest answer are a guess by family, worth asking the provider about. ``thinks`` says how
+    its thinking is governed (see ``agent.models.thinking``).
     """
 
     window: int
@@ -59,6 +61,7 @@ class Facts:
     price: Price | None = None
     images: bool = True
     assumed: bool = True
+    thinks: Style = ""
 
     def with_settings(self, settings: ModelSettings | None) -> Facts:
         """Let the owner's settings of a model speak first."""
@@ -71,7 +74,15 @@ class Facts:
             price=Price.of(settings.cost) if settings.cost else self.price,
             images="image" in settings.input,
             assumed=self.assumed and settings.context_window is None,
+            thinks=_thinks(self.thinks, settings),
         )
+
+
+def _thinks(known: Style, settings: ModelSettings) -> Style:
+    """What the owner says of a model's reasoning counts; how it is governed is known best by its family."""
+    if "reasoning" not in settings.model_fields_set:
+        return known
+    return (known or "effort") if settings.reasoning else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +203,7 @@ _FAMILIES: tuple[tuple[str, Facts], ...] = (
             window=200_000,
             max_output=64_000,
             price=Price(input=1, output=5, cache_read=0.1, cache_write=1.25, cache_write_1h=2),
+            thinks="budget",
         ),
     ),
     (
@@ -200,6 +212,7 @@ _FAMILIES: tuple[tuple[str, Facts], ...] = (
             window=200_000,
             max_output=64_000,
             price=Price(input=3, output=15, cache_read=0.3, cache_write=3.75, cache_write_1h=6),
+            thinks="adaptive",
         ),
     ),
     (
@@ -208,6 +221,7 @@ _FAMILIES: tuple[tuple[str, Facts], ...] = (
             window=200_000,
             max_output=64_000,
             price=Price(input=5, output=25, cache_read=0.5, cache_write=6.25, cache_write_1h=10),
+            thinks="budget",
         ),
     ),
     (
@@ -216,22 +230,29 @@ _FAMILIES: tuple[tuple[str, Facts], ...] = (
             window=200_000,
             max_output=64_000,
             price=Price(input=5, output=25, cache_read=0.5, cache_write=6.25, cache_write_1h=10),
+            thinks="adaptive",
         ),
     ),
-    ("claude-", Facts(window=200_000, max_output=64_000)),
+    ("claude-", Facts(window=200_000, max_output=64_000, thinks="adaptive")),
     ("gpt-4.1-mini", Facts(window=1_000_000, max_output=32_768, price=Price(input=0.4, output=1.6, cache_read=0.1))),
     ("gpt-4.1-nano", Facts(window=1_000_000, max_output=32_768, price=Price(input=0.1, output=0.4, cache_read=0.025))),
     ("gpt-4.1", Facts(window=1_000_000, max_output=32_768, price=Price(input=2, output=8, cache_read=0.5))),
     ("gpt-4o-mini", Facts(window=128_000, max_output=16_384, price=Price(input=0.15, output=0.6, cache_read=0.075))),
     ("gpt-4o", Facts(window=128_000, max_output=16_384, price=Price(input=2.5, output=10, cache_read=1.25))),
-    ("gpt-5-mini", Facts(window=272_000, max_output=128_000, price=Price(input=0.25, output=2, cache_read=0.025))),
-    ("gpt-5-nano", Facts(window=272_000, max_output=128_000, price=Price(input=0.05, output=0.4, cache_read=0.005))),
-    ("gpt-5.", Facts(window=272_000, max_output=128_000)),
-    ("gpt-5", Facts(window=272_000, max_output=128_000, price=Price(input=1.25, output=10, cache_read=0.125))),
-    ("gpt-6", Facts(window=272_000, max_output=128_000)),
-    ("o3", Facts(window=200_000, max_output=100_000)),
-    ("o4", Facts(window=200_000, max_output=100_000)),
-    ("gemini-", Facts(window=1_000_000, max_output=65_536)),
+    (
+        "gpt-5-mini",
+        Facts(window=272_000, max_output=128_000, price=Price(input=0.25, output=2, cache_read=0.025), thinks="effort"),
+    ),
+    (
+        "gpt-5-nano",
+        Facts(window=272_000, max_output=128_000, price=Price(input=0.05, output=0.4, cache_read=0.005), thinks="effort"),
+    ),
+    ("gpt-5.", Facts(window=272_000, max_output=128_000, thinks="effort")),
+    ("gpt-5", Facts(window=272_000, max_output=128_000, price=Price(input=1.25, output=10, cache_read=0.125), thinks="effort")),
+    ("gpt-6", Facts(window=272_000, max_output=128_000, thinks="effort")),
+    ("o3", Facts(window=200_000, max_output=100_000, thinks="effort")),
+    ("o4", Facts(window=200_000, max_output=100_000, thinks="effort")),
+    ("gemini-", Facts(window=1_000_000, max_output=65_536, thinks="effort")),
 )
 _UNKNOWN = Facts(window=128_000, max_output=8_192)
 _UNKNOWN_LOCAL = Facts(window=32_768, max_output=8_192, price=Price(input=0, output=0), images=False)

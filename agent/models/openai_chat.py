@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent import tokens
+from agent.events import Aside
 from agent.messages import Failure
 from agent.models import failures, rehearsal
 from agent.models.openai_answer import ChatAnswer
 from agent.models.openai_connection import Connection, expected
 from agent.models.openai_wire import body
+from agent.models.thinking import Depth
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from agent.events import TextDelta, ThinkingDelta
-    from agent.messages import AssistantMessage
     from agent.models.catalog import Facts
-    from agent.models.protocol import Request
+    from agent.models.protocol import Part, Request
+    from agent.models.thinking import Level
 
 
 class OpenAIChatModel:
@@ -42,6 +43,8 @@ class OpenAIChatModel:
         self._model = model
         self._label = label
         self._is_openai = provider == "openai"
+        self._depth = Depth(facts.thinks)
+        self._routed = provider == "openrouter"
         self._connection = Connection(
             model,
             key=key,
@@ -65,25 +68,19 @@ class OpenAIChatModel:
         """How long one answer can be, in tokens."""
         return self._connection.facts.max_output
 
-    async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | AssistantMessage]:
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Stream one answer. Deltas of a stream that breaks off are void: the last thing yielded then carries the failure."""
         client = await self._connection.open()
         facts = self._connection.facts
         if self._cuts_silently and not facts.assumed and tokens.of_request(request) > facts.window:
             yield failures.answer_with(_too_small(self.name, facts.window), model=self.name)
             return
-        wanted = body(
-            request,
-            model=self._model,
-            name=self.name,
-            max_output=facts.max_output,
-            images=facts.images,
-            hosted_by_openai=self._is_openai,
-            marks=self._passes_marks,
-        )
         answer = ChatAnswer(self.name, self._label, facts.price)
         try:
-            async with await self._begin(client, wanted) as chunks:
+            chunks, level = await self._begin(client, request)
+            if word := self._depth.word(self.name, request.thinking, level):
+                yield Aside(word)
+            async with chunks:
                 async for chunk in chunks:
                     for delta in answer.feed(chunk):
                         yield delta
@@ -98,7 +95,32 @@ class OpenAIChatModel:
         """Close the connections. A later call opens new ones."""
         await self._connection.close()
 
-    async def _begin(self, client: Any, wanted: dict[str, Any]) -> Any:
+    async def _begin(self, client: Any, request: Request) -> tuple[Any, Level | None]:
+        """Begin a stream, with a thinking level that the model takes; return both."""
+        import openai
+
+        facts, level = self._connection.facts, self._depth.pick(request.thinking)
+        while True:
+            wanted = body(
+                request,
+                model=self._model,
+                name=self.name,
+                max_output=facts.max_output,
+                images=facts.images,
+                hosted_by_openai=self._is_openai,
+                marks=self._passes_marks,
+                level=level,
+                routed=self._routed,
+            )
+            try:
+                return await self._counted(client, wanted), level
+            except openai.APIStatusError as error:
+                instead = self._depth.after(error, request.thinking, level)
+                if instead is None:
+                    raise
+                level = instead[0]
+
+    async def _counted(self, client: Any, wanted: dict[str, Any]) -> Any:
         """Start a stream that reports usage at its end, or without when the server refuses to be asked; that is remembered."""
         import openai
 

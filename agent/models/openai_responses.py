@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.events import TextDelta, ThinkingDelta
+from agent.events import Aside, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
 from agent.models import failures, rehearsal
 from agent.models.clean import arguments_of
 from agent.models.openai_connection import Connection, expected
 from agent.models.responses_wire import body
+from agent.models.thinking import Depth
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
 
     from agent.messages import Stop
     from agent.models.catalog import Facts, Price
-    from agent.models.protocol import Request
+    from agent.models.protocol import Part, Request
+    from agent.models.thinking import Level
 
 
 class OpenAIResponsesModel:
@@ -37,6 +39,7 @@ class OpenAIResponsesModel:
         self.name = f"{provider}/{model}"
         self._model = model
         self._label = label
+        self._depth = Depth(facts.thinks)
         self._connection = Connection(
             model,
             key=key,
@@ -57,14 +60,15 @@ class OpenAIResponsesModel:
         """How long one answer can be, in tokens."""
         return self._connection.facts.max_output
 
-    async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | AssistantMessage]:
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Stream one answer. Deltas of a stream that breaks off are void: the last thing yielded then carries the failure."""
         client = await self._connection.open()
-        facts = self._connection.facts
-        wanted = body(request, model=self._model, name=self.name, max_output=facts.max_output, images=facts.images)
-        answer = _Answer(self.name, self._label, facts.price)
+        answer = _Answer(self.name, self._label, self._connection.facts.price)
         try:
-            async with await client.responses.create(**wanted, stream=True) as events:
+            events, level = await self._begin(client, request)
+            if word := self._depth.word(self.name, request.thinking, level):
+                yield Aside(word)
+            async with events:
                 async for event in events:
                     delta = answer.feed(event)
                     if delta is not None:
@@ -73,6 +77,23 @@ class OpenAIResponsesModel:
             yield failures.failed(error, model=self.name, label=self._label)
             return
         yield answer.finish()
+
+    async def _begin(self, client: Any, request: Request) -> tuple[Any, Level | None]:
+        """Begin a stream, with a thinking level that the model takes; return both."""
+        import openai
+
+        facts, level = self._connection.facts, self._depth.pick(request.thinking)
+        while True:
+            wanted = body(
+                request, model=self._model, name=self.name, max_output=facts.max_output, images=facts.images, level=level
+            )
+            try:
+                return await client.responses.create(**wanted, stream=True), level
+            except openai.APIStatusError as error:
+                instead = self._depth.after(error, request.thinking, level)
+                if instead is None:
+                    raise
+                level = instead[0]
 
     async def close(self) -> None:
         """Close the connections. A later call opens new ones."""

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from agent.messages import AssistantMessage, Image, Text, Thinking, ToolMessage
 from agent.models.clean import IMAGE_TYPES, CallIds, clean, clean_json, family, is_clean
+from agent.models.thinking import effort, room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from agent.messages import Message, ToolCall, UserMessage
     from agent.models.protocol import Request, Segment, ToolSpec
+    from agent.models.thinking import Level
 
 Entry = dict[str, Any]
 
@@ -23,15 +25,24 @@ PICTURES = "[Pictures from the tool results above]"
 
 
 def body(
-    request: Request, *, model: str, name: str, max_output: int, images: bool, hosted_by_openai: bool, marks: bool = False
+    request: Request,
+    *,
+    model: str,
+    name: str,
+    max_output: int,
+    images: bool,
+    hosted_by_openai: bool,
+    marks: bool = False,
+    level: Level | None = None,
+    routed: bool = False,
 ) -> dict[str, Any]:
     """Return the arguments of ``chat.completions.create``.
 
     ``hosted_by_openai`` decides what only OpenAI itself takes: its name for the longest answer, and the cache key. ``marks``
     says that the server passes Anthropic's cache marks on (OpenRouter does). ``name`` is ``provider/model``, by which reasoning
-    is recognised as this model's own.
+    is recognised as this model's own. ``level`` says how deep to think; ``routed`` that OpenRouter is to be told, in its own words.
     """
-    longest = max(1, min(request.max_output, max_output))
+    longest = max(1, min(request.max_output + room(level), max_output))
     wanted: dict[str, Any] = {
         "model": model,
         "messages": [*_system(request.system), *_messages(request.messages, name=name, images=images)],
@@ -41,6 +52,8 @@ def body(
         _mark(wanted["messages"], request)
     if request.tools:
         wanted["tools"] = [_tool(spec) for spec in request.tools]
+    if depth := effort(level):
+        wanted |= {"extra_body": {"reasoning": {"effort": depth}}} if routed else {"reasoning_effort": depth}
     if hosted_by_openai and request.cache_key:
         wanted["prompt_cache_key"] = clean(request.cache_key)
     return wanted

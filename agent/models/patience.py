@@ -2,9 +2,10 @@
 
 What passes (see ``failures.PASSING``) is tried again; what does not is handed on at once. A stream that broke off after its
 first words is repeated from the beginning: the words already shown are taken back with one Restarted event, and the new
-answer is streamed in their place. Waiting doubles with each try and is scattered, so that many sessions do not come back
-together; what a provider asks for with Retry-After is obeyed instead, once, and only up to a bound: a longer wait is the
-owner's to decide about, so the failure is handed on.
+answer is streamed in their place. An answer that says nothing at all to a person is none, and is asked for again. Waiting
+doubles with each try and is scattered, so that many sessions do not come back together; what a provider asks for with
+Retry-After is obeyed instead, once, and only up to a bound: a longer wait is the owner's to decide about, so the failure is
+handed on.
 """
 
 from __future__ import annotations
@@ -12,19 +13,17 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
-from agent.events import Restarted, TextDelta, ThinkingDelta
-from agent.messages import AssistantMessage, Failure
+from agent.events import Aside, Restarted, StoodIn
+from agent.messages import AssistantMessage, Failure, UserMessage
 from agent.models.failures import PASSING, answer_with, cut
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
     from agent.clock import Clock
-    from agent.models.protocol import Model, Request
-
-Part: TypeAlias = TextDelta | ThinkingDelta | Restarted | AssistantMessage
+    from agent.models.protocol import Model, Part, Request
 
 
 class Random(Protocol):
@@ -84,9 +83,9 @@ class Patient:
             async with aclosing(self._once(request, deadline)) as parts:
                 async for part in parts:
                     if isinstance(part, AssistantMessage):
-                        answer = part
+                        answer = _heard(part, request)
                     else:
-                        shown = True
+                        shown = shown or not isinstance(part, (Aside, StoodIn))
                         yield part
             failure = answer.failure
             wait = self._wait(failure, attempt, obeyed=obeyed)
@@ -129,6 +128,19 @@ class Patient:
             reader.cancel()
             watcher.cancel()
             await asyncio.gather(reader, watcher, return_exceptions=True)
+
+
+def _heard(answer: AssistantMessage, request: Request) -> AssistantMessage:
+    """Take an empty answer to a person for a failure that may pass. Behind a tool's result it may mean that all is said."""
+    asked = bool(request.messages) and isinstance(request.messages[-1], UserMessage) and not request.background
+    if not asked or answer.failure is not None or answer.calls or answer.text.strip() or answer.stop != "end":
+        return answer
+    failure = Failure(
+        kind="overloaded",
+        message=f"{answer.model} gave an empty answer.",
+        mend="Say it again, or choose another model with /model.",
+    )
+    return answer_with(failure, model=answer.model)
 
 
 async def _read(parts: AsyncIterator[Part], pace: _Pace, arrived: asyncio.Queue[Part | None]) -> None:

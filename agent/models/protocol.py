@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from agent.events import Restarted, TextDelta, ThinkingDelta
+    from agent.events import Aside, Restarted, StoodIn, TextDelta, ThinkingDelta
     from agent.messages import AssistantMessage, Message
+    from agent.models.thinking import Level
+
+Part: TypeAlias = "TextDelta | ThinkingDelta | Restarted | Aside | StoodIn | AssistantMessage"
+"""One thing that a model's stream yields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +40,8 @@ class Request:
 
     ``messages`` is a valid wire view: it begins with a user message, every tool call has its result right behind it, and
     nothing in it failed. ``cache_key`` is stable for a session; ``cache_ttl`` is how long the provider is asked to keep the prefix.
-    ``background`` marks what nobody waits for (a flush, a summary); providers are not told.
+    ``max_output`` is how long the answer may be; thinking comes on top. ``thinking`` is how deep to think: None leaves it to what
+    is usual for the model. ``background`` marks what nobody waits for (a flush, a summary); providers are not told.
     """
 
     system: tuple[Segment, ...]
@@ -46,6 +51,7 @@ class Request:
     cache_key: str = ""
     cache_ttl: Literal["5m", "1h"] = "5m"
     background: bool = False
+    thinking: Level | None = None
 
 
 class Model(Protocol):
@@ -66,7 +72,7 @@ class Model(Protocol):
         """Its longest answer, in tokens."""
         ...
 
-    def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Restarted | AssistantMessage]:
+    def stream(self, request: Request) -> AsyncIterator[Part]:
         """Yield deltas, then exactly one AssistantMessage, which is last. After a Restarted the deltas begin from nothing.
 
         Contract: failures of the provider or the network are not raised; they arrive as an AssistantMessage with ``failure``

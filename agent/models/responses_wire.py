@@ -7,28 +7,32 @@ from typing import TYPE_CHECKING, Any
 
 from agent.messages import AssistantMessage, Image, Text, Thinking, ToolMessage
 from agent.models.clean import IMAGE_TYPES, CallIds, clean, clean_json, family, is_clean
+from agent.models.thinking import effort, room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from agent.messages import Message, ToolCall
     from agent.models.protocol import Request
+    from agent.models.thinking import Level
 
 Item = dict[str, Any]
 
 NO_OUTPUT = "(no output)"
 
 
-def body(request: Request, *, model: str, name: str, max_output: int, images: bool) -> dict[str, Any]:
+def body(
+    request: Request, *, model: str, name: str, max_output: int, images: bool, level: Level | None = None
+) -> dict[str, Any]:
     """Return the arguments of ``responses.create``.
 
     ``store`` is off, so the whole conversation goes along, and reasoning goes back encrypted to the model that made it.
-    ``name`` is ``provider/model``, by which that is recognised.
+    ``name`` is ``provider/model``, by which that is recognised. ``level`` says how deep to think.
     """
     wanted: dict[str, Any] = {
         "model": model,
         "input": _items(request.messages, name=name, images=images),
-        "max_output_tokens": max(16, min(request.max_output, max_output)),  # fewer than 16 are refused
+        "max_output_tokens": max(16, min(request.max_output + room(level), max_output)),  # fewer than 16 are refused
         "store": False,
         "include": ["reasoning.encrypted_content"],
     }
@@ -45,6 +49,8 @@ def body(request: Request, *, model: str, name: str, max_output: int, images: bo
             }
             for spec in request.tools
         ]
+    if depth := effort(level):
+        wanted["reasoning"] = {"effort": depth}
     if request.cache_key:
         wanted["prompt_cache_key"] = clean(request.cache_key)
     return wanted

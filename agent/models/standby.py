@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
-from agent.events import Restarted, TextDelta, ThinkingDelta
+from agent.events import Aside, Restarted, StoodIn
 from agent.messages import AssistantMessage
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
     from agent.clock import Clock
     from agent.messages import Failure, FailureKind
-    from agent.models.protocol import Model, Request
-
-Part: TypeAlias = TextDelta | ThinkingDelta | Restarted | AssistantMessage
+    from agent.models.protocol import Model, Part, Request
 
 MOVING: frozenset[FailureKind] = frozenset(
     {"auth", "billing", "rate_limit", "overloaded", "timeout", "network", "unknown_model"}
@@ -46,10 +44,11 @@ def rest(failure: Failure, times: int) -> float:
 
 @dataclass(slots=True)
 class _Record:
-    """How a model has been doing: failures in a row, and until when it rests (in the clock's monotonic seconds)."""
+    """How a model has been doing: failures in a row, until when it rests (in the clock's monotonic seconds), and why."""
 
     failures: int = 0
     until: float = 0.0
+    reason: str = ""
 
 
 class Standby:
@@ -82,13 +81,15 @@ class Standby:
         told: AssistantMessage | None = None
         for index in self._order():
             model, shown = self._models[index], False
+            if index:
+                yield StoodIn(model.name, self.name, self._records[0].reason)
             stream = cast("AsyncGenerator[Part, None]", model.stream(request))  # every model's stream is a generator
             async with aclosing(stream) as parts:
                 async for part in parts:
                     if isinstance(part, AssistantMessage):
                         answer = part
                     else:
-                        shown = True
+                        shown = shown or not isinstance(part, (Aside, StoodIn))
                         yield part
             if answer.failure is None or answer.failure.kind not in MOVING:
                 self._records[index] = _Record()
@@ -115,4 +116,5 @@ class Standby:
     def _lay_to_rest(self, index: int, failure: Failure) -> None:
         record = self._records[index]
         record.failures += 1
+        record.reason = failure.message
         record.until = self._clock.monotonic() + rest(failure, record.failures)

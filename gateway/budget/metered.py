@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from agent import tokens
 from agent.events import TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure
+from agent.models.thinking import room
 from gateway.errors import StorageFailed
 from gateway.ledger.spending import Spent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from agent.events import Restarted
     from agent.messages import Usage
     from agent.models.catalog import Price
-    from agent.models.protocol import Model, Request
+    from agent.models.protocol import Model, Part, Request
     from gateway.budget.brake import Brake
     from gateway.ledger.protocol import SpendingLedger
     from gateway.ledger.spending import Limit
@@ -55,10 +55,10 @@ class MeteredModel:
         """See the protocol."""
         return self._model.max_output
 
-    async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | Restarted | AssistantMessage]:
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Make the call if the purses allow it; else say so as a failure. A ledger that cannot be used holds nothing up."""
         sent, price = tokens.of_request(request), self._price(self.name)
-        most = min(request.max_output, self.max_output)
+        most = min(request.max_output + room(request.thinking), self.max_output)
         usd = None if price is None else (sent * max(price.input, price.cache_write) + most * price.output) / 1_000_000
         try:
             reserved = await self._brake.reserve(
@@ -77,7 +77,8 @@ class MeteredModel:
             async for piece in self._model.stream(request):
                 if isinstance(piece, AssistantMessage):
                     settled = True  # before it is handed on: who has the answer may never come back for more
-                    await self._settle(reserved.row, _spent(piece.usage, price))
+                    paid = price if piece.model == self.name else self._price(piece.model)  # another may have stood in
+                    await self._settle(reserved.row, _spent(piece.usage, paid))
                 elif isinstance(piece, (TextDelta, ThinkingDelta)):
                     said += len(piece.text)
                 yield piece

@@ -1,0 +1,102 @@
+"""How deep a model is asked to think: the house's levels, what each kind of API calls them, and what a model has refused.
+
+Thinking counts towards the longest answer at every provider, so each level brings room of its own (``room``): what a request
+allows for the answer stays for the answer. A level that a model refuses is replaced by the next lower one, which is remembered
+and told once.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+Level = Literal["off", "minimal", "low", "medium", "high", "xhigh", "adaptive"]
+Style = Literal["", "effort", "budget", "adaptive"]
+"""How a model's thinking is governed: not at all or not known, by an effort, by a budget of tokens, or by the model itself."""
+
+LEVELS: tuple[Level, ...] = ("off", "minimal", "low", "medium", "high", "xhigh", "adaptive")
+BUDGETS: dict[Level, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_768, "adaptive": 8192}
+"""Tokens for thinking, by level."""
+_DEPTHS: tuple[Level, ...] = ("minimal", "low", "medium", "high", "xhigh")
+_DEFAULTS: dict[Style, Level] = {"effort": "low", "budget": "low", "adaptive": "adaptive"}
+_ABOUT = re.compile(r"thinking|reasoning|effort|budget_tokens", re.IGNORECASE)
+_ONE_VALUE = re.compile(r"\bvalues?\b|one of|level|must be|should be|budget|expected|enum", re.IGNORECASE)
+_MISPLACED = re.compile(r"must start with a thinking block", re.IGNORECASE)
+_REFUSALS = frozenset({400, 422})
+
+
+def room(level: Level | None) -> int:
+    """Return how many tokens an answer may be longer because the model thinks first."""
+    return BUDGETS.get(level, 0) if level is not None else 0
+
+
+def effort(level: Level | None) -> str | None:
+    """Return what OpenAI calls a level; None: nothing is said, and the model's own habit counts."""
+    return None if level in {None, "adaptive"} else "none" if level == "off" else level
+
+
+def ladder(wanted: Level) -> tuple[Level | None, ...]:
+    """Return what to ask for in turn: the level, the lower ones, then the least that can be had, then nothing at all."""
+    if wanted == "adaptive":
+        return "adaptive", "medium", "low", None
+    at = _DEPTHS.index(wanted) if wanted in _DEPTHS else -1
+    lower = tuple(reversed(_DEPTHS[: max(at, 0)]))
+    first: tuple[Level, ...] = (wanted, *lower)
+    return (*first, *(depth for depth in _DEPTHS[:2] if depth not in first), None)
+
+
+class Depth:
+    """What one model was asked and has refused. ``style`` is how it is governed, as far as that is known."""
+
+    def __init__(self, style: Style) -> None:
+        self.style: Style = style
+        self._refused: set[Level] = set()
+        self._told: set[Level] = set()
+
+    def pick(self, wanted: Level | None) -> Level | None:
+        """Return the level to ask for now. Without a wish it is the model's default; where nothing is known, nothing is said."""
+        wish = wanted or _DEFAULTS.get(self.style)
+        return None if wish is None else next(level for level in ladder(wish) if level is None or level not in self._refused)
+
+    def after(self, error: Exception, wanted: Level | None, asked: Level | None) -> tuple[Level | None] | None:
+        """Take a refusal in, and return the level to ask for instead, in a tuple; None where it is not about thinking at all."""
+        told = f"{getattr(error, 'message', '')} {getattr(error, 'body', '')}"
+        if asked is None or getattr(error, "status_code", None) not in _REFUSALS or not _ABOUT.search(told):
+            return None
+        if _MISPLACED.search(told):
+            return (None,)  # this one conversation stands in the middle of a loop that was begun without
+        if self.style in {"adaptive", "budget"} and (other := _other_style(self.style, told)):
+            self.style = other
+        elif asked != "off" and not _ONE_VALUE.search(told):
+            self._refused |= set(LEVELS)
+        else:
+            self._refused.add(asked)
+        return (self.pick(wanted),)
+
+    def word(self, model: str, wanted: Level | None, got: Level | None) -> str:
+        """Return what to tell of a wish that was not met, once for each; an empty text when there is nothing to tell."""
+        if wanted is None or wanted == got or wanted in self._told or wanted not in self._refused:
+            return ""
+        self._told.add(wanted)
+        instead = "its own way" if got is None else f"“{got}”"
+        return f"🧠 {model} does not take the thinking level “{wanted}”: it thinks {'in' if got is None else 'at'} {instead}."
+
+
+def _other_style(style: Style, told: str) -> Style | None:
+    """Anthropic's newer models want ``adaptive`` and its older ones a budget; which one a refusal says."""
+    if style == "adaptive" and re.search(r"adaptive[^.]{0,60}not support|not support[^.]{0,60}adaptive", told, re.IGNORECASE):
+        return "budget"
+    if style == "budget" and re.search(r"enabled[^.]{0,60}not support|use [^.]{0,40}adaptive", told, re.IGNORECASE):
+        return "adaptive"
+    return None
+
+
+def of_capabilities(told: Any) -> Style | None:
+    """Read Anthropic's own word on a model (``ModelInfo.capabilities``); None where it says nothing."""
+    thinking = getattr(told, "thinking", None)
+    if thinking is None:
+        return None
+    kinds = getattr(thinking, "types", None)
+    if getattr(getattr(kinds, "adaptive", None), "supported", False):
+        return "adaptive"
+    return "budget" if getattr(getattr(kinds, "enabled", None), "supported", False) else ""
