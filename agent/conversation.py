@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agent.entries import Body
     from agent.messages import Message, ToolCall
     from agent.models.protocol import Model, Segment
+    from agent.models.thinking import Level
     from agent.retention import Ttl
     from agent.settings import AgentSettings
     from agent.tools.toolbox import Toolbox
@@ -44,6 +45,7 @@ class Conversation:
 
     ``private`` says that it is the owner's own main session: only there MEMORY.md is given. The model may be changed between
     turns. ``flush_model`` does the memory flushes where the settings name one. ``inherited`` are the pins of the session before.
+    ``thinking`` is how deep the model is asked to think; None leaves it to what is usual for it.
     """
 
     agent: str
@@ -59,6 +61,7 @@ class Conversation:
     zone: ZoneInfo
     clock: Clock
     flush_model: Model | None = None
+    thinking: Level | None = None
     inherited: tuple[str, ...] = ()
     calibration: Calibration = field(default_factory=Calibration)
     watch: PrefixWatch = field(default_factory=PrefixWatch)
@@ -171,6 +174,7 @@ class Conversation:
             max_output=max(256, min(self.settings.max_output_tokens, self.model.max_output, free)),
             cache_key=hashlib.sha256(self.session.encode()).hexdigest()[:32],
             cache_ttl=self.ttl,
+            thinking=self.thinking,
         )
 
     def tokens(self, *, history: Sequence[Message] | None = None, extra: Sequence[Message] = ()) -> int:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from agent.models.thinking import Level
 from agent.tools.settings import ToolsSettings
 
 
@@ -53,6 +54,13 @@ class ModelChoice(Section):
     """Model used first, as ``provider/model`` or an alias."""
     fallbacks: tuple[str, ...] = ()
     """Models tried in order when the first gives no answer."""
+
+
+class ModelEntry(Section):
+    """What the owner says of one model that may be chosen."""
+
+    alias: str | None = None
+    """A short name for it, such as `fast`."""
 
 
 class MemoryFlushSettings(Section):
@@ -189,15 +197,21 @@ class AgentSettings(Section):
 
     model: str | ModelChoice | None = None
     """Model as ``provider/model``, an alias, or ``{primary, fallbacks}``. Unset: chosen by the keys in the environment."""
-    workspace: Path | None = None
+    models: dict[str, ModelEntry] = Field(default_factory=dict)
+    """Models that `/model` may choose, by ``provider/model`` or ``provider/*``, with short names for them; empty: any model."""
+    thinking_default: Level | None = None
+    """How deep models think: off, minimal, low, medium, high, xhigh or adaptive. Unset: low, or what the model itself decides."""
+    workspace: Path | None = Field(default=None, json_schema_extra={"reload": "restart"})
     """Folder of the agent's files. Default: ``~/homebody`` for main, ``~/homebody-<id>`` for others."""
-    user_timezone: Annotated[str, AfterValidator(_known_zone)] | None = None
+    user_timezone: Annotated[str, AfterValidator(_known_zone)] | None = Field(
+        default=None, json_schema_extra={"reload": "restart"}
+    )
     """The owner's time zone, such as Europe/Berlin. Default: the machine's."""
     bootstrap_max_chars: Annotated[int, Field(ge=100)] = 20_000
     """Cap of each workspace file in the prompt, in characters; the cut is marked."""
     bootstrap_total_max_chars: Annotated[int, Field(ge=1000)] = 60_000
     """Cap of all workspace files together, in characters."""
-    skip_bootstrap: bool = False
+    skip_bootstrap: bool = Field(default=False, json_schema_extra={"reload": "restart"})
     """Do not put templates into a new workspace."""
     context_tokens: Annotated[int, Field(ge=4000)] | None = None
     """Cap on the model's context window, in tokens. Default: what the model has."""
@@ -213,7 +227,7 @@ class AgentSettings(Section):
     """How long a provider is asked to keep the prompt (Anthropic): ``auto`` takes what is likely to cost less at the session's rhythm."""
     sandbox: SandboxSettings = SandboxSettings()
     """What the agent may do to its surroundings."""
-    max_concurrent: Annotated[int, Field(ge=1, le=1000)] = 32
+    max_concurrent: Annotated[int, Field(ge=1, le=1000)] = Field(default=32, json_schema_extra={"reload": "restart"})
     """How many turns of all sessions run at once; within a session it is always one. Turns mostly wait for a provider."""
     startup_context: StartupContextSettings = StartupContextSettings()
     """Notes given at the start of a session."""

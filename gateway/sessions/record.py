@@ -18,7 +18,8 @@ class SessionRecord:
     ``former`` is the session that it took over from, which ``/undo`` brings back until ``former_until``. ``unsaved`` is a
     former session whose session-memory file is still to be written. ``last_flush`` tells the latest receipt in a line.
     ``pins`` are what the session takes over from the one before it. ``made_by`` is the message whose command brought this state
-    about, so that the command is not carried out again when a crash made its answer be lost.
+    about, so that the command is not carried out again when a crash made its answer be lost. ``stand_in`` is the model that
+    answered last, where that was not the one that was chosen.
     """
 
     session: str
@@ -27,6 +28,8 @@ class SessionRecord:
     spoken: datetime
     address: str = ""
     model: str | None = None
+    thinking: str | None = None
+    stand_in: str = ""
     verbose: bool = False
     turns: int = 0
     greeted: bool = False
