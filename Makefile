@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat test lint fire bench bench-cost lock clean help again
+.PHONY: chat test lint fire engines bench bench-memory bench-cost docs lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -23,6 +23,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 # Modules are compiled when they are first imported: all at once would be a third of the time and of the space.
 HASHED := $(PIP) install --no-compile --require-hashes --only-binary :all:
 ROOMS := agent channels gateway memory workspace_templates
+ENGINES := $(CACHE)/engines
 ARGS ?=
 
 # A stamp does not help where the Python below the environment is gone (upgraded, or the folder was moved).
@@ -51,6 +52,9 @@ lint: $(RUNTIME) $(LINT) ## style, types, walls between rooms, dependencies, con
 
 fire: $(RUNTIME) $(TESTS) ## kill the gateway at every system call; prints the table (ARGS="--kills 400" for a sample)
 	@exec $(BIN)/python tests/fire/loop.py $(ARGS)
+
+engines: $(RUNTIME) $(TESTS) $(ENGINES)/.made ## run the local embedders on real models (builds llama.cpp once; needs a C++ compiler)
+	HOMEBODY_REQUIRE_GGUF=1 HOMEBODY_REQUIRE_ONNX=1 PYTHONPATH=$(ENGINES) $(BIN)/pytest tests/embedding/test_gguf.py tests/embedding/test_onnx.py
 
 bench: $(RUNTIME) $(TESTS) ## measure: run every program in benchmarks/
 	@set -e; for program in benchmarks/[a-z]*.py; do echo "== $$program" >&2; PYTHONPATH=. $(BIN)/python "$$program"; done
@@ -90,4 +94,15 @@ $(TESTS): $(RUNTIME) requirements/tests.txt
 $(LINT): $(RUNTIME) requirements/lint.txt
 	@echo "Installing the linters ..." >&2
 	@$(HASHED) -r requirements/lint.txt >&2 </dev/null
+	@touch $@
+
+# llama-cpp-python is source alone. Its build tools are pinned like everything else, so nothing is fetched in isolation. pip keeps
+# the wheel it made, so that the next clone builds nothing.
+$(ENGINES)/.made: $(TESTS) requirements/engines.txt requirements/engines-build.txt
+	@echo "Building llama.cpp (some minutes, only this once) ..." >&2
+	@rm -rf $(ENGINES) $(ENGINES)-build
+	@$(HASHED) --target $(ENGINES)-build -r requirements/engines-build.txt >&2 </dev/null
+	@PATH="$(CURDIR)/$(ENGINES)-build/bin:$$PATH" PYTHONPATH="$(CURDIR)/$(ENGINES)-build" \
+		CMAKE_ARGS="-DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF $$CMAKE_ARGS" \
+		$(PIP) install --no-compile --require-hashes --no-build-isolation --target $(ENGINES) -r requirements/engines.txt >&2 </dev/null
 	@touch $@

@@ -1,8 +1,6 @@
 """The real llama.cpp on a GGUF file that the test writes, and what is told where it is not installed.
 
-llama-cpp-python comes as source and takes about seven minutes to build on two cores. In CI, build it once and keep the wheel:
-`pip wheel llama-cpp-python==$VERSION --no-deps -w wheels` with `wheels/` cached under that version, the Python version and the
-architecture; then `pip install wheels/llama_cpp_python-*.whl gguf` and run with HOMEBODY_REQUIRE_GGUF=1.
+`make engines` builds llama.cpp and runs this; elsewhere the tests that need it skip.
 """
 
 from __future__ import annotations
