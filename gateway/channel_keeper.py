@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from channels.errors import ChannelBroken
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from random import Random
 
-    from channels.protocol import Channel, Door
+    from channels.protocol import Channel, Door, Hooked, Menu, MenuEntry
     from gateway.access import Policy
     from gateway.clock import SystemClock
 
@@ -21,11 +22,22 @@ LONGEST_PAUSE = 300.0
 
 
 class ChannelKeeper:
-    """One channel, how it is, and who may speak on it."""
+    """One channel, how it is, and who may speak on it. ``menu`` is what it may offer people to choose from."""
 
-    def __init__(self, channel: Channel, policy: Policy, door: Door, clock: SystemClock, random: Random) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        policy: Policy,
+        door: Door,
+        clock: SystemClock,
+        random: Random,
+        *,
+        menu: Sequence[MenuEntry] = (),
+    ) -> None:
         self.channel = channel
         self.policy = policy
+        self._menu = menu
+        self._running = False
         self._door = door
         self._clock = clock
         self._random = random
@@ -45,10 +57,19 @@ class ChannelKeeper:
         facts = {"state": self._state, "heard": self._heard or None}
         return facts | ({"trouble": self._trouble, "mend": self._mend} if self._trouble else {})
 
+    @property
+    def hook(self) -> Hooked | Literal["unknown", "not running"]:
+        """The channel, where its platform calls us and it is there to listen."""
+        hooked: Any = self.channel
+        if not getattr(hooked, "hooked", False):
+            return "unknown"
+        return cast("Hooked", hooked) if self._running else "not running"
+
     async def run(self) -> None:
         """Run the channel until cancelled."""
         pause = FIRST_PAUSE
         try:
+            await self._offer_menu()
             while True:
                 began = self._clock.monotonic()
                 if await self._run_once():
@@ -63,6 +84,7 @@ class ChannelKeeper:
     async def _run_once(self) -> bool:
         """Run it until it ends. Returns whether it is over for good: its owner must act."""
         name = f"{self.channel.name}:{self.channel.account}"
+        self._running = True
         try:
             await self.channel.run(self._door)
         except ChannelBroken as broken:
@@ -73,4 +95,16 @@ class ChannelKeeper:
             # a defect in one channel must not take the house down: it is told, and the channel begins anew
             self._state, self._trouble = "restarting", f"{type(error).__name__}: {error}"
             log.exception("%s failed and is restarted", name)
+        finally:
+            self._running = False
         return False
+
+    async def _offer_menu(self) -> None:
+        """Tell a channel that has a menu what may be chosen there."""
+        offer: Any = getattr(self.channel, "menu", None)
+        if offer is None or not self._menu:
+            return
+        try:
+            await cast("Menu", self.channel).menu(self._menu)
+        except Exception as error:  # noqa: BLE001  (a menu is a convenience: whatever is wrong with it, messages go on)
+            log.warning("%s:%s has no menu: %s", self.channel.name, self.channel.account, error)

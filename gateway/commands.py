@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from channels.protocol import MenuEntry
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -46,6 +48,9 @@ HELP = "\n".join(
     ["What you can say to me, besides anything else:", ""]
     + [f"- `/{c.name}{' ' + c.argument if c.argument else ''}` — {c.help}" for c in COMMANDS.values()]
 )
+
+MENU = tuple(MenuEntry(name=c.name, help=c.help, argument=c.argument) for c in COMMANDS.values())
+"""What channels with a menu offer."""
 
 
 def parse(text: str, triggers: Sequence[str] = ()) -> tuple[Command, str] | None:

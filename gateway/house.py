@@ -26,6 +26,7 @@ from gateway.breaker import OFTEN_CRASHED, TOO_OFTEN, Starts
 from gateway.budget.brake import Brake
 from gateway.channel_keeper import ChannelKeeper
 from gateway.clock import SystemClock
+from gateway.commands import MENU
 from gateway.delivery import Delivery
 from gateway.errors import HomebodyError, UsageWrong
 from gateway.inbox import House as Ways
@@ -317,7 +318,7 @@ class House:
 
     def _keep(self, channel: Channel, policy: Policy) -> None:
         door = self.inbox.door(channel.name, channel.account)
-        keeper = ChannelKeeper(channel, policy, door, self.on.clock, self.on.random)
+        keeper = ChannelKeeper(channel, policy, door, self.on.clock, self.on.random, menu=MENU)
         self.keepers[f"{channel.name}:{channel.account}"] = keeper
         self.delivery.attach(channel)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gateway.admin import SOCKET, AdminServer
 from gateway.budget.report import facts
@@ -14,6 +14,7 @@ from gateway.mail_desk import MailDesk
 from gateway.pairing_desk import PairingDesk
 
 if TYPE_CHECKING:
+    from channels.protocol import Hooked
     from gateway.admin import Call
     from gateway.house import House
 
@@ -79,7 +80,10 @@ async def http(house: House) -> None:
         if holder is not None:
             house.lock.write(replace(holder, http_port=port))
 
-    door = HttpDoor(
-        settings, token=token, ready={"ledger": lambda: None}, status=house.status, log=structlog.get_logger("gateway.http")
-    )
+    def hook(channel: str, account: str) -> Hooked | Literal["unknown", "not running"]:
+        keeper = house.keepers.get(f"{channel}:{account}")
+        return "unknown" if keeper is None else keeper.hook
+
+    log = structlog.get_logger("gateway.http")
+    door = HttpDoor(settings, token=token, ready={"ledger": lambda: None}, status=house.status, log=log, hook=hook)
     await door.run(started)

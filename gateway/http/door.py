@@ -1,8 +1,9 @@
-"""The HTTP door of the gateway: is it alive, is it ready, how is it.
+"""The HTTP door of the gateway: is it alive, is it ready, how is it; and where platforms call.
 
 GET /healthz   200 as long as the process turns; anyone may ask
 GET /readyz    200 or 503; anyone may ask, and who has the token is told the reasons
 GET /status    what the gateway tells of itself; with the token only
+/hooks/...     calls of platforms, for the channels that take them (``gateway.http.hooks``)
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gateway.http.doorkeeper import HEADERS, Doorkeeper, Refusal
+from gateway.http.hooks import PATH as HOOK_PATH
+from gateway.http.hooks import Hooks
 from gateway.http.listen import open_sockets
 from gateway.http.token import same
 from gateway.http.wire import HEAD_SECONDS, Server
@@ -26,20 +29,22 @@ if TYPE_CHECKING:
     import structlog
     from starlette.requests import Request
 
+    from gateway.http.hooks import FindHook
     from gateway.http.settings import GatewaySettings
 
     ReadyCheck = Callable[[], str | None]
     Facts = Callable[[], Awaitable[Mapping[str, Any]]]
 
 _SCHEME = b"bearer "
+_REASONS = {404: "not-found", 408: "too-slow", 503: "not-now"}
 
 
 class HttpDoor:
-    """Serves the three addresses until cancelled.
+    """Serves the addresses until cancelled.
 
     ``token`` is one that `gateway.http.token` has checked. ``ready`` are the checks by name: each returns at once, None for ready
     or else the reason. ``status`` gives what `/status` shows (JSON values). ``log`` is ``structlog.get_logger("gateway.http")``.
-    A peer has ``head_seconds`` to finish a request's head.
+    ``hook`` finds the channel that a platform calls. A peer has ``head_seconds`` to finish a request's head.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class HttpDoor:
         ready: Mapping[str, ReadyCheck],
         status: Facts,
         log: structlog.typing.FilteringBoundLogger,
+        hook: FindHook = lambda _channel, _account: "unknown",
         head_seconds: float = HEAD_SECONDS,
     ) -> None:
         self._settings = settings
@@ -58,6 +64,7 @@ class HttpDoor:
         self._status = status
         self._log = log
         self._head_seconds = head_seconds
+        self._hooks = Hooks(hook, log)
 
     async def run(self, started: Callable[[int], None]) -> None:
         """Listen, call ``started`` with the port, and serve until cancelled; then finish what is being answered (3 s at most).
@@ -85,6 +92,7 @@ class HttpDoor:
             Route("/healthz", self._on_healthz),
             Route("/readyz", self._on_readyz),
             Route("/status", self._on_status),
+            Route(HOOK_PATH, self._hooks.answer, methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]),
         ]
         return Starlette(routes=routes, exception_handlers={HTTPException: _on_http_error, Exception: _on_defect})
 
@@ -135,7 +143,7 @@ def _refused(refusal: Refusal, headers: dict[str, str] | None = None) -> Respons
 
 async def _on_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    reason = "not-found" if error.status_code == 404 else "not-allowed"  # noqa: PLR2004 - HTTP's own figures
+    reason = _REASONS.get(error.status_code, "not-allowed")
     mend = "There are GET /healthz, /readyz and /status."
     return _refused(Refusal(error.status_code, reason, error.detail, mend), dict(error.headers or {}))
 

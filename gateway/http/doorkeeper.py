@@ -1,7 +1,8 @@
 """What is refused before a request is looked at, also on loopback and also with the right token.
 
 A browser on this machine can be made to call loopback by any page (Origin), under any name (Host: DNS rebinding), and a reverse
-proxy makes the whole internet look like loopback (forwarding headers). So each of the three is checked first.
+proxy makes the whole internet look like loopback (forwarding headers). So each of the three is checked first. Platforms call under
+whatever name they were given, so below ``/hooks/`` the first two are not asked: what lies there trusts nothing but signatures.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 LARGEST_HEAD = 32 * 1024
 LARGEST_BODY = 1024 * 1024
+HOOKS = "/hooks/"
 FORWARDING = frozenset(
     b"forwarded via x-real-ip x-client-ip client-ip true-client-ip cf-connecting-ip fastly-client-ip fly-client-ip "
     b"x-cluster-client-ip x-original-forwarded-for x-original-host x-original-url x-rewrite-url x-envoy-external-address "
@@ -86,10 +88,12 @@ class Doorkeeper:
         return (
             _bulky(scope, headers)
             or self._forwarded(headers, scope.get("client"))
-            or self._misaddressed(_values(headers, b"host"))
-            or self._foreign(_values(headers, b"origin"))
+            or (None if scope["path"].startswith(HOOKS) else self._called_wrongly(headers))
             or _oversized(_values(headers, b"content-length"))
         )
+
+    def _called_wrongly(self, headers: list[tuple[bytes, bytes]]) -> Refusal | None:
+        return self._misaddressed(_values(headers, b"host")) or self._foreign(_values(headers, b"origin"))
 
     def _forwarded(self, headers: list[tuple[bytes, bytes]], client: tuple[str, int] | None) -> Refusal | None:
         found = next((name for name, _ in headers if name in FORWARDING or name.startswith(FORWARDING_PREFIX)), None)

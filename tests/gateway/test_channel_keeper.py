@@ -1,0 +1,124 @@
+"""A channel that fails begins anew with back-off and disturbs no other; what is told of it; its menu and its calls."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from channels.errors import ChannelBroken
+from gateway.access import Policy
+from gateway.channel_keeper import ChannelKeeper
+from gateway.clock import ManualClock
+from gateway.commands import COMMANDS, MENU
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from channels.protocol import Door, MenuEntry
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@dataclass
+class Shaky:
+    """A channel whose ``run`` raises what it is told to, and then runs on."""
+
+    raises: list[Exception] = field(default_factory=list)
+    name: str = "telegram"
+    account: str = "default"
+    hooked: bool = True
+    runs: int = 0
+    closed: int = 0
+    menus: list[Sequence[MenuEntry]] = field(default_factory=list)
+    menu_fails: bool = False
+
+    async def run(self, door: Door) -> None:
+        self.runs += 1
+        if self.raises:
+            raise self.raises.pop(0)
+        await asyncio.get_running_loop().create_future()
+
+    async def menu(self, entries: Sequence[MenuEntry]) -> None:
+        self.menus.append(entries)
+        if self.menu_fails:
+            raise RuntimeError("no menu today")
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def keeper(channel: Any, clock: ManualClock) -> ChannelKeeper:
+    return ChannelKeeper(channel, Policy(), None, clock, random.Random(1), menu=MENU)  # type: ignore[arg-type]
+
+
+async def still() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_channel_that_dies_begins_anew_and_another_runs_on(caplog: Any) -> None:
+    clock, dying, sound = ManualClock(NOON), Shaky([OSError("gone")] * 3), Shaky(name="slack")
+    kept = keeper(dying, clock)
+    tasks = [asyncio.create_task(one.run()) for one in (kept, keeper(sound, clock))]
+    await still()
+    assert (dying.runs, sound.runs) == (1, 1)
+    assert kept.facts()["state"] == "restarting"
+    assert "OSError: gone" in kept.facts()["trouble"]
+    waited = []
+    for runs in (2, 3, 4):
+        seconds = 0
+        while dying.runs < runs:
+            clock.move(0.5)
+            seconds += 0.5
+            await still()
+        waited.append(seconds)
+    assert waited == sorted(waited)
+    assert waited[-1] > 1.5, "each pause is longer than the one before"
+    kept.alive()
+    assert kept.facts() == {"state": "connected", "heard": clock.now().isoformat(timespec="seconds")}
+    assert sound.runs == 1
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert (dying.closed, sound.closed) == (1, 1)
+
+
+async def test_a_broken_channel_is_left_off_with_what_mends_it() -> None:
+    channel = Shaky([ChannelBroken("the token was revoked", mend="get a new one")])
+    kept = keeper(channel, ManualClock(NOON))
+    await kept.run()
+    assert kept.facts() == {"state": "broken", "heard": None, "trouble": "the token was revoked", "mend": "get a new one"}
+    assert kept.hook == "not running"
+
+
+async def test_a_channel_is_told_all_commands_once_and_may_fail_over_it() -> None:
+    channel = Shaky([OSError("gone")], menu_fails=True)
+    clock = ManualClock(NOON)
+    task = asyncio.create_task(keeper(channel, clock).run())
+    await still()
+    clock.move(2)
+    await still()
+    assert channel.runs == 2
+    (entries,) = channel.menus
+    assert [entry.name for entry in entries] == list(COMMANDS)
+    assert all(entry.help for entry in entries)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_channel_takes_calls_only_while_it_runs_and_wants_them() -> None:
+    channel = Shaky()
+    kept = keeper(channel, ManualClock(NOON))
+    assert kept.hook == "not running"
+    task = asyncio.create_task(kept.run())
+    await still()
+    assert kept.hook is channel
+    channel.hooked = False
+    assert kept.hook == "unknown"
+    channel.hooked = True
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert kept.hook == "not running"
