@@ -15,9 +15,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 PLATFORMS = [("linux", "Linux"), ("darwin", "Darwin")]
-LOCKS = ["build", "lint", "runtime", "tests"]
-UNLOCKED = {"engines"}
-"""Groups that no `make` target installs: llama.cpp is built from source on the machine that wants it."""
+LOCKS = ["build", "engines", "engines-build", "lint", "runtime", "tests"]
 
 
 def project() -> dict[str, Any]:
@@ -26,8 +24,7 @@ def project() -> dict[str, Any]:
 
 def asked() -> dict[str, list[Requirement]]:
     told = project()
-    locked = {name: lines for name, lines in told["dependency-groups"].items() if name not in UNLOCKED}
-    groups = {name: [Requirement(line) for line in lines] for name, lines in locked.items()}
+    groups = {name: [Requirement(line) for line in lines] for name, lines in told["dependency-groups"].items()}
     return {"runtime": [Requirement(line) for line in told["project"]["dependencies"]], **groups}
 
 
