@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from channels.conformance.running import Nonconforming, expect, extra, failed, running
+from channels.conformance.running import eventually, expect, extra, failed, running
 from channels.errors import NotFetched, Uncertain
 from channels.messages import Button, Enclosure
 from channels.protocol import MenuEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from channels.conformance.running import Run
     from channels.conformance.stage import FullStage
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 BYTES: Final = bytes(number * number % 251 for number in range(5000))
 """A file that no platform takes for a picture, with every kind of byte in it."""
+AFTERWARDS: Final = 0.1
 LONGEST_VALUE: Final = "é" * 30
 MENU: Final = (
     MenuEntry(name="status", help="say how things are"),
     MenuEntry(name="think", help="how hard", argument="[low|high]"),
 )
-BETWEEN_LOOKS: Final = 0.01
 
 
 async def tells_of_an_edit(stage: FullStage) -> None:
@@ -139,7 +139,7 @@ async def sends_a_doubtful_file_once(stage: FullStage) -> None:
             stage.trouble("cut after")
             error = await failed(run.send(place, "once", enclosure=enclosure))
             expect(isinstance(error, Uncertain), f"Uncertain, not {error!r}")
-            await run.send(place, "once", enclosure=enclosure, attempt=2, uncertain=True, recorded=run.recorded)
+            await run.send_again(place, "once", enclosure=enclosure, uncertain=True)
     expect(stage.files() == [("notes.bin", BYTES)], f"the file once, not {_briefly(stage.files())}")
 
 
@@ -162,7 +162,7 @@ async def shows_buttons_and_tells_of_a_press(stage: FullStage) -> None:
 async def offers_its_menu_once(stage: FullStage) -> None:
     """The menu is offered; a choice from it is a message; the next start leaves it alone."""
     async with running(stage, menu=MENU) as run:
-        await _eventually(stage, lambda: bool(stage.offered()), "the menu is offered")
+        await eventually(stage, lambda: bool(stage.offered()), "the menu is offered")
         expect(stage.offered() == [entry.name for entry in MENU], f"each command, in order, not {stage.offered()!r}")
         place = await run.place(stage)
         await stage.choose("status")
@@ -172,7 +172,7 @@ async def offers_its_menu_once(stage: FullStage) -> None:
     written = stage.menu_changes()
     async with running(stage, menu=MENU) as run:
         await run.place(stage)
-        await asyncio.sleep(10 * BETWEEN_LOOKS)
+        await asyncio.sleep(AFTERWARDS)
     expect(stage.menu_changes() == written, "a menu that is offered already is not written again")
 
 
@@ -218,12 +218,3 @@ def _only(folder: Path, content: bytes | None) -> None:
 
 def _briefly(files: Iterable[tuple[str, bytes]]) -> list[tuple[str, int]]:
     return [(name, len(content)) for name, content in files]
-
-
-async def _eventually(stage: FullStage, condition: Callable[[], bool], what: str) -> None:
-    try:
-        async with asyncio.timeout(stage.patience):
-            while not condition():  # noqa: ASYNC110 - a platform tells nobody when its menu changed
-                await asyncio.sleep(BETWEEN_LOOKS)
-    except TimeoutError:
-        raise Nonconforming(f"waited in vain until {what}") from None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from channels.errors import ChannelBroken, ChannelError
+from channels.errors import ChannelBroken, ChannelError, NotSent
 from channels.messages import Outbound
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from channels.protocol import Channel, MenuEntry
 
 
+BETWEEN_LOOKS: Final = 0.01
+
+
 class Nonconforming(AssertionError):
     """A channel does not keep the contract."""
 
@@ -25,7 +28,7 @@ class RecordingDoor:
     """A house that keeps what it was given, once. While ``refuse`` is set it cannot store anything."""
 
     def __init__(self, cursors: dict[str, str] | None = None, patience: float = 20.0) -> None:
-        self._patience = patience
+        self.patience = patience
         self.messages: list[Inbound] = []
         self.cursors = {} if cursors is None else cursors
         self.refuse: Exception | None = None
@@ -74,7 +77,7 @@ class RecordingDoor:
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until an accept makes the condition true."""
         try:
-            async with asyncio.timeout(self._patience), self._changed:
+            async with asyncio.timeout(self.patience), self._changed:
                 await self._changed.wait_for(condition)
         except TimeoutError:
             raise Nonconforming(f"waited in vain until {what}; the house has {self.texts!r:.500}") from None
@@ -102,6 +105,18 @@ class Run:
             self.recorded = text
 
         return await self.channel.send(Outbound(key=key, conversation=place, text=text, **more), record)
+
+    async def send_again(self, place: Conversation, text: str, *, uncertain: bool, **more: Any) -> Sent:
+        """Repeat a send as the house does: with what was recorded, and once more while the channel is not connected."""
+        attempt = 1
+        async with asyncio.timeout(self.door.patience):
+            while True:
+                attempt += 1
+                try:
+                    return await self.send(place, text, attempt=attempt, uncertain=uncertain, recorded=self.recorded, **more)
+                except NotSent as error:
+                    expect(not error.permanent, f"a repetition that arrives, not {error!r}")
+                    await asyncio.sleep(BETWEEN_LOOKS)
 
 
 @contextlib.asynccontextmanager
@@ -153,3 +168,13 @@ async def failed(sending: Awaitable[Sent]) -> ChannelError | None:
     except Exception as error:  # whatever a channel raises is what is being judged
         raise Nonconforming(f"expected: send raises NotSent or Uncertain alone, not {error!r}") from error
     return None
+
+
+async def eventually(stage: Stage, condition: Callable[[], object], what: str) -> None:
+    """Wait until the person sees what they should."""
+    try:
+        async with asyncio.timeout(stage.patience):
+            while not condition():  # noqa: ASYNC110 - a stage is looked at, and tells nothing by itself
+                await asyncio.sleep(BETWEEN_LOOKS)
+    except TimeoutError:
+        raise Nonconforming(f"waited in vain until {what}") from None

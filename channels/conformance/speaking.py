@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from channels.conformance.running import expect, failed, running
+from channels.conformance.running import eventually, expect, failed, running
 from channels.errors import NotSent, Uncertain
 from channels.messages import Conversation
 
@@ -43,7 +43,7 @@ async def shows_typing(stage: Stage) -> None:
     async with running(stage) as run:
         place = await run.place(stage)
         await run.channel.typing(place)
-        expect(stage.typed(), "the person is shown that an answer is being written")
+        await eventually(stage, stage.typed, "the person is shown that an answer is being written")
         nobody = Conversation(channel=place.channel, account=place.account, kind=place.kind, id="0")
         await run.channel.typing(nobody)
 
@@ -67,7 +67,7 @@ async def obeys_a_rate_limit(stage: Stage) -> None:
         if error is not None:
             told = isinstance(error, NotSent) and not error.permanent and error.retry_after
             expect(told, f"NotSent with the time to wait, not {error!r}")
-            await run.send(place, "patience", attempt=2)
+            await run.send_again(place, "patience", uncertain=False)
     expect(stage.heard() == ["patience"], f"the message once, not {stage.heard()!r}")
 
 
@@ -78,7 +78,7 @@ async def repeats_what_did_not_arrive(stage: Stage) -> None:
         stage.trouble("cut before")
         error = await failed(run.send(place, "after all"))
         expect(isinstance(error, Uncertain | NotSent), f"NotSent or Uncertain, not {error!r}")
-        await run.send(place, "after all", attempt=2, uncertain=isinstance(error, Uncertain), recorded=run.recorded)
+        await run.send_again(place, "after all", uncertain=isinstance(error, Uncertain))
     heard = stage.heard()
     expect(len(heard) == 1 and heard[0].endswith("after all"), f"the message once, not {heard!r}")
 
@@ -90,5 +90,5 @@ async def says_a_doubtful_message_once(stage: Stage) -> None:
         stage.trouble("cut after")
         error = await failed(run.send(place, "once"))
         expect(isinstance(error, Uncertain), f"Uncertain, not {error!r}")
-        await run.send(place, "once", attempt=2, uncertain=True, recorded=run.recorded)
+        await run.send_again(place, "once", uncertain=True)
     expect(stage.heard() == ["once"], f"the message once, not {stage.heard()!r}")

@@ -1,0 +1,140 @@
+"""The channel: one connection, a JSON object a line each way (see ``server.py`` for what is said)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from channels.errors import ChannelBroken, NotSent, Uncertain
+from channels.fitting import fitted
+from channels.messages import Conversation, Cursor, Inbound, Sender, Sent
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from channels.clock import Clock
+    from channels.log import Log
+    from channels.messages import Outbound
+    from channels.protocol import Door
+
+LIMIT = 500
+ANSWER_SECONDS = 10
+LONGEST_PAUSE = 60.0
+
+
+def make(settings: Mapping[str, Any], *, account: str, clock: Clock, log: Log) -> LineChat:
+    """Make the channel: what the entry point names. ``settings`` are those of ``channels.plugins.linechat.settings``."""
+    return LineChat(
+        str(settings["host"]), int(settings["port"]), str(settings["password"]), account=account, clock=clock, log=log
+    )
+
+
+class LineChat:
+    """A ``Channel`` that is ``Repeatable``: the server knows a message by its key, and says a doubtful one once."""
+
+    name = "linechat"
+    repeats_safely = True
+
+    def __init__(self, host: str, port: int, password: str, *, account: str, clock: Clock, log: Log) -> None:
+        self.account = account
+        self._address = (host, port)
+        self._password = password
+        self._clock = clock
+        self._log = log
+        self._writer: asyncio.StreamWriter | None = None
+        self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
+
+    async def run(self, door: Door) -> None:
+        """Stay connected, with ever longer pauses while the server does not answer."""
+        pause = 1.0
+        while True:
+            try:
+                await self._connected(door)
+                pause = 1.0
+            except (OSError, ValueError) as error:
+                self._log.warning("linechat does not answer", error=str(error), pause=pause)
+            await self._clock.sleep(pause)
+            pause = min(LONGEST_PAUSE, pause * 2)
+
+    async def _connected(self, door: Door) -> None:
+        reader, self._writer = await asyncio.open_connection(*self._address)
+        try:
+            await self._say({"hello": self._password, "after": int(await door.cursor("read") or 0)})
+            while line := await reader.readline():
+                await self._take(door, json.loads(line))
+        finally:
+            self._writer.close()
+            self._writer = None
+            for waiting in self._answers.values():
+                if not waiting.done():
+                    waiting.set_exception(ConnectionError("the connection was lost"))
+
+    async def _take(self, door: Door, told: dict[str, Any]) -> None:
+        door.alive()
+        match told:
+            case {"welcome": _}:
+                door.ready()
+            case {"refused": why}:
+                raise ChannelBroken(f"linechat: {why}", mend="set channels.plugins.linechat.settings.password")
+            case {"answer": key} if key in self._answers and not self._answers[key].done():
+                self._answers[key].set_result(told)
+            case {"id": number, "from": person, "text": text, "at": at}:
+                target = str(told["edits"]) if "edits" in told else None
+                message = Inbound(
+                    conversation=Conversation(channel=self.name, account=self.account, kind="direct", id=person),
+                    sender=Sender(id=person),
+                    text=text,
+                    at=datetime.fromisoformat(at),
+                    key=f"m:{number}",
+                    alias=f"m:{number}",
+                    message_id=target or str(number),
+                    mentioned=True,
+                    event="edited" if target else "message",
+                    target=target,
+                )
+                await self._stored(door, message, Cursor(name="read", value=str(number)))
+
+    async def _stored(self, door: Door, message: Inbound, cursor: Cursor) -> None:
+        """Offer a message until the house has it: the cursor is what the server will read on from."""
+        while True:
+            try:
+                return await door.accept([message], cursor)
+            except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
+                self._log.warning("a message could not be stored, and is offered again", error=str(error))
+                await self._clock.sleep(1)
+
+    def chunks(self, markdown: str) -> list[str]:
+        """Cut a reply; the server shows Markdown as it is."""
+        return fitted(markdown, LIMIT, str)
+
+    async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:  # noqa: ARG002 - the key is enough
+        """Say one chunk, and wait until the server says that it has it."""
+        self._answers[outbound.key] = answer = asyncio.get_running_loop().create_future()
+        try:
+            await self._say({"say": outbound.text, "to": outbound.conversation.id, "key": outbound.key})
+            told = await asyncio.wait_for(answer, ANSWER_SECONDS)
+        except (OSError, TimeoutError) as error:
+            raise Uncertain(f"linechat: {type(error).__name__}") from error
+        finally:
+            del self._answers[outbound.key]
+        if "id" in told:
+            return Sent(platform_id=str(told["id"]))
+        raise NotSent(f"linechat: {told['why']}", permanent="wait" not in told, retry_after=told.get("wait"))
+
+    async def typing(self, conversation: Conversation) -> None:
+        """Show that an answer is being written; nobody misses it where it fails."""
+        try:
+            await self._say({"typing": conversation.id})
+        except (OSError, NotSent):
+            self._log.info("typing was not shown")
+
+    async def close(self) -> None:
+        """Nothing is left open after ``run``."""
+
+    async def _say(self, told: dict[str, Any]) -> None:
+        if self._writer is None:
+            raise NotSent("linechat is not connected")
+        self._writer.write(json.dumps(told).encode() + b"\n")
+        await self._writer.drain()

@@ -1,0 +1,148 @@
+"""The platform: a chat server that keeps what was said, which also is the stage on which the channel is judged.
+
+A client says ``{"hello": password, "after": number}`` and is told ``{"welcome": name}`` or ``{"refused": why}``, then everything that was
+written after that number: ``{"id", "from", "text", "at"}``, with ``"edits": id`` where it corrects an earlier one. It says
+``{"say": text, "to": person, "key": key}`` and is told ``{"answer": key, "id": number}``, or ``"why"`` in place of the number, with
+``"wait": seconds`` where it may try again. The same key said twice is heard once. ``{"typing": person}`` is not answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+from channels.conformance import EXTRAS
+from homebody_linechat.channel import LIMIT, LineChat
+
+if TYPE_CHECKING:
+    from channels.clock import Clock
+    from channels.conformance import Trouble
+    from channels.log import Log
+
+PASSWORD = "open sesame"  # noqa: S105 - of a server that lives as long as a test
+
+
+class Server:
+    """The server, and the stage of it: a person called anna, who writes to the bot. Start it with ``async with``."""
+
+    lacks = tuple(rule.__name__ for rule in EXTRAS if rule.__name__ != "tells_of_an_edit")
+    """This platform knows edits, and no reactions, threads, files, buttons or menus."""
+    limit = LIMIT
+    patience = 20.0
+
+    def __init__(self, clock: Clock, log: Log) -> None:
+        self._clock = clock
+        self._log = log
+        self._written: list[dict[str, Any]] = []
+        self._said: dict[str, str] = {}
+        self._signs = 0
+        self._trouble = ""
+        self._clients: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        """Listen."""
+        self._server = await asyncio.start_server(self._client, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End."""
+        if self._server is not None:
+            self._server.close()
+            await self.disconnect()
+            await asyncio.gather(*self._tasks)
+
+    # -- the stage ---------------------------------------------------------------------------------------------------
+
+    def channel(self) -> LineChat:
+        """See ``channels.conformance.Stage``, as for all that follow."""
+        assert self._server is not None
+        host, port = self._server.sockets[0].getsockname()
+        return LineChat(host, port, PASSWORD, account="default", clock=self._clock, log=self._log)
+
+    async def say(self, text: str) -> None:
+        """Write."""
+        await self._write(text)
+
+    async def edit(self, text: str) -> None:
+        """Correct the last message."""
+        await self._write(text, edits=len(self._written))
+
+    async def repeat(self) -> None:
+        """Tell of the last message again."""
+        await self._tell(self._written[-1])
+
+    async def disconnect(self) -> None:
+        """Cut all connections."""
+        for client in list(self._clients):
+            client.transport.abort()
+
+    def trouble(self, kind: Trouble) -> None:
+        """Let the next send go wrong."""
+        self._trouble = kind
+
+    def heard(self) -> list[str]:
+        """Return what was said to anna."""
+        return list(self._said.values())
+
+    def typed(self) -> int:
+        """Return how often a sign was shown."""
+        return self._signs
+
+    def length(self, text: str) -> int:
+        """Return the number of letters."""
+        return len(text)
+
+    # -- the server --------------------------------------------------------------------------------------------------
+
+    async def _write(self, text: str, **more: Any) -> None:
+        number = len(self._written) + 1
+        self._written.append({"id": number, "from": "anna", "text": text, "at": datetime.now(UTC).isoformat(), **more})
+        await self._tell(self._written[-1])
+
+    async def _tell(self, told: dict[str, Any]) -> None:
+        for client in list(self._clients):
+            client.write(json.dumps(told).encode() + b"\n")
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (task := asyncio.current_task()) is not None:
+            self._tasks.add(task)
+        try:
+            while line := await reader.readline():
+                for answer in self._answers(json.loads(line), writer):
+                    writer.write(json.dumps(answer).encode() + b"\n")
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            self._clients.discard(writer)
+            writer.close()
+
+    def _answers(self, said: dict[str, Any], writer: asyncio.StreamWriter) -> list[dict[str, Any]]:
+        match said:
+            case {"hello": password, "after": number}:
+                if password != PASSWORD:
+                    return [{"refused": "wrong password"}]
+                self._clients.add(writer)
+                return [{"welcome": "bot"}, *self._written[number:]]
+            case {"say": text, "to": _, "key": key} if writer in self._clients:
+                return self._heard(text, key, writer)
+            case {"typing": _}:
+                self._signs += 1
+        return []
+
+    def _heard(self, text: str, key: str, writer: asyncio.StreamWriter) -> list[dict[str, Any]]:
+        trouble, self._trouble = self._trouble, ""
+        if trouble == "refused" or len(text) > LIMIT:
+            return [{"answer": key, "why": "not this"}]
+        if trouble == "rate limit":
+            return [{"answer": key, "why": "not so fast", "wait": 3}]
+        if trouble != "cut before":
+            self._said.setdefault(key, text)
+        if trouble.startswith("cut"):
+            writer.transport.abort()
+            return []
+        return [{"answer": key, "id": 1 + list(self._said).index(key)}]
