@@ -11,6 +11,7 @@ from agent.accounting import added
 from agent.acting import Acting
 from agent.asking import ask
 from agent.entries import Compacted, FlushReceipt, Said, TurnEnded
+from agent.events import Aside, StoodIn
 from agent.headroom import Headroom
 from agent.journal import NoJournal
 from agent.messages import AssistantMessage, ToolMessage, Usage
@@ -32,7 +33,8 @@ class TurnResult:
     """What a turn came to. ``reply`` is for the person (empty when silent); ``context`` and ``window`` are in tokens.
 
     ``receipts`` are those of memory flushes, ``compactions`` the summaries that were made on the way. ``failure`` is why a model
-    gave no answer.
+    gave no answer. ``chosen`` is the model that was to answer, ``model`` the one that did; ``stood_in`` says why they differ.
+    ``asides`` are lines to be told with the reply.
     """
 
     outcome: Outcome
@@ -46,6 +48,9 @@ class TurnResult:
     receipts: tuple[FlushReceipt, ...] = ()
     compactions: int = 0
     failure: FailureKind | None = None
+    chosen: str = ""
+    stood_in: StoodIn | None = None
+    asides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,8 @@ class Turn:
     _acting: Acting = field(init=False)
     _headroom: Headroom = field(init=False)
     _asked: bool = False
+    _asides: list[str] = field(default_factory=list)
+    _stood_in: StoodIn | None = None
 
     def __post_init__(self) -> None:
         """Set up what acts and what makes room."""
@@ -135,7 +142,7 @@ class Turn:
         if self._asked:
             await self._headroom.between_rounds()
         self._asked = True
-        return await ask(self.conversation, self.conversation.request(), self.id, self.emit)
+        return await ask(self.conversation, self.conversation.request(), self.id, self._hear)
 
     async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
         """See ``agent.loop.Steps``."""
@@ -179,6 +186,9 @@ class Turn:
             receipts=tuple(self._headroom.receipts),
             compactions=self._headroom.compactions,
             failure=ending.answer.failure.kind if outcome == "failed" and ending.answer.failure else None,
+            chosen=self.conversation.model.name,
+            stood_in=self._stood_in,
+            asides=tuple(dict.fromkeys(self._asides)),
         )
         facts = {
             "seconds": round(seconds, 3),
@@ -188,6 +198,14 @@ class Turn:
         }
         await self.conversation.transcript.append(self.id, TurnEnded(turn=self.id, outcome=outcome, facts=facts))
         return result
+
+    def _hear(self, event: Event) -> None:
+        """Keep what the owner is to be told with the reply, and pass everything on."""
+        if isinstance(event, Aside):
+            self._asides.append(event.text)
+        elif isinstance(event, StoodIn):
+            self._stood_in = event
+        self.emit(event)
 
     def _usage(self) -> Usage | None:
         """Everything that this turn's calls used, those for flush and summary included."""

@@ -15,6 +15,7 @@ from agent.conversation import Conversation
 from agent.entries import Pinned, Unpinned
 from agent.errors import AgentError
 from agent.models.offline import NAME as NOTEBOOK
+from agent.models.thinking import level_of
 from agent.transcript import Transcript
 from gateway.errors import HomebodyError, StorageFailed
 from gateway.sessions.archive import Archive
@@ -22,9 +23,10 @@ from gateway.sessions.freshness import Due, due, next_due
 from gateway.sessions.record import SessionRecord
 from gateway.sessions.repair import repair
 from gateway.sessions.settings import InternalHooksSettings, SessionMemorySettings
+from gateway.stand_in import stand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Collection, Coroutine
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
@@ -34,12 +36,12 @@ if TYPE_CHECKING:
     from agent.turn import TurnResult
     from agent.workspace import Workspace
     from gateway.budget.brake import Brake
-    from gateway.config.settings import AgentProfile
+    from gateway.config.settings import AgentProfile, Settings
     from gateway.sessions.settings import SessionSettings
     from gateway.sessions.store import SessionStore
     from gateway.tool_rack import ToolRack
     from memory.audience import Audience
-    from memory.workspace import WorkspaceMemory
+    from memory.protocol import KeptMemory
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +61,7 @@ class HousedAgent:
         profile: AgentProfile,
         session_settings: SessionSettings,
         workspace: Workspace,
-        memory: WorkspaceMemory | None,
+        memory: KeptMemory | None,
         rack: ToolRack,
         store: SessionStore,
         zone: ZoneInfo,
@@ -95,6 +97,18 @@ class HousedAgent:
     def main_key(self) -> str:
         """The key of the owner's own session."""
         return f"agent:{self.id}:main"
+
+    def adopt(self, settings: Settings, busy: Collection[str]) -> None:
+        """Go by other settings from the next turn of each session on. ``busy`` are the keys of sessions in which one runs now."""
+        self.profile = settings.agent(self.id)
+        self._session_settings = settings.session
+        self._hook = _session_memory(settings.hooks.internal)
+        self.rack.adopt(self.profile.tools)
+        if self.brake is not None:
+            self.brake.adopt(settings.budgets)
+        for conversation in self._open.values():
+            if conversation.key not in busy:
+                self._equip(conversation)
 
     async def current(self, key: str, audience: Audience, *, address: str = "") -> SessionRecord:
         """Return the session of ``key`` for a message that a person sends now, begun afresh where the rule says so.
@@ -236,6 +250,8 @@ class HousedAgent:
         changes: dict[str, Any] = {"turns": record.turns + 1, "greeted": True}
         if result.receipts:
             changes["last_flush"] = told(result.receipts[-1], self._clock.now())
+        if result.outcome == "answered":
+            changes["stand_in"] = stand_in(result)
         if result.compactions:
             changes["compactions"] = record.compactions + result.compactions
         return await self.store.change(record.key, **changes)
@@ -336,7 +352,8 @@ class HousedAgent:
             if self.memory is not None:
                 self.memory.session_began()
         conversation.model = chosen
-        conversation.toolbox = self.rack.box(chosen.name)
+        conversation.thinking = level_of(record.thinking) or self.profile.settings.thinking_default
+        self._equip(conversation)
         flush_model = await self._flush_model()
         conversation.flush_model = None if flush_model is None else self._metered(flush_model, record.key)
         self._open[record.session] = conversation
@@ -344,6 +361,23 @@ class HousedAgent:
         while len(self._open) > KEPT_OPEN:
             self._open.popitem(last=False)
         return conversation
+
+    async def glance(self, record: SessionRecord, audience: Audience) -> Conversation:
+        """Return the session to be looked at, not worked on: as it is, also in the midst of a turn.
+
+        Raises:
+            AgentError: it is not open, and cannot be.
+        """
+        conversation = self._open.get(record.session)
+        if conversation is None:
+            conversation = await self.conversation(record, audience)
+            await conversation.prepare()
+        return conversation
+
+    def _equip(self, conversation: Conversation) -> None:
+        """Give a conversation the settings and tools that hold now. Never in the midst of a turn."""
+        conversation.settings = self.profile.settings
+        conversation.toolbox = self.rack.box(conversation.model.name)
 
     def _metered(self, model: Model, session: str) -> Model:
         """Put the brake before a model. The notebook costs nothing and needs none."""

@@ -15,19 +15,22 @@ import contextlib
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.errors import AgentError, NotKept
+from agent.turn import Further, TurnResult
 from agent.turn import Turn as AgentTurn
-from agent.turn import TurnResult
 from channels.terminal.link import Done, Rejected
 from gateway import errors
 from gateway.command_desk import CommandDesk
 from gateway.commands import parse
 from gateway.hearing import heard
 from gateway.journal import LedgerJournal
+from gateway.queueing.line import Queued, kin_of
+from gateway.queueing.steering import Steering, UnderWay
 from gateway.replying import replies
 from gateway.showing import Showing, show_frame
+from gateway.stand_in import with_asides
 from gateway.turn_log import bound
 
 if TYPE_CHECKING:
@@ -39,26 +42,19 @@ if TYPE_CHECKING:
     from channels.protocol import Channel
     from gateway.agents import HousedAgent
     from gateway.arrived import Arrived
-    from gateway.lanes import Ticket
+    from gateway.lanes import Lanes, Ticket
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import NewOutbound, Turn, TurnEnd
+    from gateway.queueing.line import Line
     from gateway.sessions.store import SessionRecord
 
 log = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
 MAX_ATTEMPTS = 3
 QUOTED_CHARS = 60
 FRESH = timedelta(minutes=30)
 """A turn that was begun longer ago is not simply gone on with: its owner may have moved on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Queued:
-    """A message that waits in a lane: its row and where it came from. What it says stays in the ledger until its turn comes."""
-
-    row: int
-    place: Place
-    message_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,10 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """Messages about to be answered together, and all that belongs to them. ``arrived`` is the first one."""
+    """Messages about to be answered together, and all that belongs to them. ``arrived`` is the first one.
+
+    ``further`` are the others, ``under_way`` is what the house knows of the turn while it runs.
+    """
 
     agent: HousedAgent
     arrived: Arrived
@@ -78,6 +77,7 @@ class _Case:
     record: SessionRecord
     turn: Turn
     greeting: str
+    under_way: UnderWay
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,8 @@ class Turns:
         channel: Callable[[Place], Channel],
         audience: Callable[[str], Any],
         clock: Clock,
+        lanes: Lanes[Any],
+        line: Line,
     ) -> None:
         self._ledger = ledger
         self._read = read
@@ -107,6 +109,13 @@ class Turns:
         self._channel = channel
         self._audience = audience
         self._clock = clock
+        self._lanes = lanes
+        self._line = line
+        self._under_way: dict[str, UnderWay] = {}
+
+    def under_way(self, session: str) -> UnderWay | None:
+        """Return the turn that a session works on, if it works on one."""
+        return self._under_way.get(session)
 
     async def work(self, ticket: Ticket[Any]) -> None:
         """Do one item of a lane."""
@@ -115,9 +124,8 @@ class Turns:
                 await self._resume(ticket, turn)
             case ResetDue(agent, key):
                 await self._reset(self._agents[agent], key)
-            case Queued(row):
-                for arrived in await self._read([row]):
-                    await self._message(ticket, arrived)
+            case Queued() as head:
+                await self._queued(ticket, head)
 
     def told_refused(self, inbound: Inbound, error: errors.UsageWrong) -> None:
         """Tell a waiting client that its message goes nowhere; the words are on their way through the outbox."""
@@ -133,22 +141,49 @@ class Turns:
         mend = known.mend if known else "It is kept, and I try again when I am started next."
         show_frame(self._channel(item.place), item.place, Rejected(item.message_id, reason, mend))
 
-    async def _message(self, ticket: Ticket[Any], arrived: Arrived) -> None:
-        agent = self._agents[arrived.route.agent]
-        with bound(agent=agent.id, session=arrived.route.session, channel=arrived.inbound.conversation.channel):
+    async def _queued(self, ticket: Ticket[Any], head: Queued) -> None:
+        """Deal with a message, and with those in line behind it that belong to it."""
+        items = self._line.gather(ticket.session, head)
+        under_way = UnderWay(ticket.session, head.kin, items)
+        try:
+            found = [one for one in await self._read([item.row for item in items]) if one.row.state == "waiting"]
+            if found:
+                await self._messages(ticket, found, under_way)
+        except asyncio.CancelledError:
+            if self._under_way.get(ticket.session) is not under_way:  # no turn has them yet
+                await _unbroken(self._left(ticket, items))
+            raise
+        except Exception as error:
+            for item in items[1:]:
+                self.told_broken(item, error)
+            raise
+        finally:
+            if self._under_way.get(ticket.session) is under_way:
+                del self._under_way[ticket.session]
+
+    async def _left(self, ticket: Ticket[Any], items: Sequence[Queued]) -> None:
+        """Messages whose turn was stopped before it began: their owner's wish ends them, something newer has them come with it."""
+        if ticket.ending == "interrupt":
+            self._lanes.give_back(ticket.session, items)
+        elif ticket.ending == "stop":
+            await self._ledger.settle([item.row for item in items], "answered", reason="stopped by its owner")
+
+    async def _messages(self, ticket: Ticket[Any], found: Sequence[Arrived], under_way: UnderWay) -> None:
+        arrived, route = found[0], found[0].route
+        agent = self._agents[route.agent]
+        with bound(agent=agent.id, session=route.session, channel=arrived.inbound.conversation.channel):
             if not arrived.inbound.text.strip():
                 await self._ledger.settle([arrived.row.id], "ignored", reason="empty")
-                self._done(arrived, _facts(agent.id, arrived.route.session, "", ""))
+                self._done(arrived, _facts(agent.id, route.session, "", ""))
                 return
-            record = await agent.current(
-                arrived.route.session, arrived.route.audience, address=arrived.inbound.conversation.address
-            )
+            record = await agent.current(route.session, route.audience, address=arrived.inbound.conversation.address)
             command = parse(arrived.inbound.text, agent.triggers)
             if command is not None:
                 await self._command(agent, arrived, record, command[0].name, command[1])
                 return
-            turn = await self._ledger.claim(arrived.route.session, agent.id, [arrived.row.id])
-            await self._answer(ticket, _Case(agent, arrived, (), record, turn, _greeting(record)))
+            turn = await _whole(self._ledger.claim(route.session, agent.id, [one.row.id for one in found]))
+            self._under_way[route.session] = under_way
+            await self._answer(ticket, _Case(agent, arrived, found[1:], record, turn, _greeting(record), under_way))
 
     async def _resume(self, ticket: Ticket[Any], turn: Turn) -> None:
         found = await self._read(turn.inbox)
@@ -168,10 +203,14 @@ class Turns:
             text = f"I was interrupted over “{about}” ({at}) and am back. It is a while ago: say “go on” if it still matters."
             await self._ledger.finish(turn.id, "stopped", await self._chunks(arrived, text), reason="interrupted long ago")
             return
-        turn = await self._ledger.retry(turn.id)
+        turn = await _whole(self._ledger.retry(turn.id))
+        under_way = self._under_way[turn.session] = UnderWay(turn.session, kin_of(arrived, agent.triggers))
         with bound(agent=agent.id, session=turn.session, channel=arrived.inbound.conversation.channel):
             greeting = "(I was restarted and went on.)" if turn.attempt > 1 else ""
-            await self._answer(ticket, _Case(agent, arrived, found[1:], record, turn, greeting))
+            try:
+                await self._answer(ticket, _Case(agent, arrived, found[1:], record, turn, greeting, under_way))
+            finally:
+                del self._under_way[turn.session]
 
     async def _reset(self, agent: HousedAgent, key: str) -> None:
         record = agent.store.get(key)
@@ -214,32 +253,57 @@ class Turns:
     async def _run(self, case: _Case, showing: Showing) -> TurnResult:
         inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
         conversation = await case.agent.conversation(case.record, audience, model=inbound.hints.get("model"))
-        messages = [await heard(conversation, one) for one in (case.arrived, *case.further)]
+        first = await heard(conversation, case.arrived)
+        further = [Further(one.row.uid, await heard(conversation, one)) for one in case.further]
+        steering = Steering(
+            case.under_way,
+            case.turn.id,
+            line=self._line,
+            lanes=self._lanes,
+            ledger=self._ledger,
+            read=self._read,
+            hear=lambda one: heard(conversation, one),
+        )
         journal = LedgerJournal(self._ledger, case.turn.id)
+        turn = AgentTurn(conversation=conversation, id=name, emit=showing.emit, journal=journal, arrivals=steering)
+        case.under_way.turn = turn
         brake = case.agent.brake
         with contextlib.nullcontext() if brake is None else brake.turn(case.record.key):
-            return await AgentTurn(conversation=conversation, id=name, emit=showing.emit, journal=journal).run(messages)
+            return await turn.run([first], further)
 
     async def _finish(self, case: _Case, state: TurnEnd, text: str, result: TurnResult | None, exit_code: int) -> None:
         greeting = await self._chunks(case.arrived, case.greeting if text else "")
-        chunks = greeting + await self._chunks(case.arrived, text)
+        chunks = greeting + await self._chunks(case.arrived, with_asides(text, case.record, result))
         await self._ledger.finish(case.turn.id, state, chunks)
         record = case.record
-        self._done(
-            case.arrived,
-            _facts(case.agent.id, record.key, record.session, text, result, chunks=len(chunks), exit_code=exit_code),
-        )
+        facts = _facts(case.agent.id, record.key, record.session, text, result, chunks=len(chunks), exit_code=exit_code)
+        self._all_done(case, facts)
 
     async def _cancelled(self, ticket: Ticket[Any], case: _Case) -> None:
-        """Note why a turn was cut short: stopped by its owner it is over; by our own closing it goes on at the next start."""
-        if ticket.ending != "stop":
+        """Note why a turn was cut short.
+
+        Stopped by its owner it is over; by our own closing it goes on at the next start. For something newer it is over when it
+        is part of the conversation already, and otherwise its messages are answered together with what is newer.
+        """
+        if ticket.ending == "interrupt" and not case.under_way.begun and case.under_way.items:
+            await self._ledger.release(case.turn.id)
+            self._lanes.give_back(ticket.session, case.under_way.items)
+            return
+        if ticket.ending not in {"stop", "interrupt"}:
             await self._ledger.interrupted(case.turn.id)
             return
-        await self._ledger.finish(case.turn.id, "stopped", reason="stopped by its owner")
-        self._done(case.arrived, _facts(case.agent.id, case.record.key, case.record.session, ""))
+        reason = "stopped by its owner" if ticket.ending == "stop" else "interrupted by a newer message"
+        await self._ledger.finish(case.turn.id, "stopped", reason=reason)
+        self._all_done(case, _facts(case.agent.id, case.record.key, case.record.session, ""))
 
     async def _chunks(self, arrived: Arrived, text: str) -> list[NewOutbound]:
         return await replies(self._channel(arrived.inbound.conversation), arrived, text)
+
+    def _all_done(self, case: _Case, facts: dict[str, Any]) -> None:
+        """Tell those who wait for any of a turn's messages; the reply is counted with the first."""
+        self._done(case.arrived, facts)
+        for one in (*case.further, *case.under_way.steered):
+            self._done(one, facts | {"chunks": 0, "answeredWith": case.arrived.inbound.message_id})
 
     def _done(self, arrived: Arrived, facts: dict[str, Any]) -> None:
         place = arrived.inbound.conversation
@@ -312,3 +376,17 @@ async def _unbroken(work: Coroutine[Any, Any, None]) -> None:
         await asyncio.shield(task)
     await asyncio.wait([task])
     task.result()
+
+
+async def _whole(work: Coroutine[Any, Any, Result]) -> Result:
+    """Return what ``work`` comes to; a cancellation in its midst counts from the next step on, when its result is in good hands."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        result = task.result()
+        current = asyncio.current_task()
+        assert current is not None
+        current.cancel()
+        return result

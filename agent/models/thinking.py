@@ -17,6 +17,7 @@ Style = Literal["", "effort", "budget", "adaptive"]
 LEVELS: tuple[Level, ...] = ("off", "minimal", "low", "medium", "high", "xhigh", "adaptive")
 BUDGETS: dict[Level, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_768, "adaptive": 8192}
 """Tokens for thinking, by level."""
+_MEANT: dict[str, Level] = {"on": "low", "none": "off", "no": "off", "mid": "medium", "max": "xhigh", "auto": "adaptive"}
 _DEPTHS: tuple[Level, ...] = ("minimal", "low", "medium", "high", "xhigh")
 _DEFAULTS: dict[Style, Level] = {"effort": "low", "budget": "low", "adaptive": "adaptive"}
 _ABOUT = re.compile(r"thinking|reasoning|effort|budget_tokens", re.IGNORECASE)
@@ -28,6 +29,12 @@ _REFUSALS = frozenset({400, 422})
 def room(level: Level | None) -> int:
     """Return how many tokens an answer may be longer because the model thinks first."""
     return BUDGETS.get(level, 0) if level is not None else 0
+
+
+def level_of(text: str | None) -> Level | None:
+    """Return the level that a person means, or None."""
+    wanted = (text or "").strip().casefold()
+    return next((level for level in LEVELS if level == wanted), _MEANT.get(wanted))
 
 
 def effort(level: Level | None) -> str | None:

@@ -1,0 +1,34 @@
+"""Telling the owner which model answered, where it was not the one that was chosen: once for each change, and when it is back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent.turn import TurnResult
+    from gateway.sessions.record import SessionRecord
+
+
+def stand_in(result: TurnResult) -> str:
+    """Return the model that answered in the place of the chosen one, or an empty text."""
+    return result.model if result.chosen and result.model != result.chosen else ""
+
+
+def told(record: SessionRecord, result: TurnResult) -> str:
+    """Return the line to tell with a reply; an empty text where nothing changed since the last one or nobody answered."""
+    now = stand_in(result)
+    if result.outcome != "answered" or now == record.stand_in:
+        return ""
+    if not now:
+        return f"↩️ {result.chosen} answers again."
+    reason = result.stood_in.reason.rstrip(".") if result.stood_in else ""
+    why = f": {reason}" if reason else f", in the place of {result.chosen}"
+    return f"↪️ {now} answered{why}."
+
+
+def with_asides(text: str, record: SessionRecord, result: TurnResult | None) -> str:
+    """Return a reply with what its reader is to be told beside it, in quiet lines below."""
+    if result is None or not text:
+        return text
+    lines = [*result.asides, *filter(None, [told(record, result)])]
+    return "\n\n".join([text, "\n".join(lines)]) if lines else text
