@@ -71,6 +71,13 @@ class Delivery:
         self._channels.pop(f"{channel}:{account}", None)
         self._ready.discard(f"{channel}:{account}")
 
+    async def let_go(self, channel: str, account: str, seconds: float) -> None:
+        """Forget a channel; what is being sent on it may end, for at most ``seconds``."""
+        self.detach(channel, account)
+        under_way = [task for address, task in self._busy.items() if address.startswith(f"{channel}:{account}:")]
+        if under_way:
+            await asyncio.wait(under_way, timeout=seconds)
+
     def ready(self, channel: str, account: str) -> None:
         """The platform answers (again): begin, and try at once what waits by our own back-off."""
         self._ready.add(f"{channel}:{account}")

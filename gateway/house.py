@@ -31,13 +31,16 @@ from gateway.delivery import Delivery
 from gateway.errors import HomebodyError, UsageWrong
 from gateway.inbox import House as Ways
 from gateway.inbox import Inbox
+from gateway.keepers import Keepers
 from gateway.lanes import Lanes, Ticket
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.lock import Holder, StateLock, boot_id
-from gateway.memories import open_memory, owner_zone
+from gateway.memories import keep_memory, owner_zone
 from gateway.model_shelf import ModelShelf
+from gateway.moves import Moves
 from gateway.owner import OwnerLine
 from gateway.pause import Pause
+from gateway.reload import Reload
 from gateway.routing import Router
 from gateway.schedule import Schedule
 from gateway.sessions.store import SessionStore
@@ -53,8 +56,9 @@ if TYPE_CHECKING:
     from channels.protocol import Channel
     from gateway.arrived import Arrived
     from gateway.config.settings import Settings
+    from gateway.logs.wiring import Closer
     from gateway.paths import Paths
-    from memory.workspace import WorkspaceMemory
+    from memory.protocol import KeptMemory
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +72,7 @@ TERMINAL_SOCKET = "gateway.sock"
 class Foundation:
     """What a house stands on. ``serving`` says that platforms are connected; a conversation in the terminal does without.
 
-    ``notices`` is what the owner should know of how the settings were come by.
+    ``notices`` is what the owner should know of how the settings were come by; ``logs`` are those of this process, where it logs.
     """
 
     settings: Settings
@@ -77,6 +81,7 @@ class Foundation:
     clock: SystemClock = field(default_factory=SystemClock)
     random: random.Random = field(default_factory=random.SystemRandom)
     serving: bool = False
+    logs: Closer | None = None
     notices: tuple[str, ...] = ()
 
 
@@ -92,18 +97,15 @@ class House:
         self.terminal = TerminalChannel(
             clock=on.clock, on_stop=self._stop_terminal, socket_path=on.paths.state / TERMINAL_SOCKET if on.serving else None
         )
-        self.keepers: dict[str, ChannelKeeper] = {}
+        self.delivery = Delivery(ledger, on.clock, jitter=on.random.random)
+        self.keepers = Keepers(self._keeper, self.delivery)
         self.owner = OwnerLine(ledger, self.agents, lambda: self.keepers)
         self.backlog = Backlog(ledger, on.clock)
-        self.delivery = Delivery(ledger, on.clock, jitter=on.random.random)
-        self.access = Access(ledger, self._policies, lambda: on.settings.session.identity_links)
-        self.router = Router(
-            agents=on.settings.agent_ids,
-            default_agent=on.settings.default_agent,
-            bindings=on.settings.bindings,
-            dm_scope=on.settings.session.dm_scope,
-            identity_links=on.settings.session.identity_links,
+        self.moves = Moves()
+        self.access = Access(
+            ledger, self.keepers.policies, lambda: self.on.settings.session.identity_links, formers=self.moves.formers
         )
+        self.router = self.make_router()
         self.lanes: Lanes[Any] = Lanes(self._work, limit=on.settings.agents.defaults.max_concurrent, broken=self._broken)
         self.pause = Pause(self.lanes, self._report)
         self.urgent = Urgent(
@@ -117,7 +119,9 @@ class House:
         ways = Ways(
             arrived=self._arrived, urgent=self.urgent, refused=self._refused, ready=self.delivery.ready, alive=self._alive
         )
-        self.inbox = Inbox(ledger, self.access, lambda: self.router, ways, on.clock)
+        self.inbox = Inbox(
+            ledger, self.access, lambda: self.router, ways, on.clock, moves=self.moves, habits=lambda: habits(self.on.settings)
+        )
         self.turns = Turns(
             ledger=ledger,
             read=self.inbox.read,
@@ -130,8 +134,20 @@ class House:
         self.lock = lock
         self._reports: list[str] = []
         self._settled = False
-        self._memories: list[WorkspaceMemory] = []
+        self._memories: list[KeptMemory] = []
         self._closing = asyncio.Event()
+        self.reload = Reload(self)
+
+    def make_router(self) -> Router:
+        """Return a router that goes by the settings in force."""
+        settings = self.on.settings
+        return Router(
+            agents=settings.agent_ids,
+            default_agent=settings.default_agent,
+            bindings=settings.bindings,
+            dm_scope=settings.session.dm_scope,
+            identity_links=settings.session.identity_links,
+        )
 
     @classmethod
     async def open(cls, on: Foundation) -> House:
@@ -166,7 +182,7 @@ class House:
         Raises:
             HomebodyError: a service cannot start (its port is taken, say).
         """
-        self._keep(self.terminal, Policy(local=True))
+        self.keepers.keep(self.terminal, Policy(local=True))
         if self.on.serving:
             self._keep_platforms()
         self._settled = True
@@ -185,8 +201,7 @@ class House:
 
     async def _serve(self, started: Callable[[], None]) -> None:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self.delivery.run())]
-            tasks += [group.create_task(keeper.run()) for keeper in self.keepers.values()]
+            tasks = [group.create_task(self.delivery.run()), group.create_task(self.keepers.run())]
             tasks += [group.create_task(service) for service in self._services()]
             self.schedule.start()
             for memory in self._memories:
@@ -221,7 +236,8 @@ class House:
         return {
             "pid": os.getpid(),
             "agents": {agent.id: agent.facts() for agent in self.agents.values()},
-            "channels": {name: keeper.facts() for name, keeper in self.keepers.items()},
+            "channels": self.keepers.facts(),
+            "settings": self.reload.facts(),
             "inbox": {"waiting": tally.waiting},
             "turns": {"running": tally.running},
             "outbox": dict(tally.outbox),
@@ -257,8 +273,7 @@ class House:
         if record is None:
             known = ", ".join(found.key for found in agent.store.all()[:5]) or "none yet"
             raise UsageWrong(f"there is no session {key or agent.main_key!r}", mend=f"The latest are: {known}.")
-        conversation = await agent.conversation(record, self.router.audience(record.key))
-        await conversation.prepare()
+        conversation = await agent.glance(record, self.router.audience(record.key))
         return {
             "agent": agent.id,
             "sessionKey": record.key,
@@ -272,12 +287,8 @@ class House:
         workspace = await asyncio.to_thread(Workspace, profile.workspace)
         if not profile.settings.skip_bootstrap:
             await asyncio.to_thread(self._seed, workspace)
-        memory = None
-        if profile.memory.enabled and on.settings.plugins.slots.memory != "none":
-            memory, choice = open_memory(
-                profile, on.settings, on.paths, env=on.env, clock=on.clock, random=on.random, tell=self._tell
-            )
-            log.info("memory of %s: %s", agent_id, choice.reason)
+        memory = keep_memory(profile, on.settings, on.paths, env=on.env, clock=on.clock, random=on.random, tell=self._tell)
+        if memory is not None:
             self._memories.append(memory)
         zone: ZoneInfo = owner_zone(profile)
         store = SessionStore(on.paths.sessions(agent_id), on.clock)
@@ -316,17 +327,15 @@ class House:
             if made:
                 log.info("the workspace %s was given %s", workspace.root, ", ".join(made))
 
-    def _keep(self, channel: Channel, policy: Policy) -> None:
+    def _keeper(self, channel: Channel, policy: Policy) -> ChannelKeeper:
         door = self.inbox.door(channel.name, channel.account)
-        keeper = ChannelKeeper(channel, policy, door, self.on.clock, self.on.random, menu=MENU)
-        self.keepers[f"{channel.name}:{channel.account}"] = keeper
-        self.delivery.attach(channel)
+        return ChannelKeeper(channel, policy, door, self.on.clock, self.on.random, menu=MENU)
 
     def _keep_platforms(self) -> None:
         from gateway.platforms import platforms
 
         for channel, policy in platforms(self.on.settings, self.on.clock, self.on.env):
-            self._keep(channel, policy)
+            self.keepers.keep(channel, policy)
             for concern in concerns(f"{channel.name}:{channel.account}", policy):
                 self._tell(concern)
 
@@ -335,7 +344,7 @@ class House:
             return []
         from gateway.services import admin, http, watch
 
-        return [admin(self), http(self), watch(self)]
+        return [admin(self), http(self), watch(self), self.reload.watch()]
 
     async def _take_up(self) -> None:
         """Put what the last process left into the lanes, interrupted turns before messages that wait."""
@@ -371,9 +380,6 @@ class House:
 
     async def _stop_terminal(self, place: Conversation) -> None:
         await self.urgent.stop_at(place)
-
-    def _policies(self) -> dict[tuple[str, str], Policy]:
-        return {(keeper.channel.name, keeper.channel.account): keeper.policy for keeper in self.keepers.values()}
 
     async def _drain(self) -> None:
         began = self.on.clock.monotonic()

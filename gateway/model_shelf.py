@@ -38,6 +38,8 @@ class ModelShelf:
         self._clock = clock
         self._random = random
         self._models: dict[str, Model] = {}
+        self._put: set[str] = set()
+        self._retired: list[Model] = []
         self._standby: dict[ModelChoice, Model] = {}
         self._by_default: tuple[Model, float] | None = None
 
@@ -78,13 +80,24 @@ class ModelShelf:
             return None
         return None if place is None else place.facts.price
 
+    def adopt(self, settings: ModelsSettings) -> None:
+        """Find models by other settings from now on. Those in use go on until the house closes."""
+        self._settings = settings
+        self._retired += [model for name, model in self._models.items() if name not in self._put]
+        self._models = {name: model for name, model in self._models.items() if name in self._put}
+        self._standby.clear()
+        if self._by_default is not None:
+            self._retired.append(self._by_default[0])
+            self._by_default = None
+
     def put(self, name: str, model: Model) -> None:
         """Put a model there under a name (for tests and for trying the house out)."""
         self._models[name] = model
+        self._put.add(name)
 
     async def close(self) -> None:
         """Release every model's connections."""
-        models = [*self._models.values(), *([self._by_default[0]] if self._by_default else [])]
+        models = [*self._models.values(), *self._retired, *([self._by_default[0]] if self._by_default else [])]
         for model in models:
             await model.close()
 

@@ -72,11 +72,15 @@ class Paths:
         """The folder of one agent's transcripts."""
         return self.agent(agent_id) / "sessions"
 
+    def config_names(self) -> list[Path]:
+        """Where the settings may be when no file was chosen by hand."""
+        return [self.home / YAML_NAME, self.home / JSON_NAME]
+
     def config_file(self) -> Path:
         """Return the settings file: the one that is there, or the one to make. Raises SettingsWrong when there are two."""
         if self.chosen_config:
             return self.chosen_config
-        yaml, json = self.home / YAML_NAME, self.home / JSON_NAME
+        yaml, json = self.config_names()
         if os.path.lexists(yaml) and os.path.lexists(json):
             from gateway.config.problem import Problem
 

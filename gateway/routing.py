@@ -14,7 +14,7 @@ from gateway.errors import UsageWrong
 from memory.audience import OWNER, Audience
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from channels.messages import Conversation, Inbound
     from gateway.access import Actor
@@ -78,7 +78,11 @@ class Route:
 
 
 class Router:
-    """Decides. A pure function of the settings it is made with, so that a message is routed alike after a restart."""
+    """Decides. A pure function of the settings it is made with, so that a message is routed alike after a restart.
+
+    ``formers`` gives a conversation under the ids that its group had before, the first one first: its session stays the same,
+    and rules for any of them hold.
+    """
 
     def __init__(
         self,
@@ -88,12 +92,18 @@ class Router:
         bindings: Sequence[Binding] = (),
         dm_scope: DmScope = "main",
         identity_links: Mapping[str, Sequence[str]] | None = None,
+        formers: Callable[[Conversation], Sequence[Conversation]] = lambda _: (),
     ) -> None:
         self._agents = agents
         self._default = default_agent
         self._bindings = bindings
         self._scope = dm_scope
         self._links = identity_links or {}
+        self._formers = formers
+
+    def adopt(self, other: Router) -> None:
+        """Decide as ``other`` does from now on: the settings were changed."""
+        self.__dict__.update(other.__dict__)
 
     def resolve(self, inbound: Inbound, actor: Actor) -> Route:
         """Route a message of ``actor``. Only a local client's hints are heeded.
@@ -105,8 +115,10 @@ class Router:
         agent = self._known(hints[AGENT_HINT]) if hints.get(AGENT_HINT) else None
         if wish := hints.get(SESSION_HINT, "").strip().lower():
             return self._wished(wish, agent)
-        agent = agent or self._bound_agent(inbound.conversation)
-        session = self.session_key(agent, inbound.conversation, actor)
+        places = (inbound.conversation, *self._formers(inbound.conversation))
+        agent = agent or self._bound_agent(places)
+        first = places[1] if len(places) > 1 else places[0]
+        session = self.session_key(agent, first, actor)
         direct_owner = inbound.conversation.kind == "direct" and actor.owner
         return Route(agent=agent, session=session, audience=OWNER if direct_owner else self.audience(session))
 
@@ -166,12 +178,13 @@ class Router:
             raise UsageWrong(f"there is no agent {agent!r}", mend=f"There is: {', '.join(sorted(self._agents))}.")
         return wanted
 
-    def _bound_agent(self, conversation: Conversation) -> str:
+    def _bound_agent(self, places: Sequence[Conversation]) -> str:
         """The nearest rule wins: peer, guild, team, account, any account; the first of equals. Rules for unknown agents are passed over."""
         fitting = [
             (tier, binding.agent_id.lower())
+            for place in places
             for binding in self._bindings
-            if (tier := _tier(binding.match, conversation)) is not None and binding.agent_id.lower() in self._agents
+            if (tier := _tier(binding.match, place)) is not None and binding.agent_id.lower() in self._agents
         ]
         return min(fitting, key=lambda found: found[0])[1] if fitting else self._default
 

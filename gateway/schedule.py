@@ -75,6 +75,12 @@ class Schedule:
             await self._sweep()
             await self._maintain()
 
+    def look_again(self) -> None:
+        """Work out anew when sessions are due: the rules were changed."""
+        self._watched.clear()
+        self._waiting.clear()
+        self._heap.clear()
+
     def _reset_due(self, now: datetime) -> None:
         again: list[tuple[datetime, str, str]] = []
         while self._heap and self._heap[0][0] <= now:

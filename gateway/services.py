@@ -34,6 +34,7 @@ async def admin(house: House) -> None:
         "context": context,
         "sessions.repair": house.repair,
         "resume": house.pause.resume,
+        "settings.reload": house.reload.now,
         "usage": usage,
         **desk.calls(),
         **MailDesk(house.ledger).calls(),

@@ -83,8 +83,7 @@ class Urgent:
         tally = await self._ledger.tally()
         lines = [f"**{agent.profile.name}** · session `{route.session}`"]
         if record is not None:
-            conversation = await agent.conversation(record, route.audience)
-            await conversation.prepare()
+            conversation = await agent.glance(record, route.audience)
             size, window = conversation.tokens(), conversation.window
             lines += [
                 f"- Model: {conversation.model.name}",

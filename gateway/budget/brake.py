@@ -49,6 +49,10 @@ class Brake:
         self._allowed: set[str] = set()
         self._released: set[str] = set()
 
+    def adopt(self, settings: BudgetSettings) -> None:
+        """Go by other budgets from the next call on."""
+        self._settings = settings
+
     def metered(self, model: Model, session: str) -> Model:
         """Return a model whose calls go through this brake."""
         return MeteredModel(model, session, self, self._ledger, self._price)

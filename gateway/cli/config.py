@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _RESTART = "takes effect after a restart of the gateway"
-_HOT = "is taken over by a running gateway"
+_HOT = "is taken over by a running gateway at once"
 
 
 @click.group()
@@ -92,7 +92,7 @@ def set_(invocation: Invocation, key: str, value: str | None, force: bool, as_js
     Without VALUE it is read from standard input (unseen, at a terminal), which keeps a secret out of the shell's history.
     Secrets may also be given as env:NAME or file:PATH. Lists and sections are written as in YAML: '[a, b]', '{a: 1}'.
     """
-    from gateway.config.asking import reload_of, typed_value
+    from gateway.config.asking import typed_value
     from gateway.config.edit import with_value
 
     path = _known(key, force=force)
@@ -101,7 +101,7 @@ def set_(invocation: Invocation, key: str, value: str | None, force: bool, as_js
     if meant is None:
         raise UsageWrong(f"{key} would have no value", mend=f"To take it out: homebody config unset {key}")
     changed = _change(invocation, lambda document: with_value(document, _place(document, path), meant))
-    _report(changed, f"{key} is set; it {_HOT if reload_of(path) == 'hot' else _RESTART}.", as_json=as_json)
+    _report(invocation, changed, f"{key} is set", as_json=as_json)
 
 
 @config.command()
@@ -110,12 +110,11 @@ def set_(invocation: Invocation, key: str, value: str | None, force: bool, as_js
 @pass_invocation
 def unset(invocation: Invocation, key: str, as_json: bool) -> None:
     """Take one setting or section out of the file, so that its default applies again."""
-    from gateway.config.asking import reload_of
     from gateway.config.edit import without
 
     path = _known(key, force=True)
     changed = _change(invocation, lambda document: without(document, _place(document, path)))
-    _report(changed, f"{key} is taken out; that {_HOT if reload_of(path) == 'hot' else _RESTART}.", as_json=as_json)
+    _report(invocation, changed, f"{key} is taken out", as_json=as_json)
 
 
 @config.command()
@@ -177,14 +176,43 @@ def _change(invocation: Invocation, edit: Any) -> Changed:
     return change(invocation.paths.config_file(), os.environ, SystemClock().now(), edit)
 
 
-def _report(changed: Changed, sentence: str, *, as_json: bool) -> None:
+def _report(invocation: Invocation, changed: Changed, sentence: str, *, as_json: bool) -> None:
+    came = _taken_over(invocation)
     if as_json:
         notes = [note.as_json() for note in changed.notes]
-        _print_json({"file": str(changed.file), "copy": str(changed.copy) if changed.copy else None, "warnings": notes})
+        copy = str(changed.copy) if changed.copy else None
+        _print_json({"file": str(changed.file), "copy": copy, "warnings": notes, "gateway": came})
         return
     for note in changed.notes:
         click.echo(f"homebody: warning: {note.as_text()}", err=True)
-    click.echo(sentence)
+    click.echo(f"{sentence}. {_outcome(came)}")
+
+
+def _taken_over(invocation: Invocation) -> dict[str, Any] | None:
+    """Let the running gateway read its settings now, and return what came of it; None when none runs."""
+    import asyncio
+
+    from gateway import admin
+    from gateway.lock import describe
+
+    holder = describe(invocation.paths.state / "gateway.lock")
+    if holder is None or not holder.socket:
+        return None
+    try:
+        came: dict[str, Any] = asyncio.run(admin.ask(invocation.paths.state, "settings.reload"))
+    except HomebodyError as error:
+        return {"taken": [], "waiting": [], "complaint": error.as_text()}
+    return came
+
+
+def _outcome(came: dict[str, Any] | None) -> str:
+    if came is None:
+        return "No gateway runs; the next one takes it up."
+    if came["complaint"]:
+        return f"The running gateway keeps its former settings: {came['complaint']}"
+    taken = f"In force in the running gateway: {', '.join(came['taken'])}." if came["taken"] else ""
+    waiting = f"Waiting for a restart of the gateway: {', '.join(came['waiting'])}." if came["waiting"] else ""
+    return f"{taken} {waiting}".strip() or "For the running gateway that changes nothing."
 
 
 def _told_valid(summary: str, *, as_json: bool, problems: tuple[Problem, ...], warnings: tuple[Problem, ...]) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from typing import TYPE_CHECKING
 
 import click
 
 from gateway.cli.invocation import Invocation, pass_invocation, warn
+
+if TYPE_CHECKING:
+    from gateway.logs.wiring import Closer
 
 
 @click.command()
@@ -23,18 +27,19 @@ def gateway(invocation: Invocation) -> None:
     warn(invocation.loaded)
     closer = begin_logging(invocation, console=True)
     try:
-        asyncio.run(_run(invocation, (notice,) if notice else ()))
+        asyncio.run(_run(invocation, closer, (notice,) if notice else ()))
     finally:
         closer.close()
 
 
-async def _run(invocation: Invocation, notices: tuple[str, ...]) -> None:
+async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...]) -> None:
     import structlog
 
     from gateway.house import Foundation, House
 
     log = structlog.get_logger("gateway")
-    on = Foundation(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ, serving=True, notices=notices)
+    settings, paths = invocation.loaded.settings, invocation.paths
+    on = Foundation(settings=settings, paths=paths, env=os.environ, serving=True, logs=logs, notices=notices)
     house = await House.open(on)
     try:
         loop = asyncio.get_running_loop()

@@ -43,6 +43,11 @@ def _told(facts: dict[str, Any]) -> str:
         lines.append(f"  channel {name}: {channel['state']}{heard}{trouble}")
     outbox = ", ".join(f"{count} {state}" for state, count in facts["outbox"].items() if state != "sent" and count) or "empty"
     lines.append(f"  {facts['turns']['running']} turns running, {facts['inbox']['waiting']} messages waiting, outbox: {outbox}")
+    settings = facts.get("settings") or {}
+    if settings.get("complaint"):
+        lines.append(f"  ! the settings file cannot be used, the former settings hold: {settings['complaint']}")
+    if settings.get("waiting"):
+        lines.append(f"  settings that wait for a restart: {', '.join(settings['waiting'])}")
     lines += [f"  PAUSED: {cause}" for cause in facts["paused"]]
     lines += [f"  ! {notice}" for notice in facts["notices"]]
     return "\n".join(lines)

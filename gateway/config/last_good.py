@@ -25,7 +25,7 @@ def load_or_last_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loaded, str
         SettingsWrong: the file is wrong, and there is no good copy of it.
     """
     source = paths.config_file()
-    kept = paths.state / f"{NAME}{source.suffix}"
+    kept = _place(source, paths)
     try:
         loaded = load(paths, env)
     except SettingsWrong as wrong:
@@ -41,14 +41,15 @@ def load_or_last_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loaded, str
             "start. Mend it, see `homebody config validate`, and restart me."
         )
         return Loaded(found.settings, found.warnings, source, found.given), notice
-    _keep(loaded, kept)
+    keep(loaded, paths)
     return loaded, None
 
 
-def _keep(loaded: Loaded, kept: Path) -> None:
+def keep(loaded: Loaded, paths: Paths) -> None:
     """Copy the file, for the owner's eyes only. A copy that cannot be made costs nothing but the fallback."""
     if loaded.source is None:
         return
+    kept = _place(loaded.source, paths)
     fresh = kept.with_name(f".{kept.name}.tmp")
     try:
         text = loaded.source.read_bytes()
@@ -60,3 +61,7 @@ def _keep(loaded: Loaded, kept: Path) -> None:
         fresh.replace(kept)
     except OSError:
         return
+
+
+def _place(source: Path, paths: Paths) -> Path:
+    return paths.state / f"{NAME}{source.suffix}"

@@ -77,8 +77,13 @@ def _rows(path: KeyPath, model: type[BaseModel]) -> Iterator[str]:
             continue
         field = shape.field
         meaning = (field.description or "" if field else "").replace("``", "`").replace("|", "\\|")
-        cells = [f"`{key}`", _type(shape), _default(shape), meaning, reload_of((*path, key))]
+        cells = [f"`{key}`", _type(shape), _default(shape), meaning, reload_of(_place((*path, key)))]
         yield f"| {' | '.join(cells)} |"
+
+
+def _place(path: KeyPath) -> KeyPath:
+    """Return where a key would stand in a file: ``list[]`` is the first of the list."""
+    return tuple(step for part in path for step in ((str(part)[:-2], 0) if str(part).endswith("[]") else (part,)))
 
 
 def _type(shape: Shape) -> str:

@@ -39,19 +39,22 @@ class Section(BaseModel):
 class AgentDefaults(AgentSettings):
     """What every agent is like, unless its own entry says otherwise."""
 
-    memory_search: MemorySettings = MemorySettings()
+    memory_search: MemorySettings = Field(default=MemorySettings(), json_schema_extra={"reload": "restart"})
     """Search in the agent's memory."""
 
 
 class AgentEntry(AgentDefaults):
     """One agent. Whatever is not said here is taken from agents.defaults."""
 
-    id: Annotated[str, Field(pattern=AGENT_ID)]
+    id: Annotated[str, Field(pattern=AGENT_ID, json_schema_extra={"reload": "restart"})]
     """The agent's id: lower-case letters, figures, - and _; it names the agent's folders and never changes."""
     name: str = ""
     """The agent's name for people; the id when empty."""
     default: bool = False
     """Whether this agent answers where nothing else is said; without any, the first of the list does."""
+
+
+_HOT: dict[str, Any] = {"reload": "hot"}
 
 
 class AgentsSettings(Section):
@@ -66,8 +69,8 @@ class AgentsSettings(Section):
 class SlotsSettings(Section):
     """Which part fills a place that only one can."""
 
-    memory: Literal["memory-core", "none"] = Field(default="memory-core", json_schema_extra={"reload": "restart"})
-    """Who keeps the memory: memory-core, or none for an agent without memory tools."""
+    memory: str = Field(default="memory-core", min_length=1, json_schema_extra={"reload": "restart"})
+    """Who keeps the memory: memory-core, none for agents without memory tools, or the name under which another package brings one."""
 
 
 class PluginsSettings(Section):
@@ -75,6 +78,8 @@ class PluginsSettings(Section):
 
     slots: SlotsSettings = SlotsSettings()
     """Which part fills a place that only one can."""
+    memory: dict[str, dict[str, Any]] = Field(default_factory=dict, json_schema_extra={"reload": "restart"})
+    """What memories of other packages want to know, by their name; their documentation tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,25 +128,25 @@ class ChannelsSettings(Section):
 class Settings(Section):
     """All settings. An empty file means every default."""
 
-    agents: AgentsSettings = AgentsSettings()
+    agents: AgentsSettings = Field(default=AgentsSettings(), json_schema_extra=_HOT)
     """The agents of the house."""
-    models: ModelsSettings = ModelsSettings()
+    models: ModelsSettings = Field(default=ModelsSettings(), json_schema_extra=_HOT)
     """Providers of language models beyond those known from the environment."""
-    session: SessionSettings = SessionSettings()
+    session: SessionSettings = Field(default=SessionSettings(), json_schema_extra=_HOT)
     """Who shares a session, and when it starts afresh."""
-    hooks: HooksSettings = HooksSettings()
+    hooks: HooksSettings = Field(default=HooksSettings(), json_schema_extra=_HOT)
     """What is done when something happens."""
-    channels: ChannelsSettings = ChannelsSettings()
+    channels: ChannelsSettings = Field(default=ChannelsSettings(), json_schema_extra=_HOT)
     """Chat platforms."""
-    bindings: tuple[Binding, ...] = ()
+    bindings: tuple[Binding, ...] = Field(default=(), json_schema_extra=_HOT)
     """Which agent answers where; the nearest rule wins, and without one the default agent answers."""
     messages: MessagesSettings = MessagesSettings()
     """How messages are dealt with, whatever the channel."""
     gateway: GatewaySettings = GatewaySettings()
     """Where the house listens, and to whom."""
-    tools: HouseTools = HouseTools()
+    tools: HouseTools = Field(default=HouseTools(), json_schema_extra=_HOT)
     """Which tools there are in the house; what is said of an agent can only narrow it."""
-    budgets: BudgetSettings = BudgetSettings()
+    budgets: BudgetSettings = Field(default=BudgetSettings(), json_schema_extra=_HOT)
     """What the models may cost in a day."""
     plugins: PluginsSettings = PluginsSettings()
     """Parts that can be exchanged."""

@@ -18,11 +18,11 @@ class LoggingSettings(BaseModel):
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
     )
 
-    level: Level = Field(default="info", json_schema_extra={"reload": "restart"})
+    level: Level = Field(default="info", json_schema_extra={"reload": "hot"})
     """The least important lines that the log file takes: debug, info, warn, error or silent."""
     file: Path | None = Field(default=None, json_schema_extra={"reload": "restart"})
     """Where the log file is; logs/homebody.jsonl in the house's folder when not set."""
-    console_level: Level = Field(default="info", json_schema_extra={"reload": "restart"})
+    console_level: Level = Field(default="info", json_schema_extra={"reload": "hot"})
     """The least important lines that the terminal shows."""
     console_style: Literal["pretty", "json"] = Field(default="pretty", json_schema_extra={"reload": "restart"})
     """How lines look on the terminal: pretty for people, json for a log collector."""

@@ -16,6 +16,7 @@ from gateway.logs.lines import BOUND, chain, held_exception, json_line, readable
 from gateway.logs.rotated import RotatedFile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
     from structlog.typing import Processor
@@ -112,12 +113,20 @@ class _FileHandler(logging.Handler):
 class Closer:
     """Ends the logs: everything that was logged is written, and loggers are as they were. A context manager too."""
 
-    def __init__(self, sender: _Sender, listener: QueueListener, handlers: list[logging.Handler]) -> None:
+    def __init__(self, sender: _Sender, listener: QueueListener, handlers: list[logging.Handler], redactor: Redactor) -> None:
+        self._redactor = redactor
         self._sender = sender
         self._listener = listener
         self._handlers = handlers
         self._closed = False
         atexit.register(self.close)
+
+    def adopt(self, settings: LoggingSettings, secrets: Iterable[str] = ()) -> None:
+        """Go by other levels from now on, and take further secrets out of every line."""
+        self._redactor.learn(secrets)
+        for handler, level in zip(self._handlers, (settings.level, settings.console_level), strict=False):
+            handler.setLevel(_number(level))
+        _listen_from(min(handler.level for handler in self._handlers))
 
     def close(self) -> None:
         """Write out what is waiting. Calling it again does nothing."""
@@ -173,22 +182,19 @@ def configure(
     sender, listener = _Sender(records), _Listener(records, *handlers)
     _route(sender, min(handler.level for handler in handlers))
     listener.start()
-    return Closer(sender, listener, handlers)
+    return Closer(sender, listener, handlers, redactor)
 
 
 def _prepare(handler: logging.Handler, level: str, processors: list[Processor]) -> None:
-    handler.setLevel(_LEVELS.get(level) or logging.getLevelNamesMapping()[level.upper()])
+    handler.setLevel(_number(level))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(processors=processors, foreign_pre_chain=[structlog.stdlib.ExtraAdder()])
     )
 
 
 def _route(sender: _Sender, level: int) -> None:
-    root = logging.getLogger()
-    root.addHandler(sender)
-    root.setLevel(max(logging.WARNING, level))
-    for room in ROOMS:
-        logging.getLogger(room).setLevel(level)
+    logging.getLogger().addHandler(sender)
+    _listen_from(level)
     logging.captureWarnings(capture=True)
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, held_exception, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -196,6 +202,16 @@ def _route(sender: _Sender, level: int) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
+
+
+def _number(level: str) -> int:
+    return _LEVELS.get(level) or logging.getLevelNamesMapping()[level.upper()]
+
+
+def _listen_from(level: int) -> None:
+    logging.getLogger().setLevel(max(logging.WARNING, level))
+    for room in ROOMS:
+        logging.getLogger(room).setLevel(level)
 
 
 def _message(record: logging.LogRecord) -> str:

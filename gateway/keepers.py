@@ -1,0 +1,81 @@
+"""All channels of the house, each with its keeper; one may be exchanged while the others run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from channels.protocol import Channel
+    from gateway.access import Policy
+    from gateway.channel_keeper import ChannelKeeper
+    from gateway.delivery import Delivery
+
+LET_GO_SECONDS = 5.0
+"""How long a message that is being sent may hold up the end of its channel."""
+
+
+class Keepers(Mapping[str, "ChannelKeeper"]):
+    """The keepers by ``channel:account``. ``make`` builds the keeper of a channel."""
+
+    def __init__(self, make: Callable[[Channel, Policy], ChannelKeeper], delivery: Delivery) -> None:
+        self._make = make
+        self._delivery = delivery
+        self._kept: dict[str, ChannelKeeper] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._gone: list[Channel] = []
+        self._group: asyncio.TaskGroup | None = None
+
+    def __getitem__(self, name: str) -> ChannelKeeper:
+        return self._kept[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(self, channel: Channel, policy: Policy) -> None:
+        """Take a channel in; it runs from now on, or as soon as ``run`` does."""
+        name = f"{channel.name}:{channel.account}"
+        self._kept[name] = self._make(channel, policy)
+        self._delivery.attach(channel)
+        if self._group is not None:
+            self._begin(name, self._group)
+
+    async def let_go(self, name: str) -> None:
+        """End a channel and forget it: what is being sent may end, and what is to be sent waits."""
+        keeper = self._kept.pop(name)
+        await self._delivery.let_go(keeper.channel.name, keeper.channel.account, LET_GO_SECONDS)
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        self._gone.append(keeper.channel)
+
+    async def run(self) -> None:
+        """Run all channels until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for name in self._kept:
+                    self._begin(name, group)
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self._group = None
+            for channel in self._gone:  # a turn that was under way may have used it once more
+                await channel.close()
+
+    def policies(self) -> dict[tuple[str, str], Policy]:
+        """Who may speak, by channel and account."""
+        return {(keeper.channel.name, keeper.channel.account): keeper.policy for keeper in self._kept.values()}
+
+    def facts(self) -> dict[str, Any]:
+        """How each is, as JSON values."""
+        return {name: keeper.facts() for name, keeper in self._kept.items()}
+
+    def _begin(self, name: str, group: asyncio.TaskGroup) -> None:
+        self._tasks[name] = group.create_task(self._kept[name].run(), name=f"channel {name}")

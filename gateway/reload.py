@@ -1,0 +1,187 @@
+"""The one place where new settings take the place of old ones while the house runs.
+
+The file is watched. What it says is taken over at once where its keys allow that, for turns that begin from then on: a turn
+that runs keeps what it began with. Keys that wait for a restart are told to the owner, and so is a file that cannot be used:
+the settings in force then stay. A chat platform whose section changed is disconnected and connected anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gateway.access import concerns
+from gateway.config.compare import alike, compare
+from gateway.config.last_good import keep
+from gateway.config.load import load
+from gateway.config.secrets import secrets_of
+from gateway.errors import HomebodyError, SettingsWrong
+from gateway.platforms import platforms
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from channels.protocol import Channel
+    from gateway.access import Policy
+    from gateway.config.compare import Difference
+    from gateway.config.settings import ChannelsSettings, Settings
+    from gateway.house import House
+
+log = logging.getLogger(__name__)
+
+QUIET_MS = 300
+"""How long the file must be left alone before it is read: editors write in several steps."""
+EMPTY_SECONDS = 1.0
+"""How long a file that is suddenly empty or gone is waited for."""
+LOOK_AGAIN_SECONDS = 60.0
+_TERMINAL = "terminal:default"
+_BUILT_IN = ("telegram", "discord", "slack")
+
+
+class Reload:
+    """Reads the settings of a running house anew."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._one_at_a_time = asyncio.Lock()
+        self._waiting: tuple[str, ...] = ()
+        self._complaint = ""
+        self._had_file = house.on.paths.config_file().exists()
+
+    def facts(self) -> dict[str, Any]:
+        """Which keys wait for a restart, and what is wrong with the file, as JSON values."""
+        return {"waiting": list(self._waiting), "complaint": self._complaint or None}
+
+    async def watch(self) -> None:
+        """Watch the file until cancelled. Where the system cannot watch, it is looked at every minute."""
+        while True:
+            try:
+                await self._watch()
+            except (OSError, RuntimeError) as error:  # what watchfiles raises when the system's watches are used up
+                log.warning("the settings file cannot be watched and is looked at every minute: %s", error)
+            await self._house.on.clock.sleep(LOOK_AGAIN_SECONDS)
+            await self.now()
+
+    async def _watch(self) -> None:
+        from watchfiles import awatch
+
+        places = await asyncio.to_thread(self._places)
+        names = {place.name for place in places}
+
+        def wanted(_change: object, path: str) -> bool:
+            return path.rsplit("/", 1)[-1] in names
+
+        folders = {place.parent for place in places if place.parent.is_dir()}
+        async for _ in awatch(*folders, watch_filter=wanted, step=QUIET_MS, recursive=False):
+            await self.now()
+
+    def _places(self) -> list[Path]:
+        """The file by each name it may have; where it is a link, also what that leads to."""
+        paths = self._house.on.paths
+        named = [paths.chosen_config] if paths.chosen_config else paths.config_names()
+        return [*named, *(place.resolve() for place in named if place.is_symlink())]
+
+    async def now(self) -> dict[str, Any]:
+        """Read the file and take over what can be. Returns what came of it, as JSON values."""
+        async with self._one_at_a_time:
+            try:
+                wanted = await self._wanted()
+                difference = compare(self._house.on.settings, wanted)
+                fresh = self._fresh_channels(difference.settings)
+            except HomebodyError as wrong:
+                return self._refused(wrong)
+            if self._complaint:
+                log.info("the settings can be used again")
+                self._complaint = ""
+            await self._take(difference, fresh)
+            self._tell_waiting(difference.waiting)
+            return {"taken": list(difference.taken), **self.facts()}
+
+    async def _wanted(self) -> Settings:
+        on = self._house.on
+        loaded = await asyncio.to_thread(load, on.paths, on.env)
+        if self._had_file and not loaded.given:
+            await on.clock.sleep(EMPTY_SECONDS)  # it may be about to be written
+            loaded = await asyncio.to_thread(load, on.paths, on.env)
+        if self._had_file and loaded.source is None:
+            raise HomebodyError(
+                "the settings file is gone", where=str(on.paths.config_file()), mend="Put it back; until then nothing changes."
+            )
+        self._had_file = loaded.source is not None
+        for warning in loaded.warnings:
+            log.warning("settings: %s", warning.as_text())
+        await asyncio.to_thread(keep, loaded, on.paths)
+        return loaded.settings
+
+    def _refused(self, wrong: HomebodyError) -> dict[str, Any]:
+        """Keep the present settings, and tell the owner once, until the file can be used again."""
+        problems = wrong.problems if isinstance(wrong, SettingsWrong) else ()
+        first = problems[0].as_text().splitlines()[0] if problems else wrong.as_text()
+        log.warning("the settings cannot be taken over: %s", wrong.as_text())
+        if not self._complaint:
+            more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            self._house.owner.say(
+                f"⚠️ The settings were changed and cannot be used: {first}{more}. I go on with those from before; "
+                "`homebody config validate` shows everything."
+            )
+        self._complaint = first
+        return {"taken": [], **self.facts()}
+
+    def _tell_waiting(self, waiting: tuple[str, ...]) -> None:
+        fresh = [key for key in waiting if key not in self._waiting]
+        self._waiting = waiting
+        if fresh:
+            log.info("these settings wait for a restart: %s", ", ".join(waiting))
+            self._house.owner.say(f"⚙️ The settings were changed. This waits for a restart of mine: {', '.join(fresh)}.")
+
+    def _fresh_channels(self, settings: Settings) -> dict[str, tuple[Channel, Policy]]:
+        """The channels of all platforms, made anew. Raises UsageWrong for one that is not installed."""
+        on = self._house.on
+        if alike(on.settings.channels, settings.channels):
+            return {}
+        return {
+            f"{channel.name}:{channel.account}": (channel, policy) for channel, policy in platforms(settings, on.clock, on.env)
+        }
+
+    async def _take(self, difference: Difference, fresh: dict[str, tuple[Channel, Policy]]) -> None:
+        house, former, settings = self._house, self._house.on.settings, difference.settings
+        house.on = replace(house.on, settings=settings)
+        if not difference.taken:
+            return
+        log.info("settings taken over: %s", ", ".join(difference.taken))
+        house.router.adopt(house.make_router())
+        busy = {ticket.session for ticket in house.lanes.running()}
+        for agent in house.agents.values():
+            agent.adopt(settings, busy)
+        if not alike(former.models, settings.models):
+            house.shelf.adopt(settings.models)
+        if not alike(former.session, settings.session):
+            house.schedule.look_again()
+        if house.on.logs is not None:
+            house.on.logs.adopt(settings.logging, secrets_of(settings))
+        if not alike(former.channels, settings.channels):
+            await self._exchange(former.channels, settings.channels, fresh)
+
+    async def _exchange(
+        self, former: ChannelsSettings, now: ChannelsSettings, fresh: dict[str, tuple[Channel, Policy]]
+    ) -> None:
+        """Connect those platforms anew whose section changed. Who may speak is decided by the new rules at once."""
+        keepers = self._house.keepers
+        same = {name for name in _BUILT_IN if alike(getattr(former, name), getattr(now, name))}
+        rest_same = alike(former.plugins, now.plugins)
+
+        def stays(name: str) -> bool:
+            platform = name.partition(":")[0]
+            return name == _TERMINAL or platform in same or (platform not in _BUILT_IN and rest_same)
+
+        for name, keeper in keepers.items():
+            if not stays(name) and name in fresh:
+                keeper.policy = fresh[name][1]
+        await asyncio.gather(*(keepers.let_go(name) for name in list(keepers) if not stays(name)))
+        for name, (channel, policy) in fresh.items():
+            if not stays(name):
+                keepers.keep(channel, policy)
+                for concern in concerns(name, policy):
+                    log.warning(concern)
