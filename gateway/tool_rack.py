@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from agent.tools.protocol import Tool
     from agent.tools.settings import ToolRules
     from agent.workspace import Workspace
-    from memory.workspace import WorkspaceMemory
+    from memory.protocol import KeptMemory
 
 
-def tools_of(agent: str, workspace: Workspace, memory: WorkspaceMemory | None) -> list[Tool]:
+def tools_of(agent: str, workspace: Workspace, memory: KeptMemory | None) -> list[Tool]:
     """Make all tools that an agent could have. A new tool is listed here."""
     desk = Desk(enclosure=workspace.enclosure, memory=memory, agent=agent)
     tools: list[Tool] = [*file_tools(desk), ApplyPatch(desk)]

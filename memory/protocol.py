@@ -72,3 +72,19 @@ class Memory(Protocol):
         ``by`` goes into the history of the notes.
         """
         ...
+
+
+class KeptMemory(Memory, Protocol):
+    """A memory as the house keeps it for as long as it runs."""
+
+    def start(self) -> None:
+        """Begin what goes on in the background. Called once, in the event loop, before anybody asks."""
+        ...
+
+    def session_began(self) -> None:
+        """Take note that a session began: a good moment to look for changes."""
+        ...
+
+    async def close(self) -> None:
+        """End what goes on in the background and let everything go. Called also where ``start`` was not."""
+        ...

@@ -58,7 +58,8 @@ class KeyRing:
         access = self.providers.get(_MODELS_KEY[provider], ProviderAccess())
         official = OFFICIAL[provider]
         base_url = (remote.base_url or access.base_url or official).rstrip("/")
-        headers = merged_headers(_fit_for(base_url, access, official), remote.headers)
+        own = {name: value.get_secret_value() for name, value in remote.headers.items()}
+        headers = merged_headers(_fit_for(base_url, access, official), own)
         key, key_from = self._key(provider, remote, access, base_url, chosen=chosen)
         authorised = key_from is not None or bool(_AUTHORISING & {name.casefold() for name in headers})
         if not authorised and not (remote.base_url and in_the_house(base_url)):

@@ -46,8 +46,8 @@ class RemoteSettings(_Section):
     api_key: SecretStr | None = None
     """Key for that address. Other keys (profile, models.providers.*, environment) are used for the provider's own address only."""
 
-    headers: dict[str, str] = Field(default_factory=dict)
-    """Further request headers, merged over those of models.providers.*."""
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
+    """Further request headers, merged over those of models.providers.*; they may hold secrets and are masked like keys."""
 
     dimensions: Annotated[int, Field(ge=1, le=8192)] | None = None
     """Length of the vectors to ask for, where the model lets one choose; unset means the model's own (OpenAI) or 768 (Gemini)."""
