@@ -240,7 +240,7 @@ def fault(body: dict[str, Any]) -> str | None:
     marks = json.dumps(body).count('"cache_control"')
     if marks > MOST_MARKS:
         return f"at most {MOST_MARKS} blocks may have cache_control, found {marks}"
-    return _fault_in_calls(messages) or _fault_in_text(body)
+    return _fault_in_calls(messages) or _fault_in_text(body) or _fault_in_thinking(body)
 
 
 def _fault_in_calls(messages: list[dict[str, Any]]) -> str | None:
@@ -269,6 +269,20 @@ def _fault_in_text(body: dict[str, Any]) -> str | None:
     texts = [block["text"] for block in (*body.get("system", []), *inner) if block["type"] == "text"]
     if any(not words.strip() for words in texts):
         return "text content blocks must contain non-whitespace text"
+    return None
+
+
+def _fault_in_thinking(body: dict[str, Any]) -> str | None:
+    thinking, messages = body.get("thinking") or {}, body["messages"]
+    if thinking.get("type") != "enabled":
+        return None
+    if not 1024 <= thinking["budget_tokens"] < body["max_tokens"]:
+        return "thinking.enabled.budget_tokens: must be at least 1024 and less than max_tokens"
+    spoken = [n for n, one in enumerate(messages) if all(block["type"] != "tool_result" for block in one["content"])]
+    last = max(n for n in spoken if messages[n]["role"] == "user")
+    first = next((one["content"][0]["type"] for one in messages[last:] if one["role"] == "assistant"), "thinking")
+    if first not in {"thinking", "redacted_thinking"}:
+        return "When `thinking` is enabled, a final `assistant` message must start with a thinking block"
     return None
 
 
