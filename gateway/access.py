@@ -40,7 +40,7 @@ class Policy:
     ``open`` lets everybody in only when ``"*"`` is listed. ``groups`` are the ids of groups that may be spoken in, where
     senders must be in ``allow_from``: being paired in private gives no right in a group. ``rules`` say more of groups, by space
     (a guild or team) and group, each ``"*"`` for all that are not named. ``local`` marks a channel that only the owner of
-    this machine reaches.
+    this machine reaches. ``bots`` lets in what programs write, from those who are listed.
     """
 
     dm_policy: DmPolicy = "pairing"
@@ -48,6 +48,7 @@ class Policy:
     groups: frozenset[str] = frozenset()
     rules: Mapping[str, Mapping[str, GroupRule]] = field(default_factory=dict)
     local: bool = False
+    bots: bool = False
 
     def group(self, conversation: Conversation) -> GroupRule | None:
         """Return the rule for a group, or None for one that is not listed."""
@@ -102,7 +103,10 @@ Decision = Allowed | Pair | Ignored
 
 
 class Access:
-    """Decides. ``policies`` gives the settings in force by channel and account, so that changes hold at once."""
+    """Decides. ``policies`` gives the settings in force by channel and account, so that changes hold at once.
+
+    ``formers`` gives a conversation under the ids that its group had before: a rule for one of those holds on.
+    """
 
     def __init__(
         self,
@@ -111,25 +115,31 @@ class Access:
         identity_links: Callable[[], Mapping[str, Sequence[str]]],
         *,
         code: Callable[[], str] | None = None,
+        formers: Callable[[Conversation], Sequence[Conversation]] = lambda _: (),
     ) -> None:
         self._ledger = ledger
         self._policies = policies
         self._links = identity_links
         self._code = code or new_code
+        self._formers = formers
 
-    async def decide(self, conversation: Conversation, sender: Sender, *, mentioned: bool = False) -> Decision:
+    async def decide(
+        self, conversation: Conversation, sender: Sender, *, mentioned: bool = False, from_bot: bool = False
+    ) -> Decision:
         """Say whether ``sender`` may speak in ``conversation``. Only ids count, never names. Changes nothing."""
         where = (conversation.channel, conversation.account)
         policy = self._policies().get(where, Policy())
         if policy.local:
             return Allowed(Actor(role="owner", person=LOCAL_PERSON, sender=sender.id, local=True))
-        if conversation.kind == "direct" and policy.dm_policy == "disabled":
-            return Ignored("private messages are turned off for this channel")
+        if shut := _shut(policy, conversation, from_bot=from_bot):
+            return Ignored(shut)
         approved = await self._ledger.approved()
         actor = self._actor(conversation.channel, sender.id, approved)
         listed = sender.id != ANYBODY and sender.id in policy.allow_from
         if conversation.kind == "group":
-            return _decide_group(policy, conversation, actor, mentioned=mentioned)
+            places = (conversation, *self._formers(conversation))
+            rule = next((found for place in places if (found := policy.group(place)) is not None), None)
+            return _decide_group(policy, rule, actor, mentioned=mentioned)
         paired = policy.dm_policy == "pairing" and any(
             (one.channel, one.account, one.sender) == (*where, sender.id) for one in approved
         )
@@ -165,8 +175,15 @@ def person(links: Mapping[str, Sequence[str]], channel: str, sender: str) -> str
     return next((name for name, ids in links.items() if f"{channel}:{sender}" in ids), f"{channel}-{sender}")
 
 
-def _decide_group(policy: Policy, conversation: Conversation, actor: Actor, *, mentioned: bool) -> Decision:
-    rule = policy.group(conversation)
+def _shut(policy: Policy, conversation: Conversation, *, from_bot: bool) -> str:
+    """Say why nobody may speak here, whoever it is; nothing when some may."""
+    if from_bot and not policy.bots:
+        return "a program wrote it"
+    private = conversation.kind == "direct" and policy.dm_policy == "disabled"
+    return "private messages are turned off for this channel" if private else ""
+
+
+def _decide_group(policy: Policy, rule: GroupRule | None, actor: Actor, *, mentioned: bool) -> Decision:
     if rule is None or not rule.allow:
         return Ignored("the group is not listed")
     speakers = policy.allow_from if rule.users is None else rule.users

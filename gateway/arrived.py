@@ -14,6 +14,8 @@ from gateway.routing import Route
 from memory.audience import Audience
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gateway.ledger.rows import InboxRow
 
 _VERSION = 1
@@ -25,22 +27,29 @@ _ACTOR = tuple(field.name for field in fields(Actor))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:
-    """A message that was taken in: its row, what was said, by whom, and where it goes."""
+    """A message that was taken in: its row, what was said, by whom, and where it goes.
+
+    ``before`` is what was said around the agent before it, and ``asides`` what else happened: lines to be told with it.
+    """
 
     row: InboxRow
     inbound: Inbound
     actor: Actor
     route: Route
+    before: str = ""
+    asides: tuple[str, ...] = ()
 
 
 class Unreadable(ValueError):
     """Raised for a row that this version cannot read."""
 
 
-def write_arrived(inbound: Inbound, actor: Actor, route: Route | None) -> str:
+def write_arrived(inbound: Inbound, actor: Actor, route: Route | None, *, before: str = "", asides: Sequence[str] = ()) -> str:
     """Return the payload of a row: plain ASCII, so that every text survives."""
     written = {
         "v": _VERSION,
+        "before": before,
+        "asides": list(asides),
         "inbound": {
             **{name: getattr(inbound, name) for name in (*_PLAIN, *_LATER)},
             "attachments": [asdict(attachment) for attachment in inbound.attachments],
@@ -55,8 +64,23 @@ def write_arrived(inbound: Inbound, actor: Actor, route: Route | None) -> str:
     return json.dumps(written, separators=(",", ":"))
 
 
+def reworded(payload: str, text: str) -> str:
+    """Return the payload of a row whose message reads ``text`` now; one that cannot be read stays as it is."""
+    try:
+        written = json.loads(payload)
+        written["inbound"]["text"] = text
+    except (KeyError, TypeError, ValueError):
+        return payload
+    return json.dumps(written, separators=(",", ":"))
+
+
 def read_arrived(row: InboxRow) -> tuple[Inbound, Actor, Route | None]:
     """Read a row; the route is None when there was none. Raises Unreadable."""
+    return read_whole(row)[:3]
+
+
+def read_whole(row: InboxRow) -> tuple[Inbound, Actor, Route | None, str, tuple[str, ...]]:
+    """Read a row, with what is to be told before the message. Raises Unreadable."""
     try:
         written: dict[str, Any] = json.loads(row.payload)
         if written["v"] != _VERSION:
@@ -72,8 +96,7 @@ def read_arrived(row: InboxRow) -> tuple[Inbound, Actor, Route | None]:
             **{name: said[name] for name in _LATER if name in said},
         )
         actor = Actor(**{name: written["actor"][name] for name in _ACTOR})
-        if route is None:
-            return inbound, actor, None
-        return inbound, actor, Route(**{**route, "audience": Audience(**route["audience"])})
+        whither = None if route is None else Route(**{**route, "audience": Audience(**route["audience"])})
+        return inbound, actor, whither, written.get("before", ""), tuple(written.get("asides", ()))
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"its payload is not what it should be: {error!r}"[:300]) from error

@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gateway.access import Allowed, Pair
-from gateway.arrived import Arrived, Unreadable, read_arrived, write_arrived
+from gateway.arrived import Arrived, Unreadable, read_whole, reworded, write_arrived
+from gateway.bot_guard import BotGuard
 from gateway.errors import StorageFailed, UsageWrong
+from gateway.happenings import Habits, UsualHabits, edited, pressed, reaction
 from gateway.ledger.part import account_of, clean
 from gateway.ledger.rows import Arrival, NewOutbound
+from gateway.moves import Moves
 from gateway.overheard import Overheard
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from gateway.access import Access, Actor
     from gateway.ledger.part import Clock
     from gateway.ledger.protocol import Ledger
-    from gateway.ledger.rows import InboxEnd, InboxRow
+    from gateway.ledger.rows import Aside, InboxEnd, InboxRow
     from gateway.routing import Route, Router
 
 log = logging.getLogger(__name__)
@@ -50,16 +53,29 @@ class House:
 class Inbox:
     """Makes the doors of the channels, and hands out after a restart what was not answered.
 
-    ``router`` gives the one in force, so that changed settings hold at once.
+    ``router`` and ``habits`` give those in force, so that changed settings hold at once.
     """
 
-    def __init__(self, ledger: Ledger, access: Access, router: Callable[[], Router], house: House, clock: Clock) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        access: Access,
+        router: Callable[[], Router],
+        house: House,
+        clock: Clock,
+        *,
+        moves: Moves | None = None,
+        habits: Callable[[], Habits] = UsualHabits,
+    ) -> None:
         self.ledger = ledger
         self.access = access
         self.house = house
         self._router = router
         self._clock = clock
+        self.habits = habits
+        self.moves = moves or Moves()
         self.overheard = Overheard()
+        self.bots = BotGuard()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def door(self, channel: str, account: str = "default") -> AccountDoor:
@@ -68,6 +84,7 @@ class Inbox:
 
     async def replay(self) -> int:
         """Hand out what waits in the ledger, in the order of arrival; return how many. Once, before any channel starts."""
+        await self.moves.load(self.ledger)
         after = count = 0
         while rows := await self.ledger.waiting(after=after, limit=AT_ONCE):
             for row in rows:
@@ -80,8 +97,9 @@ class Inbox:
         found = []
         for row in await self.ledger.inbox_rows(rows):
             try:
-                inbound, actor, route = read_arrived(row)
-                found.append(Arrived(row=row, inbound=inbound, actor=actor, route=route or self.route(inbound, actor)))
+                inbound, actor, route, before, asides = read_whole(row)
+                route = route or self.route(inbound, actor)
+                found.append(Arrived(row=row, inbound=inbound, actor=actor, route=route, before=before, asides=asides))
             except (Unreadable, UsageWrong) as error:
                 log.warning("message %s cannot be read: %s", row.id, error)
         return found
@@ -90,7 +108,7 @@ class Inbox:
         """Route a message by the settings in force. Raises UsageWrong."""
         return self._router().resolve(inbound, actor)
 
-    def arrival(self, inbound: Inbound, actor: Actor) -> Arrival:
+    def arrival(self, inbound: Inbound, actor: Actor, *, before: str = "", asides: Sequence[Aside] = ()) -> Arrival:
         """Make the row of a message. One that cannot be routed is taken all the same: its sender is told when it is handed out."""
         try:
             route = self.route(inbound, actor)
@@ -102,17 +120,21 @@ class Inbox:
             conversation=inbound.conversation.address,
             session=route.session if route else None,
             sender=inbound.sender.id,
-            payload=write_arrived(inbound, actor, route),
+            payload=write_arrived(inbound, actor, route, before=before, asides=[aside.line for aside in asides]),
             received_at=self._clock.now(),
+            message=inbound.message_id if inbound.event == "message" else None,
+            takes=tuple(aside.id for aside in asides),
         )
 
     async def hand_out(self, row: InboxRow) -> None:
         """Give a message to the house, or end it here when it is urgent, cannot be routed, or cannot be read."""
         try:
-            inbound, actor, route = read_arrived(row)
+            inbound, actor, route, before, asides = read_whole(row)
         except Unreadable as error:
             await self._end(row, "failed", reason=str(error))
             return
+        if before:
+            self.overheard.told(row.conversation)
         try:
             route = route or self.route(inbound, actor)
         except UsageWrong as error:
@@ -123,7 +145,7 @@ class Inbox:
         if await self._is_urgent(inbound, actor):
             await self._end(row, "answered", reason="urgent")
             return
-        self.house.arrived(Arrived(row=row, inbound=inbound, actor=actor, route=route))
+        self.house.arrived(Arrived(row=row, inbound=inbound, actor=actor, route=route, before=before, asides=asides))
 
     async def _end(self, row: InboxRow, end: InboxEnd, *, reason: str, reply: Sequence[NewOutbound] = ()) -> None:
         if end == "failed":
@@ -161,7 +183,8 @@ class AccountDoor:
 
     async def accept(self, messages: Sequence[Inbound], cursor: Cursor | None = None) -> None:
         """See the protocol. Who may not speak causes one bounded pairing request at most, and nothing else is kept."""
-        arrivals = [arrival for message in messages if (arrival := await self._judged(_tidy(message))) is not None]
+        told: set[str] = set()
+        arrivals = [arrival for message in messages if (arrival := await self._judged(_tidy(message), told)) is not None]
         if arrivals or cursor is not None:
             await self._inbox.unbroken(self._take(arrivals, cursor))
 
@@ -171,7 +194,15 @@ class AccountDoor:
 
     async def moved(self, former: Conversation, present: Conversation) -> None:
         """See the protocol."""
+        for place in (former, present):
+            if account_of(place) != self._key or place.kind != "group":
+                raise ValueError(f"{place.address} cannot move through the door of {self._key}")
         log.warning("%s is now %s", former.address, present.address)
+        await self._inbox.unbroken(self._move(former.id, present.id))
+
+    async def _move(self, former: str, present: str) -> None:
+        await self._inbox.ledger.move(self._key, former, present)
+        await self._inbox.moves.load(self._inbox.ledger)
 
     def ready(self) -> None:
         """See the protocol."""
@@ -181,22 +212,84 @@ class AccountDoor:
         """See the protocol."""
         self._inbox.house.alive(self._channel, self._account)
 
-    async def _judged(self, inbound: Inbound) -> Arrival | None:
+    async def _judged(self, inbound: Inbound, told: set[str]) -> Arrival | None:
+        """Make the row of what arrived, or None. ``told`` are the conversations whose context goes with an earlier message."""
         if account_of(inbound.conversation) != self._key:
             raise ValueError(f"a message of {account_of(inbound.conversation)} came through the door of {self._key}")
-        decision = await self._inbox.access.decide(inbound.conversation, inbound.sender, mentioned=inbound.mentioned)
+        decision = await self._inbox.access.decide(
+            inbound.conversation, inbound.sender, mentioned=await self._is_to_us(inbound), from_bot=inbound.from_bot
+        )
         if isinstance(decision, Allowed):
-            told = self._inbox.overheard.before(inbound)
-            return self._inbox.arrival(told if decision.actor.local else replace(told, hints={}), decision.actor)
-        if isinstance(decision, Pair):
-            await self._inbox.ledger.request_pairing(
-                inbound.conversation, inbound.sender.id, inbound.sender.name, decision.code, decision.text
-            )
+            if inbound.event != "message" or self._inbox.bots.passes(inbound, self._inbox.habits().bots_in_a_row):
+                return await self._allowed(inbound, decision.actor, told)
+            log.info("a message on %s was passed over: too many of programs in a row", self._key)
+        elif isinstance(decision, Pair):
+            if inbound.event == "message":
+                await self._inbox.ledger.request_pairing(
+                    inbound.conversation, inbound.sender.id, inbound.sender.name, decision.code, decision.text
+                )
         elif decision.overheard:
-            self._inbox.overheard.note(inbound)
+            self._overheard(inbound)
         else:
             log.info("a message on %s was passed over: %s", self._key, decision.reason)
         return None
+
+    async def _is_to_us(self, inbound: Inbound) -> bool:
+        """Say whether something in a group is meant for the agent: what is done under its own messages is."""
+        if inbound.event == "message" or inbound.mentioned or inbound.conversation.kind == "direct":
+            return inbound.mentioned
+        known = await self._inbox.ledger.knows(inbound.conversation.address, inbound.target or "")
+        return known or inbound.event == "button"
+
+    def _overheard(self, inbound: Inbound) -> None:
+        if inbound.event == "message":
+            self._inbox.bots.passes(inbound, self._inbox.habits().bots_in_a_row)
+            self._inbox.overheard.note(inbound)
+        elif inbound.event == "edited":
+            self._inbox.overheard.amend(inbound)
+
+    async def _allowed(self, inbound: Inbound, actor: Actor, told: set[str]) -> Arrival | None:
+        """Make the row of what somebody did who may; None for what is nothing to us."""
+        inbound = inbound if actor.local else replace(inbound, hints={})
+        match inbound.event:
+            case "edited":
+                if not self._inbox.overheard.knows(inbound):
+                    return None if inbound.from_bot else self._edit(inbound, actor)
+                inbound = replace(inbound, event="message", message_id=inbound.target or inbound.message_id)
+            case "reaction":
+                return await self._reaction(inbound, actor, told)
+            case "button":
+                inbound = pressed(inbound)
+        return await self._message(inbound, actor, told)
+
+    async def _message(self, inbound: Inbound, actor: Actor, told: set[str]) -> Arrival:
+        if inbound.text.startswith("/") or inbound.conversation.address in told:
+            return self._inbox.arrival(inbound, actor)
+        told.add(inbound.conversation.address)
+        asides = await self._inbox.ledger.asides(inbound.conversation.address)
+        return self._inbox.arrival(inbound, actor, before=self._inbox.overheard.before(inbound), asides=asides)
+
+    def _edit(self, inbound: Inbound, actor: Actor) -> Arrival:
+        text = inbound.text
+        arrival = self._inbox.arrival(inbound, actor)
+        return replace(
+            arrival,
+            aside=edited(inbound),
+            edits=inbound.target,
+            reword=lambda payload: reworded(payload, text),
+        )
+
+    async def _reaction(self, inbound: Inbound, actor: Actor, told: set[str]) -> Arrival | None:
+        habit = self._inbox.habits().reactions
+        if habit == "off" or inbound.from_bot or not inbound.text.strip():
+            return None
+        ours = await self._inbox.ledger.said(inbound.conversation.address, inbound.target or "")
+        if ours is None and inbound.conversation.kind == "group":
+            return None
+        line = reaction(inbound, ours)
+        if habit == "turn":
+            return await self._message(replace(inbound, text=line), actor, told)
+        return replace(self._inbox.arrival(inbound, actor), aside=line)
 
     async def _take(self, arrivals: Sequence[Arrival], cursor: Cursor | None) -> None:
         accepted = await self._inbox.ledger.accept(self._key, arrivals, cursor)
@@ -204,11 +297,10 @@ class AccountDoor:
             log.warning("%s began to number its messages anew", self._key)
         async with self._in_order:
             for row in accepted.rows:
-                self._inbox.overheard.told(row.conversation)
                 await self._inbox.hand_out(row)
 
 
 def _tidy(inbound: Inbound) -> Inbound:
     """Replace what is no valid text."""
     name = clean(inbound.sender.name)
-    return replace(inbound, text=clean(inbound.text), sender=replace(inbound.sender, name=name))
+    return replace(inbound, text=clean(inbound.text), quoted=clean(inbound.quoted), sender=replace(inbound.sender, name=name))

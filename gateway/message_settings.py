@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from gateway.happenings import Reactions
 from gateway.queueing.settings import InboundSettings, QueueSettings
 
 AckScope = Literal["group-mentions", "group-all", "direct", "all", "off"]
@@ -33,3 +34,7 @@ class MessagesSettings(Section):
     """Which messages get it: those in groups that mention the agent, all that it hears in groups, private ones, all, or none."""
     remove_ack_after_reply: bool = False
     """Take the emoji off again when the message is answered."""
+    reactions: Reactions = "context"
+    """What becomes of an emoji that somebody puts under a message: nothing, it is told with the next message, or it is answered."""
+    bots_in_a_row: Annotated[int, Field(ge=0, le=1000)] = 4
+    """Most messages by programs, where a channel lets them in at all, that are heard in a conversation before a person speaks again."""

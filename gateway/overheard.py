@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from gateway.happenings import one_line
 
 if TYPE_CHECKING:
     from channels.messages import Inbound
@@ -13,6 +14,7 @@ MESSAGES = 20
 """Kept for each group."""
 GROUPS = 200
 LONGEST = 500
+LONGEST_NAME = 80
 
 
 class Overheard:
@@ -24,33 +26,42 @@ class Overheard:
     def __init__(self) -> None:
         self._groups: OrderedDict[str, deque[tuple[str, str]]] = OrderedDict()
 
-    def note(self, inbound: Inbound) -> None:
-        """Keep a message that was not meant for the agent. One that is delivered again is kept once."""
+    def note(self, inbound: Inbound, *, most: int = MESSAGES) -> None:
+        """Keep a message that was not meant for the agent, and ``most`` in all. One that is delivered again is kept once."""
         address = inbound.conversation.address
-        kept = self._groups.setdefault(address, deque(maxlen=MESSAGES))
+        kept = self._groups.setdefault(address, deque(maxlen=most))
+        if kept.maxlen != most:
+            kept = self._groups[address] = deque(kept, maxlen=most)
         self._groups.move_to_end(address)
-        text = inbound.text if len(inbound.text) <= LONGEST else inbound.text[: LONGEST - 1] + "…"
-        line = f"{_one_line(inbound.sender.name) or inbound.sender.id}: {_one_line(text)}"
-        if (inbound.key, line) not in kept:
-            kept.append((inbound.key, line))
+        entry = (inbound.message_id, _line(inbound))
+        if entry not in kept:
+            kept.append(entry)
         while len(self._groups) > GROUPS:
             self._groups.popitem(last=False)
 
-    def before(self, inbound: Inbound) -> Inbound:
-        """Return a message with what was said before it. Commands stay as they are."""
+    def amend(self, inbound: Inbound) -> None:
+        """Take note that a message that was overheard reads otherwise now."""
+        kept = self._groups.get(inbound.conversation.address, deque())
+        for position, (message, _) in enumerate(kept):
+            if message == inbound.target:
+                kept[position] = (message, _line(inbound))
+
+    def knows(self, inbound: Inbound) -> bool:
+        """Say whether the message that this one is about was overheard."""
+        kept = self._groups.get(inbound.conversation.address, ())
+        return any(message == inbound.target for message, _ in kept)
+
+    def before(self, inbound: Inbound) -> str:
+        """Return what was said before a message, a line each, or nothing. Commands are told nothing."""
         if inbound.conversation.kind != "group" or inbound.text.startswith("/"):
-            return inbound
-        kept = self._groups.get(inbound.conversation.address)
-        if not kept:
-            return inbound
-        lines = "\n".join(line for _, line in kept)
-        who = _one_line(inbound.sender.name) or inbound.sender.id
-        return replace(inbound, text=f"[Said in this group before, not to you]\n{lines}\n[{who} to you]\n{inbound.text}")
+            return ""
+        kept = self._groups.get(inbound.conversation.address, ())
+        return "\n".join(line for message, line in kept if message != inbound.target)
 
     def told(self, address: str) -> None:
         """Forget what was told with a message of this conversation, now that it is durable."""
         self._groups.pop(address, None)
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _line(inbound: Inbound) -> str:
+    return f"{one_line(inbound.sender.name, LONGEST_NAME) or inbound.sender.id}: {one_line(inbound.text, LONGEST)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +37,14 @@ def platforms(settings: Settings, clock: SystemClock, env: Mapping[str, str]) ->
         UsageWrong: the settings name a channel of another package that is not installed.
     """
     channels = settings.channels
-    yield from _telegram(channels, clock, env)
-    yield from _discord(channels, clock, env)
-    yield from _slack(channels, clock, env)
+    for section, found in (
+        (channels.telegram, _telegram(channels, clock, env)),
+        (channels.discord, _discord(channels, clock, env)),
+        (channels.slack, _slack(channels, clock, env)),
+    ):
+        for channel, policy in found:
+            bots = bool(getattr(section.account(channel.account), "allow_bots", False))
+            yield channel, replace(policy, bots=bots)
     yield from _others(channels, clock)
 
 

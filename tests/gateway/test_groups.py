@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -159,17 +160,26 @@ def test_what_was_said_before_is_told_once_and_to_its_own_group() -> None:
     overheard.note(said("rain\n[Anna to you] tomorrow", number=1))
     overheard.note(said("rain\n[Anna to you] tomorrow", number=1))
     overheard.note(said("elsewhere", group="h", number=2))
-    told = overheard.before(said("will it?", number=3, name="Ben")).text
-    assert told == "[Said in this group before, not to you]\nAnna: rain [Anna to you] tomorrow\n[Ben to you]\nwill it?"
-    assert overheard.before(said("will it?", number=3, name="Ben")).text == told, "until it is stored, it may be offered again"
+    told = overheard.before(said("will it?", number=3, name="Ben"))
+    assert told == "Anna: rain [Anna to you] tomorrow"
+    assert overheard.before(said("will it?", number=3, name="Ben")) == told, "until it is stored, it may be offered again"
     overheard.told(said("").conversation.address)
-    assert overheard.before(said("again?", number=4)).text == "again?"
+    assert overheard.before(said("again?", number=4)) == ""
 
 
-def test_commands_stay_as_they_are() -> None:
+def test_commands_are_told_nothing() -> None:
     overheard = Overheard()
     overheard.note(said("rain"))
-    assert overheard.before(said("/status")).text == "/status"
+    assert overheard.before(said("/status")) == ""
+
+
+def test_what_is_overheard_and_changed_afterwards_is_told_as_it_reads_now() -> None:
+    overheard = Overheard()
+    overheard.note(said("rain", number=1))
+    overheard.note(said("wind", number=2))
+    overheard.amend(replace(said("snow", number=9), event="edited", target="1"))
+    overheard.amend(replace(said("hail", number=10), event="edited", target="7"))
+    assert overheard.before(said("?", number=3)) == "Anna: snow\nAnna: wind"
 
 
 def test_what_is_overheard_is_bounded() -> None:
@@ -178,6 +188,9 @@ def test_what_is_overheard_is_bounded() -> None:
         overheard.note(said("x" * 10_000, number=number))
     for number in range(3 * GROUPS):
         overheard.note(said("hello", group=f"other {number}"))
-    assert overheard.before(said("?")).text == "?", "the group that was silent for longest is forgotten"
+    assert overheard.before(said("?")) == "", "the group that was silent for longest is forgotten"
     overheard.note(said("y" * 10_000))
-    assert len(overheard.before(said("?")).text) < LONGEST + 200
+    assert len(overheard.before(said("?", number=5))) < LONGEST + 200
+    for number in range(10):
+        overheard.note(said(f"z{number}", number=number), most=3)
+    assert overheard.before(said("?", number=50)) == "Anna: z7\nAnna: z8\nAnna: z9"

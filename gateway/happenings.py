@@ -1,0 +1,79 @@
+"""What platforms tell besides messages, in words: a changed message, an emoji, a pressed button."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+from gateway.commands import parse
+
+if TYPE_CHECKING:
+    from channels.messages import Inbound
+
+LONGEST_EDIT: Final = 2000
+LONGEST_QUOTE: Final = 300
+LONGEST_NAME: Final = 60
+LONGEST_EMOJI: Final = 32
+
+Reactions = Literal["off", "context", "turn"]
+
+
+class Habits(Protocol):
+    """What is made of them: the settings ``messages.reactions`` and ``messages.botsInARow``."""
+
+    @property
+    def reactions(self) -> Reactions:
+        """What becomes of an emoji."""
+        ...
+
+    @property
+    def bots_in_a_row(self) -> int:
+        """How many messages of programs are heard before a person speaks."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class UsualHabits:
+    """The habits of a house whose settings say nothing."""
+
+    reactions: Reactions = "context"
+    bots_in_a_row: int = 4
+
+
+def pressed(inbound: Inbound) -> Inbound:
+    """Return a press as a message: a command as if it had been typed, anything else marked as what it is."""
+    if parse(inbound.text) is not None:
+        return inbound
+    return replace(inbound, text=f"[pressed: {one_line(inbound.text, LONGEST_QUOTE)}]")
+
+
+def edited(inbound: Inbound) -> str:
+    """Tell of a message that was changed after it had been answered."""
+    who = f"{speaker(inbound)} " if inbound.conversation.kind == "group" else ""
+    return f"[{who}edited: {cut(inbound.text.strip(), LONGEST_EDIT)}]"
+
+
+def reaction(inbound: Inbound, ours: str | None) -> str:
+    """Tell of an emoji. ``ours`` is the message of ours that it was put under, None for another."""
+    under = "an earlier message" if ours is None else f"your message {quoted(ours, 100)}"
+    return f"[{speaker(inbound)} put {one_line(inbound.text, LONGEST_EMOJI)} under {under}]"
+
+
+def quoted(text: str, most: int = LONGEST_QUOTE) -> str:
+    """Return the beginning of a text as a quotation of one line."""
+    return f"“{one_line(text, most)}”"
+
+
+def speaker(inbound: Inbound) -> str:
+    """Return what to call the one who wrote: a line of their own choosing, so kept short and plain."""
+    return one_line(inbound.sender.name, LONGEST_NAME).strip("[]") or inbound.sender.id
+
+
+def one_line(text: str, most: int) -> str:
+    """Return the beginning of a text without line breaks."""
+    return cut(" ".join(text.split()), most)
+
+
+def cut(text: str, most: int) -> str:
+    """Return the beginning of a text, marked where it was cut."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"

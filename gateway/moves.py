@@ -1,0 +1,41 @@
+"""Groups that their platform gave another id: one group all the same, with its session, its memory and its rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gateway.ledger.part import account_of
+
+if TYPE_CHECKING:
+    from channels.messages import Conversation
+    from gateway.ledger.protocol import InboxLedger
+
+
+class Moves:
+    """Knows the former ids of groups. Sessions and memory stay under the first one, so that nothing on the disk has to move."""
+
+    def __init__(self) -> None:
+        self._formers: dict[tuple[str, str], list[str]] = {}
+        self._present: dict[tuple[str, str], str] = {}
+
+    async def load(self, ledger: InboxLedger) -> None:
+        """Take up what the ledger knows."""
+        formers: dict[tuple[str, str], list[str]] = {}
+        present: dict[tuple[str, str], str] = {}
+        for move in await ledger.moves():
+            formers.setdefault((move.account, move.present), []).append(move.former)
+            present[move.account, move.former] = move.present
+        self._formers, self._present = formers, present
+
+    def formers(self, conversation: Conversation) -> tuple[Conversation, ...]:
+        """Return the conversation under the former ids of its group, the first one first."""
+        if conversation.kind != "group" or not self._formers:
+            return ()
+        account = account_of(conversation)
+        present = self._present.get((account, conversation.id), conversation.id)
+        return tuple(replace(conversation, id=former) for former in self._formers.get((account, present), ()))
+
+    def origin(self, conversation: Conversation) -> Conversation:
+        """Return the conversation under the first id that its group had."""
+        return next(iter(self.formers(conversation)), conversation)
