@@ -118,7 +118,7 @@ class FusedSettings(_Section):
     date_bonus: _Share = 0.15
     """Added to notes of a day that the question names."""
 
-    floor: Annotated[float, Field(ge=0, le=1)] = 0.25
+    floor: Annotated[float, Field(ge=0, le=1)] = 0.2
     """How much of the question a best hit must account for before anything is returned; 0 always returns the nearest."""
 
 

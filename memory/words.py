@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from memory import function_words
+
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
     "\uf900-\ufaff\uff66-\uff9f"
@@ -18,31 +20,19 @@ _LOOKS_LIKE_CODE = re.compile(r"[A-Za-z][0-9]|[0-9][A-Za-z]|[_/:@#$%+]|[A-Za-z0-
 _MOST_TERMS = 64
 _TRIGRAM = 3
 
-_FUNCTION_WORDS = (
-    "a about after again all also am an and any are aren as at be because been before being between both but by can "
-    "cannot could couldn d did didn do does doesn doing don down during each else ever few for from further get gets "
-    "getting got had hadn has hasn have haven having he her here hers herself him himself his how however i if in into is "
-    "isn it its itself just ll m me might mightn more most much must mustn my myself no nor not of off on once only or "
-    "other our ours ourselves out over own please re s same shall shan she should shouldn so some such t tell than that "
-    "the their theirs them themselves then there these they this those through to too under until up upon ve very was "
-    "wasn we were weren what when where which while who whom whose why will with won would wouldn yet you your yours "
-    "yourself yourselves"
-)
-STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
-"""English function words. Words of other languages stay in the query; their frequency makes them weigh little."""
-
 
 @dataclass(frozen=True, slots=True)
 class Terms:
     """A question, taken apart. All lists are without repeats, in the order of the question.
 
     ``words`` go to the stemmed text, ``pairs`` to its column of character pairs, ``code`` (and runs of three or more
-    unspaced characters) to the trigram table.
+    unspaced characters) to the trigram table. ``telling`` are the pairs that say what the question is about.
     """
 
     words: tuple[str, ...]
     pairs: tuple[str, ...]
     code: tuple[str, ...]
+    telling: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether there is anything to look for."""
@@ -50,15 +40,17 @@ class Terms:
 
 
 def terms(question: str) -> Terms:
-    """Take a question apart. Stop words go, unless nothing else is left; no syntax of any query language survives."""
+    """Take a question apart. Function words go, unless nothing else is left; no syntax of any query language survives."""
     runs = _RUN.findall(question)
     words = [word.casefold() for word in _WORD.findall(_RUN.sub(" ", question))]
-    content = [word for word in words if word not in STOP_WORDS]
+    empty = function_words.of(words)
+    content = [word for word in words if word not in empty]
     pairs = [pair for run in runs for pair in pairs_of(run)]
     if not content and not pairs:
         content = words
     code = codes(question) + [run for run in runs if len(run) >= _TRIGRAM]
-    return Terms(_first(content), _first(pairs), _first(code))
+    telling = [pair for run in runs for pair in function_words.telling(run, pairs_of(run))]
+    return Terms(_first(content), _first(pairs), _first(code), _first(telling))
 
 
 def pairs_of(run: str) -> list[str]:

@@ -62,7 +62,8 @@ class Keywords:
                 hits.scores[id_] = hits.scores.get(id_, 0.0) + _TRIGRAM_WEIGHT * score
                 hits.coverage = 1.0  # an identifier that is there to the letter is an answer
         best = sorted(hits.scores, key=lambda id_: -hits.scores[id_])[:_LOOKED_INTO]
-        hits.coverage = max(hits.coverage, self._coverage(counts, best))
+        judged = {part: counts[part] for part in self._judged(terms)}
+        hits.coverage = max(hits.coverage, self._coverage(judged, best))
         return hits
 
     def total(self) -> int:
@@ -92,6 +93,12 @@ class Keywords:
         if part not in self._counts:
             self._counts[part] = int(self._db.one("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", (part,)))
         return self._counts[part]
+
+    @staticmethod
+    def _judged(terms: Terms) -> list[str]:
+        """Name the parts of a question by which is judged whether a chunk is about it."""
+        pairs = terms.telling if terms.telling or terms.words else terms.pairs
+        return [quoted(word) for word in terms.words] + [f"pairs : {quoted(pair)}" for pair in pairs]
 
     def _coverage(self, counts: dict[str, int], ids: list[int]) -> float:
         """Return the largest share of the question that one of some chunks holds."""
