@@ -114,7 +114,7 @@ PROVIDERS: dict[str, Provider] = {
         Provider(
             id="openai",
             label="OpenAI",
-            api="openai-completions",
+            api="openai-responses",
             base_url="https://api.openai.com/v1",
             keys=("OPENAI_API_KEY",),
             address="OPENAI_BASE_URL",

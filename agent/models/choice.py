@@ -174,20 +174,27 @@ def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str
     own = settings.providers.get(provider, ProviderSettings())
     known = PROVIDERS.get(provider)
     described = next((item for item in own.models if item.id == model), None)
+    address = _address(provider, own, known, env)
     return Place(
         provider=provider,
         model=model,
         label=known.label if known else provider,
-        api=_api(provider, own, known),
-        base_url=_address(provider, own, known, env),
+        api=_api(provider, own, known, address),
+        base_url=address,
         facts=facts_of(provider, model).with_settings(described),
         key=_key(provider, settings, env) or _missing(provider, model, own, known),
         headers={name: value.get_secret_value() for name, value in own.headers.items()},
     )
 
 
-def _api(provider: str, own: ProviderSettings, known: Provider | None) -> Api:
-    return own.api or (known.api if known else "anthropic-messages" if "anthropic" in provider else "openai-completions")
+def _api(provider: str, own: ProviderSettings, known: Provider | None, address: str) -> Api:
+    """Only OpenAI itself is sure to speak the Responses API: what answers at another address is spoken to as others speak."""
+    if own.api:
+        return own.api
+    if known is None:
+        return "anthropic-messages" if "anthropic" in provider else "openai-completions"
+    elsewhere = known.api == "openai-responses" and address.rstrip("/") != known.base_url
+    return "openai-completions" if elsewhere else known.api
 
 
 def _address(provider: str, own: ProviderSettings, known: Provider | None, env: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API, for the models that reason best through it. Chosen by ``models.providers.<id>.api: openai-responses``."""
+"""OpenAI's Responses API: the way to OpenAI itself, whose models reason best through it, and to others by ``models.providers.<id>.api``."""
 
 from __future__ import annotations
 

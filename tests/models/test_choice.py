@@ -190,6 +190,16 @@ def test_a_server_in_anthropics_language_is_spoken_to_in_it() -> None:
     assert place("other/any", settings(other={"baseUrl": "http://127.0.0.1:9"})).api == "openai-completions"
 
 
+def test_openai_itself_is_asked_through_responses_and_others_as_others_speak() -> None:
+    key = {"apiKey": "k"}
+    assert place("gpt-6-sol", settings(openai=key)).api == "openai-responses"
+    assert place("gpt-6-sol", settings(openai={**key, "baseUrl": "https://api.openai.com/v1/"})).api == "openai-responses"
+    assert place("gpt-6-sol", settings(openai={**key, "baseUrl": "http://proxy/v1"})).api == "openai-completions"
+    assert place("gpt-6-sol", settings(openai=key), OPENAI_BASE_URL="http://proxy/v1").api == "openai-completions"
+    assert place("gpt-6-sol", settings(openai={**key, "api": "openai-completions"})).api == "openai-completions"
+    assert place("ollama/qwen3").api == "openai-completions"
+
+
 async def test_a_chosen_model_really_answers(anthropic_peer: AnthropicPeer, compatible_peer: CompatiblePeer) -> None:
     env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": anthropic_peer.url}
     made = settings(nas={"baseUrl": compatible_peer.url})
