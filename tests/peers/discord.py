@@ -1,31 +1,39 @@
-"""Discord on loopback: the gateway and the REST API, as strict as its documentation (https://discord.com/developers/docs).
+"""Discord on loopback: the gateway, the REST API and the files, as strict as its documentation (https://discord.com/developers/docs).
 
-It keeps channels as the people in them see them, which makes it the oracle of what was said and how often.
+It keeps channels as the people in them see them, which makes it the oracle of what was said and how often. In a test it is an
+async context manager; ``python tests/peers/discord.py --port 0`` runs it as its own process, where ``/control/`` does what the
+methods of ``DiscordPeer`` do, so that it survives the program under test.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import itertools
 import json
+import sys
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
-from tests.peers.discord_state import Channel, Fault, Refused, Session, person
+if not __package__:
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from tests.peers.discord_gateway import Gateway
+from tests.peers.discord_links import Links
+from tests.peers.discord_rest import Asked, Rest, asked_of, too_many
+from tests.peers.discord_state import BOT, Channel, Fault, Interaction, Refused, check_components, member, person
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 TOKEN = "peer-on-loopback.discord.token"
-BOT = "900000000000000001"
 EPOCH_MS = 1_420_070_400_000
-MESSAGE_CONTENT = 1 << 15
 SUPPRESS_EMBEDS = 1 << 2
-LONGEST = 2000
+FORUM = 15
 
 
 @dataclass
@@ -33,43 +41,70 @@ class DiscordPeer:
     """The server. Start it with ``async with``; ``root`` and ``gateway`` are its addresses."""
 
     token: str = TOKEN
+    port: int = 0
     message_content_allowed: bool = True
     heartbeat_ms: int = 30_000
     limit: int | None = None
+    window: float = 5.0
     calls: list[tuple[str, Any]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     channels: dict[str, Channel] = field(default_factory=dict)
+    interactions: dict[str, Interaction] = field(default_factory=dict)
+    joined: dict[str, str] = field(default_factory=dict)
     pings: list[str] = field(default_factory=list)
     typed: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    whispers: list[str] = field(default_factory=list)
+    too_many: int = 0
+    cuts_files: int = 0
 
     def __post_init__(self) -> None:
-        self.sessions: dict[str, Session] = {}
-        self.identified = self.resumed = 0
-        self._nonces: dict[tuple[str, str], dict[str, Any]] = {}
-        self._ids = itertools.count(1)
+        self.links = Links(self)
+        self.rest = Rest(self)
+        self.sessions = Gateway(self)
         self._last = 0
         self._news = asyncio.Condition()
         self._runner: web.AppRunner | None = None
-        self._sent_at: dict[str, list[float]] = {}
-        self.port = 0
 
     # -- what a test does and sees -----------------------------------------------------------------------------------
 
     @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
     def root(self) -> str:
-        return f"http://127.0.0.1:{self.port}/api/v10"
+        return f"{self.address}/api/v10"
 
     @property
     def gateway(self) -> str:
         return f"ws://127.0.0.1:{self.port}/gateway"
 
+    @property
+    def identified(self) -> int:
+        return self.sessions.identified
+
+    @property
+    def resumed(self) -> int:
+        return self.sessions.resumed
+
     def dm(self, user: str) -> Channel:
         found = next((one for one in self.channels.values() if one.person == user), None)
-        return found or self._add(Channel(self.snowflake(), 1, person=user))
+        return found or self.add(Channel(self.snowflake(), 1, person=user))
 
-    def guild_channel(self, guild: str, *, parent: str = "") -> Channel:
-        return self._add(Channel(self.snowflake(), 11 if parent else 0, guild=guild, parent=parent))
+    def guild_channel(self, guild: str, *, parent: str = "", kind: int | None = None, identity: str = "") -> Channel:
+        """Make a channel of a server, or a thread below one, of which nobody is told."""
+        return self.add(Channel(identity or self.snowflake(), kind or (11 if parent else 0), guild=guild, parent=parent))
+
+    async def open_thread(self, parent: Channel, *, first: str = "", user: str = "") -> Channel:
+        """Let somebody open a thread; below a forum, where it is a post, its first message has the thread's own id."""
+        identity = self.snowflake()
+        thread = self.add(Channel(identity, 11, guild=parent.guild, parent=parent.id))
+        await self.sessions.tell_of(thread)
+        if first:
+            message = self.note(thread, person(user, "Anna"), first, identity=identity)
+            await self.announce(thread, message)
+        return thread
 
     async def say(
         self,
@@ -82,32 +117,121 @@ class DiscordPeer:
         bot: bool = False,
         kind: int = 0,
         name: str = "Anna",
+        files: list[tuple[str, str, bytes]] | None = None,
+        **more: Any,
     ) -> str:
         """Let somebody write, in private unless a channel is given; return the message's id."""
         place = channel or self.dm(user)
         content = f"<@{BOT}> {text}" if mention else text
-        message = self._note(place, person(user, name, bot=bot), content, kind=kind)
+        message = self.note(place, person(user, name, bot=bot), content, kind=kind, **more)
+        message["attachments"] = [self.links.keep(place.id, name, data, media) for name, media, data in files or ()]
         message["mentions"] = [person(BOT, "homebody", bot=True)] if mention else []
         if reply_to:
             answered = next(one for one in place.messages if one["id"] == reply_to)
             reference = {"message_id": reply_to, "channel_id": place.id, "type": 0}
-            message |= {"message_reference": reference, "referenced_message": answered, "type": 19}
-        await self._announce(place, message)
+            message |= {"message_reference": reference, "referenced_message": dict(answered), "type": 19}
+        await self.announce(place, message)
         return str(message["id"])
 
     async def repeat(self, message_id: str) -> None:
         """Announce a message a second time."""
-        for place in self.channels.values():
-            for one in place.messages:
-                if one["id"] == message_id:
-                    await self._announce(place, one)
+        place, message = self.found(message_id)
+        await self.announce(place, message)
+
+    async def edit(self, message_id: str, text: str | None) -> None:
+        """Let somebody change what they wrote; None: Discord adds a preview of an address, and nobody changed anything."""
+        place, message = self.found(message_id)
+        if text is not None:
+            message |= {"content": text, "edited_timestamp": datetime.now(UTC).isoformat()}
+        await self.announce(place, message, "MESSAGE_UPDATE")
+
+    async def delete(self, message_id: str) -> None:
+        """Let somebody delete a message."""
+        place, message = self.found(message_id)
+        place.messages.remove(message)
+        self.links.forget(message)
+        await self.sessions.announce("MESSAGE_DELETE", {"id": message_id, "channel_id": place.id}, place.guild)
+
+    async def react(self, user: str, message_id: str, emoji: str, *, bot: bool = False, told_author: bool = True) -> None:
+        """Let somebody put an emoji under a message; ``name:id`` for one of a server's own."""
+        place, message = self.found(message_id)
+        name, _, identity = emoji.partition(":")
+        shown = {"id": identity or None, "name": name}
+        event = {"user_id": user, "channel_id": place.id, "message_id": message_id, "emoji": shown, "type": 0, "burst": False}
+        if told_author:
+            event["message_author_id"] = message["author"]["id"]
+        if place.guild:
+            event["member"] = member(user, "Anna", bot=bot)
+        await self.sessions.announce("MESSAGE_REACTION_ADD", event, place.guild)
+
+    def own_reactions(self, message_id: str) -> list[str]:
+        return [one["emoji"]["name"] for one in self.found(message_id)[1]["reactions"] if one["me"]]
+
+    def buttons(self, message_id: str) -> list[str]:
+        return [one["label"] for one in check_components(self.found(message_id)[1].get("components", []))]
+
+    async def choose(self, user: str, name: str, text: str = "", *, channel: Channel | None = None) -> Interaction:
+        """Let somebody choose a command from the menu."""
+        if name not in [one["name"] for one in self.rest.commands]:
+            raise ValueError(f"no command {name!r} is offered")
+        [command] = [one for one in self.rest.commands if one["name"] == name]
+        options = [{"name": one["name"], "type": one["type"], "value": text} for one in command.get("options", [])[:1] if text]
+        data = {"id": command["id"], "name": name, "type": 1, **({"options": options} if options else {})}
+        return await self._interact(2, user, channel or self.dm(user), data)
+
+    async def press(self, user: str, message_id: str, label: str) -> Interaction:
+        """Let somebody press a button."""
+        place, message = self.found(message_id)
+        [button] = [one for one in check_components(message["components"]) if one["label"] == label]
+        data = {"custom_id": button["custom_id"], "component_type": 2, "id": 1}
+        return await self._interact(3, user, place, data, message=dict(message))
+
+    async def _interact(self, kind: int, user: str, place: Channel, data: dict[str, Any], **more: Any) -> Interaction:
+        identity = self.snowflake()
+        made = self.interactions[identity] = Interaction(identity, f"token.{identity}", kind, place)
+        who = {"member": member(user, "Anna")} if place.guild else {"user": person(user, "Anna")}
+        event = {
+            "id": identity,
+            "application_id": BOT,
+            "type": kind,
+            "token": made.token,
+            "version": 1,
+            "channel_id": place.id,
+            "channel": place.shown(),
+            "data": data,
+            "locale": "en-GB",
+            "app_permissions": "0",
+            "entitlements": [],
+            "authorizing_integration_owners": {},
+            "attachment_size_limit": 10485760,
+            "context": 0 if place.guild else 1,
+            **who,
+            **more,
+        }
+        await self.sessions.announce("INTERACTION_CREATE", event, place.guild)
+        return made
+
+    async def kick(self, guild: str) -> None:
+        """Remove the bot from a server."""
+        for one in self.channels.values():
+            one.hidden = one.hidden or one.guild == guild
+        await self.sessions.announce("GUILD_DELETE", {"id": guild})
+
+    async def remove(self, channel: Channel) -> None:
+        """Delete a channel or thread."""
+        del self.channels[channel.id]
+        name = "THREAD_DELETE" if channel.parent else "CHANNEL_DELETE"
+        await self.sessions.announce(name, channel.shown(), channel.guild)
 
     def fault(self, call: str, kind: str, *, times: int = 1, code: int = 500, seconds: float = 0) -> None:
         self.faults.append(Fault(call, kind, times, code, seconds))
 
     def forget_nonces(self) -> None:
         """Let the minutes pass in which Discord compares nonces."""
-        self._nonces.clear()
+        self.rest.forget_nonces()
+
+    def found(self, message_id: str) -> tuple[Channel, dict[str, Any]]:
+        return next((place, one) for place in self.channels.values() for one in place.messages if one["id"] == message_id)
 
     def transcript(self, channel: Channel) -> list[tuple[str, str]]:
         return [("bot" if one["author"]["bot"] else one["author"]["username"], one["content"]) for one in channel.messages]
@@ -115,24 +239,22 @@ class DiscordPeer:
     def said(self, channel: Channel) -> list[str]:
         return [text for who, text in self.transcript(channel) if who == "bot"]
 
+    def files(self, channel: Channel) -> list[tuple[str, bytes]]:
+        mine = [one for one in channel.messages if one["author"]["id"] == BOT]
+        return [(file["filename"], self.links.contents[file["id"]]) for one in mine for file in one["attachments"]]
+
     def count(self, call: str) -> int:
         return sum(1 for name, _ in self.calls if name == call)
 
     async def cut(self) -> None:
         """Cut all gateway connections, as a router does."""
-        for session in self.sessions.values():
-            if session.socket is not None and session.socket._req is not None and session.socket._req.transport is not None:
-                session.socket._req.transport.abort()
-            session.socket = None
+        await self.sessions.cut()
 
     async def ask_to_reconnect(self) -> None:
-        await self._frames({"op": 7, "d": None})
+        await self.sessions.frames({"op": 7, "d": None})
 
     async def invalidate(self) -> None:
-        frames = [session.socket for session in self.sessions.values() if session.socket]
-        self.sessions.clear()
-        for socket in frames:
-            await socket.send_str(json.dumps({"op": 9, "d": False}))
+        await self.sessions.invalidate()
 
     async def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
         async with asyncio.timeout(seconds), self._news:
@@ -142,29 +264,17 @@ class DiscordPeer:
         self._last = max(self._last + 1, (int(time.time() * 1000) - EPOCH_MS) << 22)
         return str(self._last)
 
-    async def __aenter__(self) -> Self:
-        app = web.Application()
-        app.router.add_get("/gateway", self._gateway)
-        app.router.add_route("*", "/api/v10/{path:.*}", self._rest)
-        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.port = self._runner.addresses[0][1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-
     # -- state -------------------------------------------------------------------------------------------------------
 
-    def _add(self, channel: Channel) -> Channel:
+    def add(self, channel: Channel) -> Channel:
         self.channels[channel.id] = channel
         return channel
 
-    def _note(self, place: Channel, author: dict[str, Any], content: str, *, kind: int = 0, **more: Any) -> dict[str, Any]:
+    def note(
+        self, place: Channel, author: dict[str, Any], content: str, *, kind: int = 0, identity: str = "", **more: Any
+    ) -> dict[str, Any]:
         message = {
-            "id": self.snowflake(),
+            "id": identity or self.snowflake(),
             "channel_id": place.id,
             "author": author,
             "content": content,
@@ -176,6 +286,8 @@ class DiscordPeer:
             "mention_roles": [],
             "attachments": [],
             "embeds": [],
+            "reactions": [],
+            "components": [],
             "pinned": False,
             "type": kind,
             **more,
@@ -183,143 +295,45 @@ class DiscordPeer:
         place.messages.append(message)
         return message
 
-    async def _announce(self, place: Channel, message: dict[str, Any]) -> None:
-        event = {**message, "guild_id": place.guild} if place.guild else message
-        for session in self.sessions.values():
-            told = event
-            if place.guild and not session.intents & MESSAGE_CONTENT and not message["mentions"]:
-                told = {**event, "content": ""}
-            await self._event(session, "MESSAGE_CREATE", told)
-        await self._changed()
+    async def announce(self, place: Channel, message: dict[str, Any], name: str = "MESSAGE_CREATE") -> None:
+        await self.sessions.announce(name, {key: value for key, value in message.items() if key != "reactions"}, place.guild)
 
-    async def _changed(self) -> None:
+    async def changed(self) -> None:
         async with self._news:
             self._news.notify_all()
 
-    # -- gateway -----------------------------------------------------------------------------------------------------
+    # -- HTTP --------------------------------------------------------------------------------------------------------
 
-    async def _event(self, session: Session, name: str, content: dict[str, Any]) -> None:
-        frame = {"op": 0, "t": name, "s": len(session.events) + 1, "d": content}
-        session.events.append(frame)
-        if session.socket is not None and not session.socket.closed:
-            await session.socket.send_str(json.dumps(frame))
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app.router.add_get("/gateway", self.sessions.serve)
+        app.router.add_get("/attachments/{channel}/{id}/{name}", self.links.serve)
+        app.router.add_post("/control/{what}", self._control)
+        app.router.add_route("*", "/api/v10/{path:.*}", self._rest)
+        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+        self.port = self._runner.addresses[0][1]
+        return self
 
-    async def _frames(self, frame: dict[str, Any]) -> None:
-        for session in list(self.sessions.values()):
-            if session.socket is not None and not session.socket.closed:
-                await session.socket.send_str(json.dumps(frame))
-
-    async def _gateway(self, request: web.Request) -> web.WebSocketResponse:
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        if request.query.get("v") != "10" or request.query.get("encoding") != "json":
-            await socket.close(code=4012, message=b"Invalid API version")
-            return socket
-        await socket.send_str(json.dumps({"op": 10, "d": {"heartbeat_interval": self.heartbeat_ms}}))
-        session: Session | None = None
-        async for frame in socket:
-            if frame.type is not WSMsgType.TEXT:
-                break
-            asked = json.loads(frame.data)
-            if asked.get("op") == 1:
-                await socket.send_str(json.dumps({"op": 11, "d": None}))
-            else:
-                session = await self._asked(socket, session, asked)
-        if session is not None and session.socket is socket:
-            session.socket = None
-        return socket
-
-    async def _asked(self, socket: web.WebSocketResponse, session: Session | None, asked: dict[str, Any]) -> Session | None:
-        match asked.get("op"):
-            case 2 | 6 if session is not None:
-                await socket.close(code=4005, message=b"Already authenticated")
-            case 2:
-                return await self._identify(socket, asked["d"])
-            case 6:
-                return await self._resume(socket, asked["d"])
-            case 3 | 4 | 8 if session is None:
-                await socket.close(code=4003, message=b"Not authenticated")
-            case 3 | 4 | 8:
-                pass
-            case _:
-                await socket.close(code=4001, message=b"Unknown opcode")
-        return session
-
-    async def _identify(self, socket: web.WebSocketResponse, asked: dict[str, Any]) -> Session | None:
-        if asked.get("token") != self.token:
-            await socket.close(code=4004, message=b"Authentication failed")
-            return None
-        if asked["intents"] & MESSAGE_CONTENT and not self.message_content_allowed:
-            await socket.close(code=4014, message=b"Disallowed intent(s)")
-            return None
-        self.sessions.clear()
-        session = Session(f"s{next(self._ids)}", asked["intents"], socket=socket)
-        self.sessions[session.id] = session
-        self.identified += 1
-        guilds = {one.guild for one in self.channels.values() if one.guild}
-        ready = {
-            "v": 10,
-            "user": person(BOT, "homebody", bot=True),
-            "guilds": [{"id": guild, "unavailable": True} for guild in guilds],
-            "session_id": session.id,
-            "resume_gateway_url": self.gateway,
-            "application": {"id": BOT, "flags": 0},
-        }
-        await self._event(session, "READY", ready)
-        for guild in guilds:
-            await self._event(session, "GUILD_CREATE", self._guild(guild))
-        await self._changed()
-        return session
-
-    def _guild(self, guild: str) -> dict[str, Any]:
-        here = [one for one in self.channels.values() if one.guild == guild]
-        return {
-            "id": guild,
-            "name": "Home",
-            "owner_id": "1",
-            "roles": [],
-            "emojis": [],
-            "members": [],
-            "member_count": 2,
-            "channels": [one.shown() for one in here if not one.parent],
-            "threads": [one.shown() for one in here if one.parent],
-        }
-
-    async def _resume(self, socket: web.WebSocketResponse, asked: dict[str, Any]) -> Session | None:
-        session = self.sessions.get(asked["session_id"])
-        if asked.get("token") != self.token:
-            await socket.close(code=4004, message=b"Authentication failed")
-            return None
-        if session is None or asked["seq"] > len(session.events):
-            await socket.send_str(json.dumps({"op": 9, "d": False}))
-            return None
-        session.socket = socket
-        self.resumed += 1
-        for event in session.events[asked["seq"] :]:
-            await socket.send_str(json.dumps(event))
-        await self._event(session, "RESUMED", {})
-        await self._changed()
-        return session
-
-    # -- REST --------------------------------------------------------------------------------------------------------
+    async def __aexit__(self, *_: object) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
 
     async def _rest(self, request: web.Request) -> web.Response:
-        parts = request.match_info["path"].split("/")
-        call = f"{request.method} {'/'.join('*' if part.isdigit() else part for part in parts)}"
-        text = await request.text()
-        body = json.loads(text) if text else {}
-        self.calls.append((call, body))
+        asked = await asked_of(request)
+        self.calls.append((asked.call, asked.body))
         try:
-            self._authorise(request)
-            fault = self._fault(call)
+            self._authorise(request, asked)
+            fault = self._fault(asked.call)
             self._break(fault, request, "")
-            status, result = await self._answer(call, parts, body, request.query)
+            status, result = await self.rest.answer(asked)
             self._break(fault, request, "_after")
         except Refused as refused:
-            return self._reply(refused.status, refused.body, refused.headers)
+            return self._reply(refused.status, refused.body, {**self.rest.headers(asked), **refused.headers})
         finally:
-            await self._changed()
-        return self._reply(status, result, {})
+            await self.changed()
+        return self._reply(status, result, self.rest.headers(asked))
 
     def _reply(self, status: int, body: Any, headers: dict[str, str]) -> web.Response:
         if status == 204:
@@ -335,8 +349,9 @@ class DiscordPeer:
                 return fault
         return None
 
-    def _authorise(self, request: web.Request) -> None:
-        if request.headers.get("Authorization") != f"Bot {self.token}":
+    def _authorise(self, request: web.Request, asked: Asked) -> None:
+        by_token = asked.parts[0] == "interactions"
+        if not by_token and request.headers.get("Authorization") != f"Bot {self.token}":
             raise Refused(401, 0, "401: Unauthorized")
 
     def _break(self, fault: Fault | None, request: web.Request, when: str) -> None:
@@ -348,109 +363,46 @@ class DiscordPeer:
                 request.transport.abort()
             raise asyncio.CancelledError
         if kind == "retry_after":
-            self._too_many(fault.seconds)
+            raise too_many(fault.seconds)
         raise Refused(fault.code, 0, "Internal Server Error")
 
-    def _too_many(self, seconds: float) -> None:
-        headers = {"Via": "1.1 google", "Retry-After": str(seconds), "X-RateLimit-Scope": "user"}
-        raise Refused(429, 0, "You are being rate limited.", headers, retry_after=seconds, **{"global": False})
+    # -- control from another process --------------------------------------------------------------------------------
 
-    async def _answer(  # noqa: PLR0911 - one line for each call
-        self, call: str, parts: list[str], body: dict[str, Any], query: Any
-    ) -> tuple[int, Any]:
-        match call:
-            case "GET users/@me":
-                return 200, person(BOT, "homebody", bot=True)
-            case "GET oauth2/applications/@me":
-                owner = person("1", "owner")
-                facts = {"id": BOT, "name": "homebody", "icon": None, "description": "", "owner": owner, "team": None}
-                return 200, {**facts, "bot_public": False, "bot_require_code_grant": False, "verify_key": "k", "flags": 0}
-            case "POST users/@me/channels":
-                return 200, self.dm(str(body["recipient_id"])).shown()
-            case "GET channels/*":
-                return 200, self._channel(parts[1]).shown()
-            case "GET channels/*/messages":
-                return 200, self._history(self._channel(parts[1]), query)
-            case "POST channels/*/typing":
-                self.typed.append(self._channel(parts[1]).id)
-                return 204, None
-            case "POST channels/*/messages":
-                return 200, await self._create(self._channel(parts[1]), body)
-            case "PATCH channels/*/messages/*":
-                return 200, self._edit(self._channel(parts[1]), parts[3], body)
-            case _:
-                raise Refused(404, 0, "404: Not Found")
+    async def _control(self, request: web.Request) -> web.Response:
+        asked = await request.json() if request.can_read_body else {}
+        answer: Any = None
+        match request.match_info["what"]:
+            case "say":
+                place = self.channels[asked["channel"]] if "channel" in asked else None
+                answer = await self.say(asked["user"], asked["text"], channel=place, mention=asked.get("mention", False))
+            case "channel":
+                answer = self.guild_channel(asked["guild"], parent=asked.get("parent", "")).id
+            case "transcript":
+                answer = self.transcript(self.channels[asked["channel"]] if "channel" in asked else self.dm(asked["user"]))
+            case "fault":
+                self.fault(asked.pop("call"), asked.pop("kind"), **asked)
+            case "cut":
+                await self.cut()
+            case "state":
+                calls = [name for name, _ in self.calls]
+                answer = {"identified": self.identified, "resumed": self.resumed, "calls": calls, "typed": self.typed}
+            case what:
+                raise web.HTTPNotFound(text=f"no control {what}")
+        return web.json_response(answer)
 
-    def _channel(self, identity: str) -> Channel:
-        found = self.channels.get(identity)
-        if found is None:
-            raise Refused(404, 10003, "Unknown Channel")
-        if found.gone:
-            raise Refused(403, 50001, "Missing Access")
-        return found
 
-    def _history(self, channel: Channel, query: Any) -> list[dict[str, Any]]:
-        limit = int(query.get("limit", 50))
-        if not 1 <= limit <= 100:
-            raise Refused(400, 50035, "Invalid Form Body")
-        after = query.get("after")
-        if after is not None:
-            return list(reversed([one for one in channel.messages if int(one["id"]) > int(after)][:limit]))
-        return list(reversed(channel.messages))[:limit]
+async def _main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--port", type=int, default=0)
+    options.add_argument("--token", default=TOKEN)
+    given = options.parse_args()
+    async with DiscordPeer(token=given.token, port=given.port) as peer:
+        print(json.dumps({"root": peer.root, "gateway": peer.gateway, "token": peer.token}), flush=True)  # noqa: T201
+        await asyncio.Event().wait()
 
-    async def _create(self, channel: Channel, body: dict[str, Any]) -> dict[str, Any]:
-        content = self._content(body)
-        nonce = body.get("nonce")
-        if nonce is not None and len(str(nonce)) > 25:
-            raise Refused(400, 50035, "Invalid Form Body")
-        known = self._nonces.get((channel.id, str(nonce))) if body.get("enforce_nonce") else None
-        if known is not None:
-            return known
-        answered = body.get("message_reference")
-        more: dict[str, Any] = {"flags": body.get("flags", 0)}
-        if answered is not None:
-            more["message_reference"] = answered
-            there = any(one["id"] == str(answered["message_id"]) for one in channel.messages)
-            if not there and answered.get("fail_if_not_exists", True):
-                raise Refused(400, 50035, "Invalid Form Body")
-        if nonce is not None:
-            more["nonce"] = nonce
-        self._pace(channel)
-        mentions = body.get("allowed_mentions", {})
-        if mentions.get("parse") != [] or mentions.get("users"):
-            self.pings.append(content)
-        message = self._note(channel, person(BOT, "homebody", bot=True), content, **more)
-        if not body.get("flags", 0) & 1 << 12:
-            self.notices.append(content)
-        if nonce is not None:
-            self._nonces[channel.id, str(nonce)] = message
-        await self._announce(channel, message)
-        return message
 
-    def _pace(self, channel: Channel) -> None:
-        """Allow ``limit`` messages in five seconds."""
-        if self.limit is None:
-            return
-        now = time.monotonic()
-        recent = [at for at in self._sent_at.get(channel.id, []) if now - at < 5]
-        if len(recent) >= self.limit:
-            self._too_many(round(5 - (now - recent[0]), 3))
-        self._sent_at[channel.id] = [*recent, now]
-
-    def _content(self, body: dict[str, Any]) -> str:
-        content = body.get("content")
-        if not isinstance(content, str) or not content.strip():
-            raise Refused(400, 50006, "Cannot send an empty message")
-        if len(content) > LONGEST:
-            raise Refused(400, 50035, "Invalid Form Body: content: Must be 2000 or fewer in length.")
-        return content
-
-    def _edit(self, channel: Channel, identity: str, body: dict[str, Any]) -> dict[str, Any]:
-        message = next((one for one in channel.messages if one["id"] == identity), None)
-        if message is None:
-            raise Refused(404, 10008, "Unknown Message")
-        if message["author"]["id"] != BOT:
-            raise Refused(403, 50005, "Cannot edit a message authored by another user")
-        message["content"] = self._content(body)
-        message["edited_timestamp"] = datetime.now(UTC).isoformat()
-        return message
+if __name__ == "__main__":
+    try:
+        asyncio.run(_main())
+    except KeyboardInterrupt:
+        sys.exit(0)

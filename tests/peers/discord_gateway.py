@@ -1,0 +1,158 @@
+"""The gateway of the Discord peer: sessions, events by intent, resuming (https://discord.com/developers/docs/events/gateway)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import WSMsgType, web
+
+from tests.peers.discord_state import BOT, Channel, Session, person
+
+if TYPE_CHECKING:
+    from tests.peers.discord import DiscordPeer
+
+MESSAGE_CONTENT = 1 << 15
+_CONTENT = {"content": "", "attachments": [], "embeds": [], "components": []}
+
+
+class Gateway:
+    def __init__(self, peer: DiscordPeer) -> None:
+        self.peer = peer
+        self.sessions: dict[str, Session] = {}
+        self.identified = self.resumed = 0
+        self._ids = itertools.count(1)
+
+    async def announce(self, name: str, content: dict[str, Any], guild: str = "") -> None:
+        """Tell every session of an event that its intents include."""
+        for session in self.sessions.values():
+            if not session.wants(name, guild):
+                continue
+            told = {**content, "guild_id": guild} if guild else content
+            if guild and "content" in content and not session.intents & MESSAGE_CONTENT and not content.get("mentions"):
+                told = {**told, **_CONTENT}
+            await self.event(session, name, told)
+        await self.peer.changed()
+
+    async def event(self, session: Session, name: str, content: dict[str, Any]) -> None:
+        frame = {"op": 0, "t": name, "s": len(session.events) + 1, "d": content}
+        session.events.append(json.loads(json.dumps(frame)))
+        if session.socket is not None and not session.socket.closed:
+            await session.socket.send_str(json.dumps(frame))
+
+    async def frames(self, frame: dict[str, Any]) -> None:
+        for session in list(self.sessions.values()):
+            if session.socket is not None and not session.socket.closed:
+                await session.socket.send_str(json.dumps(frame))
+
+    async def cut(self) -> None:
+        for session in self.sessions.values():
+            if session.socket is not None and session.socket._req is not None and session.socket._req.transport is not None:
+                session.socket._req.transport.abort()
+            session.socket = None
+
+    async def invalidate(self) -> None:
+        sockets = [session.socket for session in self.sessions.values() if session.socket]
+        self.sessions.clear()
+        for socket in sockets:
+            await socket.send_str(json.dumps({"op": 9, "d": False}))
+
+    async def serve(self, request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        if request.query.get("v") != "10" or request.query.get("encoding") != "json":
+            await socket.close(code=4012, message=b"Invalid API version")
+            return socket
+        await socket.send_str(json.dumps({"op": 10, "d": {"heartbeat_interval": self.peer.heartbeat_ms}}))
+        session: Session | None = None
+        async for frame in socket:
+            if frame.type is not WSMsgType.TEXT:
+                break
+            asked = json.loads(frame.data)
+            if asked.get("op") == 1:
+                await socket.send_str(json.dumps({"op": 11, "d": None}))
+            else:
+                session = await self._asked(socket, session, asked)
+        if session is not None and session.socket is socket:
+            session.socket = None
+        return socket
+
+    async def _asked(self, socket: web.WebSocketResponse, session: Session | None, asked: dict[str, Any]) -> Session | None:
+        match asked.get("op"):
+            case 2 | 6 if session is not None:
+                await socket.close(code=4005, message=b"Already authenticated")
+            case 2:
+                return await self._identify(socket, asked["d"])
+            case 6:
+                return await self._resume(socket, asked["d"])
+            case 3 | 4 | 8 if session is None:
+                await socket.close(code=4003, message=b"Not authenticated")
+            case 3 | 4 | 8:
+                pass
+            case _:
+                await socket.close(code=4001, message=b"Unknown opcode")
+        return session
+
+    async def _identify(self, socket: web.WebSocketResponse, asked: dict[str, Any]) -> Session | None:
+        if asked.get("token") != self.peer.token:
+            await socket.close(code=4004, message=b"Authentication failed")
+            return None
+        if asked["intents"] & MESSAGE_CONTENT and not self.peer.message_content_allowed:
+            await socket.close(code=4014, message=b"Disallowed intent(s)")
+            return None
+        self.sessions.clear()
+        session = Session(f"s{next(self._ids)}", asked["intents"], socket=socket)
+        self.sessions[session.id] = session
+        self.identified += 1
+        guilds = {one.guild for one in self.peer.channels.values() if one.guild and not one.hidden}
+        ready = {
+            "v": 10,
+            "user": person(BOT, "homebody", bot=True),
+            "guilds": [{"id": guild, "unavailable": True} for guild in guilds],
+            "session_id": session.id,
+            "resume_gateway_url": self.peer.gateway,
+            "application": {"id": BOT, "flags": 0},
+        }
+        await self.event(session, "READY", ready)
+        for guild in guilds:
+            await self.event(session, "GUILD_CREATE", self._guild(guild))
+        await self.peer.changed()
+        return session
+
+    def _guild(self, guild: str) -> dict[str, Any]:
+        here = [one for one in self.peer.channels.values() if one.guild == guild and not one.gone and not one.hidden]
+        return {
+            "id": guild,
+            "name": "Home",
+            "joined_at": self.peer.joined.get(guild, "2024-01-01T00:00:00+00:00"),
+            "owner_id": "1",
+            "roles": [],
+            "emojis": [],
+            "members": [],
+            "member_count": 2,
+            "channels": [one.shown() for one in here if not one.parent],
+            "threads": [one.shown() for one in here if one.parent and not one.archived],
+        }
+
+    async def tell_of(self, channel: Channel) -> None:
+        """Announce a new channel or thread."""
+        name = "THREAD_CREATE" if channel.parent else "CHANNEL_CREATE"
+        more = {"newly_created": True} if channel.parent else {}
+        await self.announce(name, {**channel.shown(), **more}, channel.guild)
+
+    async def _resume(self, socket: web.WebSocketResponse, asked: dict[str, Any]) -> Session | None:
+        session = self.sessions.get(asked["session_id"])
+        if asked.get("token") != self.peer.token:
+            await socket.close(code=4004, message=b"Authentication failed")
+            return None
+        if session is None or asked["seq"] > len(session.events):
+            await socket.send_str(json.dumps({"op": 9, "d": False}))
+            return None
+        session.socket = socket
+        self.resumed += 1
+        for event in session.events[asked["seq"] :]:
+            await socket.send_str(json.dumps(event))
+        await self.event(session, "RESUMED", {})
+        await self.peer.changed()
+        return session

@@ -1,0 +1,272 @@
+"""The REST API of the Discord peer (https://discord.com/developers/docs/reference): what it answers, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from tests.peers.discord_state import (
+    BOT,
+    INVALID,
+    UPLOAD_LIMIT,
+    Channel,
+    Refused,
+    check_commands,
+    check_components,
+    check_content,
+    check_nonce,
+    person,
+)
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from tests.peers.discord import DiscordPeer
+
+LOUD_EMOJI = re.compile(r"[\x00-\x7f]*[A-Za-z][\x00-\x7f]*")
+EPHEMERAL = 1 << 6
+SILENT = 1 << 12
+
+
+@dataclass
+class Asked:
+    """A call: its form, such as ``POST channels/*/messages``, the parts of its path, and what came with it."""
+
+    call: str
+    parts: list[str]
+    query: Any
+    body: Any
+    files: list[tuple[str, bytes]]
+
+
+async def asked_of(request: web.Request) -> Asked:
+    parts = request.match_info["path"].split("/")
+    body: Any = {}
+    files: list[tuple[str, bytes]] = []
+    if request.content_type == "multipart/form-data":
+        async for part in await request.multipart():
+            content = bytes(await part.read())
+            if part.name == "payload_json":
+                body = json.loads(content)
+            else:
+                files.append((part.filename or "", content))
+    elif text := await request.text():
+        body = json.loads(text)
+    return Asked(f"{request.method} {'/'.join(_forms(parts))}", parts, request.query, body, files)
+
+
+def _forms(parts: list[str]) -> list[str]:
+    free = {2} if parts[0] == "interactions" else {5} if "reactions" in parts else set()
+    return ["*" if part.isdigit() or place in free else part for place, part in enumerate(parts)]
+
+
+class Rest:
+    def __init__(self, peer: DiscordPeer) -> None:
+        self.peer = peer
+        self.commands: list[dict[str, Any]] = []
+        self.menu_changes = 0
+        self._nonces: dict[tuple[str, str], dict[str, Any]] = {}
+        self._sent_at: dict[str, list[float]] = {}
+
+    def forget_nonces(self) -> None:
+        self._nonces.clear()
+
+    async def answer(self, asked: Asked) -> tuple[int, Any]:
+        match asked.call.split(" ")[1].split("/")[0]:
+            case "channels":
+                return await self._channels(asked, self._channel(asked.parts[1]))
+            case "interactions":
+                return await self._callback(asked)
+            case _:
+                return self._facts(asked)
+
+    def _facts(self, asked: Asked) -> tuple[int, Any]:
+        match asked.call:
+            case "GET users/@me":
+                return 200, person(BOT, "homebody", bot=True)
+            case "GET oauth2/applications/@me":
+                owner = person("1", "owner")
+                facts = {"id": BOT, "name": "homebody", "icon": None, "description": "", "owner": owner, "team": None}
+                return 200, {**facts, "bot_public": False, "bot_require_code_grant": False, "verify_key": "k", "flags": 0}
+            case "POST users/@me/channels":
+                return 200, self.peer.dm(str(asked.body["recipient_id"])).shown()
+            case "GET applications/*/commands":
+                return 200, self.commands
+            case "PUT applications/*/commands":
+                self.commands = check_commands(asked.body)
+                self.menu_changes += 1
+                return 200, self.commands
+        raise Refused(404, 0, "404: Not Found")
+
+    async def _channels(self, asked: Asked, channel: Channel) -> tuple[int, Any]:
+        form = asked.call.replace(" channels/*", " ")
+        match form:
+            case "GET ":
+                return 200, channel.shown()
+            case "GET /messages":
+                return 200, self._history(channel, asked.query)
+            case "POST /typing":
+                self.peer.typed.append(channel.id)
+                return 204, None
+            case "POST /messages":
+                return 200, await self._create(channel, asked)
+        if len(asked.parts) > 3:
+            return await self._message(form, asked, channel, self._found(channel, asked.parts[3]))
+        raise Refused(404, 0, "404: Not Found")
+
+    async def _message(self, form: str, asked: Asked, channel: Channel, message: dict[str, Any]) -> tuple[int, Any]:
+        match form:
+            case "GET /messages/*":
+                return 200, self.peer.links.fresh(message)
+            case "PATCH /messages/*":
+                return 200, self._edit(message, asked.body)
+            case "PUT /messages/*/reactions/*/@me":
+                emoji = unquote(asked.parts[5])
+                if LOUD_EMOJI.fullmatch(emoji) and not re.fullmatch(r"\w+:\d+", emoji):
+                    raise Refused(400, 10014, "Unknown Emoji")
+                if emoji not in self._own(message):
+                    message["reactions"].append({"emoji": {"id": None, "name": emoji}, "count": 1, "me": True})
+                return 204, None
+            case "DELETE /messages/*/reactions/*/@me":
+                emoji = unquote(asked.parts[5])
+                if emoji not in self._own(message):
+                    raise Refused(404, 10014, "Unknown Emoji")
+                message["reactions"] = [one for one in message["reactions"] if one["emoji"]["name"] != emoji]
+                return 204, None
+        raise Refused(404, 0, "404: Not Found")
+
+    @staticmethod
+    def _own(message: dict[str, Any]) -> list[str]:
+        return [one["emoji"]["name"] for one in message["reactions"] if one["me"]]
+
+    def _channel(self, identity: str) -> Channel:
+        found = self.peer.channels.get(identity)
+        if found is None:
+            raise Refused(404, 10003, "Unknown Channel")
+        if found.gone or found.hidden:
+            raise Refused(403, 50001, "Missing Access")
+        return found
+
+    def _found(self, channel: Channel, identity: str) -> dict[str, Any]:
+        message = next((one for one in channel.messages if one["id"] == identity), None)
+        if message is None:
+            raise Refused(404, 10008, "Unknown Message")
+        return message
+
+    def _history(self, channel: Channel, query: Any) -> list[dict[str, Any]]:
+        limit = int(query.get("limit", 50))
+        if not 1 <= limit <= 100:
+            raise Refused(400, INVALID, "Invalid Form Body")
+        after = query.get("after")
+        messages = [self.peer.links.fresh(one) for one in channel.messages]
+        if after is not None:
+            return list(reversed([one for one in messages if int(one["id"]) > int(after)][:limit]))
+        return list(reversed(messages))[:limit]
+
+    async def _create(self, channel: Channel, asked: Asked) -> dict[str, Any]:
+        body, nonce = asked.body, asked.body.get("nonce")
+        if channel.denied:
+            raise Refused(403, channel.denied, "Missing Permissions")
+        if sum(len(content) for _, content in asked.files) > UPLOAD_LIMIT:
+            raise Refused(413, 40005, "Request entity too large")
+        content = check_content(body, files=len(asked.files))
+        check_nonce(nonce)
+        check_components(body.get("components", []))
+        known = self._nonces.get((channel.id, str(nonce))) if body.get("enforce_nonce") else None
+        if known is not None:
+            return known
+        answered = body.get("message_reference")
+        more: dict[str, Any] = {"flags": body.get("flags", 0), "components": body.get("components", [])}
+        if answered is not None:
+            more["message_reference"] = answered
+            there = any(one["id"] == str(answered["message_id"]) for one in channel.messages)
+            if not there and answered.get("fail_if_not_exists", True):
+                raise Refused(400, INVALID, "Invalid Form Body: message_reference: Unknown message")
+        if nonce is not None:
+            more["nonce"] = nonce
+        self._pace(channel)
+        mentions = body.get("allowed_mentions", {})
+        if mentions.get("parse") != [] or mentions.get("users"):
+            self.peer.pings.append(content)
+        message = self.peer.note(channel, person(BOT, "homebody", bot=True), content, **more)
+        message["attachments"] = self._uploaded(channel, body, asked.files)
+        if not body.get("flags", 0) & SILENT:
+            self.peer.notices.append(content)
+        if nonce is not None:
+            self._nonces[channel.id, str(nonce)] = message
+        await self.peer.announce(channel, message)
+        return message
+
+    def _uploaded(self, channel: Channel, body: dict[str, Any], files: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
+        names = {one["id"]: one["filename"] for one in body.get("attachments", [])}
+        if files and sorted(names) != list(range(len(files))):
+            raise Refused(400, INVALID, "Invalid Form Body: attachments")
+        return [self.peer.links.keep(channel.id, names[number], content) for number, (_, content) in enumerate(files)]
+
+    def _pace(self, channel: Channel) -> None:
+        """Allow ``limit`` messages in a ``window``."""
+        if self.peer.limit is None:
+            return
+        if len(self._recent(channel)) >= self.peer.limit:
+            self.peer.too_many += 1
+            raise too_many(self.peer.window)
+        self._sent_at[channel.id] = [*self._recent(channel), time.monotonic()]
+
+    def _recent(self, channel: Channel) -> list[float]:
+        now = time.monotonic()
+        return [at for at in self._sent_at.get(channel.id, []) if now - at < self.peer.window]
+
+    def headers(self, asked: Asked) -> dict[str, str]:
+        """Return what tells a client of its rate limit."""
+        channel = self.peer.channels.get(asked.parts[1]) if asked.call == "POST channels/*/messages" else None
+        if self.peer.limit is None or channel is None:
+            return {}
+        recent = self._recent(channel)
+        wait = recent[0] + self.peer.window - time.monotonic() if recent else self.peer.window
+        return {
+            "X-RateLimit-Bucket": "b1",
+            "X-RateLimit-Limit": str(self.peer.limit),
+            "X-RateLimit-Remaining": str(self.peer.limit - len(recent)),
+            "X-RateLimit-Reset": str(time.time() + wait),
+            "X-RateLimit-Reset-After": f"{max(wait, 0.001):.3f}",
+        }
+
+    def _edit(self, message: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        if message["author"]["id"] != BOT:
+            raise Refused(403, 50005, "Cannot edit a message authored by another user")
+        if "content" in body:
+            message["content"] = check_content(body, files=len(message["attachments"]))
+        if "components" in body:
+            check_components(body["components"])
+            message["components"] = body["components"]
+        message["edited_timestamp"] = datetime.now(UTC).isoformat()
+        return message
+
+    async def _callback(self, asked: Asked) -> tuple[int, Any]:
+        found = self.peer.interactions.get(asked.parts[1])
+        if asked.call != "POST interactions/*/*/callback" or found is None or found.token != asked.parts[2] or found.late:
+            raise Refused(404, 10062, "Unknown interaction")
+        if found.answer is not None:
+            raise Refused(400, 40060, "Interaction has already been acknowledged.")
+        kind, data = asked.body.get("type"), asked.body.get("data", {})
+        if kind not in {4, 5, 6} or (kind == 6 and found.kind != 3):
+            raise Refused(400, INVALID, "Invalid Form Body: type")
+        if kind == 4:
+            content = check_content(data, files=0)
+            if data.get("flags", 0) & EPHEMERAL:
+                self.peer.whispers.append(content)
+            else:
+                self.peer.note(found.channel, person(BOT, "homebody", bot=True), content)
+        found.answer = asked.body
+        found.taken.set()
+        return 204, None
+
+
+def too_many(seconds: float) -> Refused:
+    headers = {"Via": "1.1 google", "Retry-After": str(seconds), "X-RateLimit-Scope": "user"}
+    return Refused(429, 0, "You are being rate limited.", headers, retry_after=seconds, **{"global": False})
