@@ -40,12 +40,15 @@ from gateway.model_shelf import ModelShelf
 from gateway.moves import Moves
 from gateway.owner import OwnerLine
 from gateway.pause import Pause
+from gateway.queueing.acks import Acks
+from gateway.queueing.entrance import Entrance
+from gateway.queueing.line import Line
 from gateway.reload import Reload
 from gateway.routing import Router
 from gateway.schedule import Schedule
 from gateway.sessions.store import SessionStore
 from gateway.tool_rack import ToolRack, tools_of
-from gateway.turns import Interrupted, Queued, ResetDue, Turns
+from gateway.turns import Interrupted, ResetDue, Turns
 from gateway.urgent import Urgent
 
 if TYPE_CHECKING:
@@ -54,7 +57,6 @@ if TYPE_CHECKING:
 
     from channels.messages import Conversation, Inbound
     from channels.protocol import Channel
-    from gateway.arrived import Arrived
     from gateway.config.settings import Settings
     from gateway.logs.wiring import Closer
     from gateway.paths import Paths
@@ -106,7 +108,11 @@ class House:
             ledger, self.keepers.policies, lambda: self.on.settings.session.identity_links, formers=self.moves.formers
         )
         self.router = self.make_router()
-        self.lanes: Lanes[Any] = Lanes(self._work, limit=on.settings.agents.defaults.max_concurrent, broken=self._broken)
+        self.lanes: Lanes[Any] = Lanes(
+            self._work, limit=on.settings.agents.defaults.max_concurrent, broken=self._broken, hold=self._hold
+        )
+        self.line = Line(self.lanes, lambda: self.on.settings.messages, self._queue_chosen, on.clock)
+        self.acks = Acks(lambda: self.on.settings.messages, self.channel)
         self.pause = Pause(self.lanes, self._report)
         self.urgent = Urgent(
             ledger=ledger,
@@ -115,12 +121,23 @@ class House:
             agents=self.agents,
             channel=self.channel,
             resume=self.pause.resume,
+            line=self.line,
+            under_way=lambda session: self.turns.under_way(session),
+        )
+        entrance = Entrance(
+            line=self.line,
+            lanes=self.lanes,
+            backlog=self.backlog,
+            acks=self.acks,
+            agents=self.agents,
+            under_way=lambda session: self.turns.under_way(session),
+            channel=self.channel,
         )
         ways = Ways(
-            arrived=self._arrived, urgent=self.urgent, refused=self._refused, ready=self.delivery.ready, alive=self._alive
+            arrived=entrance, urgent=self.urgent, refused=self._refused, ready=self.delivery.ready, alive=self._alive
         )
         self.inbox = Inbox(
-            ledger, self.access, lambda: self.router, ways, on.clock, moves=self.moves, habits=lambda: habits(self.on.settings)
+            ledger, self.access, lambda: self.router, ways, on.clock, moves=self.moves, habits=lambda: self.on.settings.messages
         )
         self.turns = Turns(
             ledger=ledger,
@@ -129,6 +146,9 @@ class House:
             channel=self.channel,
             audience=self.router.audience,
             clock=on.clock,
+            lanes=self.lanes,
+            line=self.line,
+            answered=self.acks.answered,
         )
         self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=ledger.sweep)
         self.lock = lock
@@ -147,6 +167,7 @@ class House:
             bindings=settings.bindings,
             dm_scope=settings.session.dm_scope,
             identity_links=settings.session.identity_links,
+            formers=self.moves.formers,
         )
 
     @classmethod
@@ -357,10 +378,13 @@ class House:
     async def _work(self, ticket: Ticket[Any]) -> None:
         await self.turns.work(ticket)
 
-    def _arrived(self, arrived: Arrived) -> None:
-        inbound = arrived.inbound
-        queued = Queued(arrived.row.id, inbound.conversation, inbound.message_id)
-        self.backlog.note(arrived, self.lanes.submit(arrived.route.session, queued))
+    async def _hold(self, session: str) -> None:
+        await self.line.hold(session)
+
+    def _queue_chosen(self, session: str) -> str:
+        """What the people of a session chose with /queue."""
+        found = (agent.store.get(session) for agent in self.agents.values())
+        return next((record.queue for record in found if record is not None), "")
 
     def _refused(self, inbound: Inbound, error: UsageWrong) -> None:
         self.turns.told_refused(inbound, error)
