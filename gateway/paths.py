@@ -1,6 +1,6 @@
 """Where the house keeps its things.
 
-$HOMEBODY_HOME             ~/.homebody, every folder 0700
+$HOMEBODY_HOME             ~/.homebody (~/.homebody-NAME for a profile), every folder 0700
 ├── homebody.yaml          the settings (or homebody.json; both is an error)
 ├── state/                 ledger, lock and socket
 ├── agents/<id>/sessions/  transcripts
@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.errors import SettingsWrong, StorageFailed
+from gateway.errors import SettingsWrong, StorageFailed, UsageWrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,24 +26,36 @@ if TYPE_CHECKING:
 YAML_NAME = "homebody.yaml"
 JSON_NAME = "homebody.json"
 _PRIVATE = 0o700
+_PROFILE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The places of one house. ``home`` is absolute. ``chosen_config`` is a settings file named by hand, or None."""
+    """The places of one house. ``home`` is absolute. ``chosen_config`` is a settings file named by hand, or None.
+
+    ``profile`` is the name of a house beside the usual one, which has none.
+    """
 
     home: Path
     chosen_config: Path | None = None
+    profile: str = ""
 
     @classmethod
-    def find(cls, env: Mapping[str, str], *, home: Path | None = None, config: Path | None = None) -> Paths:
+    def find(
+        cls, env: Mapping[str, str], *, home: Path | None = None, config: Path | None = None, profile: str | None = None
+    ) -> Paths:
         """Say where things are: what the command line says, else HOMEBODY_HOME and HOMEBODY_CONFIG, else ``~/.homebody``.
 
-        Touches no disk. Raises StorageFailed when ``~`` cannot be resolved.
+        A profile (else HOMEBODY_PROFILE) has a home of its own beside that one, unless ``home`` names another; one that the
+        command line names does not read HOMEBODY_CONFIG, which is the usual house's.
+
+        Touches no disk. Raises StorageFailed when ``~`` cannot be resolved, UsageWrong for a name that is none.
         """
-        place = home or Path(env.get("HOMEBODY_HOME") or "~/.homebody")
-        named = config or (Path(env["HOMEBODY_CONFIG"]) if env.get("HOMEBODY_CONFIG") else None)
-        return cls(_absolute(place, env), _absolute(named, env) if named else None)
+        name = _profile(env.get("HOMEBODY_PROFILE", "") if profile is None else profile)
+        place = home or Path((env.get("HOMEBODY_HOME") or "~/.homebody") + (f"-{name}" if name else ""))
+        in_env = "" if profile and name else env.get("HOMEBODY_CONFIG", "")
+        named = config or (Path(in_env) if in_env else None)
+        return cls(_absolute(place, env), _absolute(named, env) if named else None, name)
 
     @property
     def state(self) -> Path:
@@ -104,6 +117,17 @@ class Paths:
         """
         for folder in (self.home, self.state, self.agents, self.memory, self.logs):
             private_folder(folder)
+
+
+def _profile(name: str) -> str:
+    """Return the name of a profile; nothing for the usual house, which may be called "default"."""
+    name = name.strip()
+    if name in {"", "default"}:
+        return ""
+    if not _PROFILE.fullmatch(name):
+        mend = "Use up to 32 small letters, figures, - and _, such as --profile work."
+        raise UsageWrong(f"{name!r} cannot name a profile", mend=mend)
+    return name
 
 
 def private_folder(folder: Path) -> Path:

@@ -83,11 +83,14 @@ def _version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--home", type=click.Path(path_type=Path), help="Keep everything in this folder instead of ~/.homebody.")
+@click.option(
+    "--profile", metavar="NAME", help="Use a house of that name, with state, settings, port and workspace of its own."
+)
 @click.option("--config", type=click.Path(path_type=Path), help="Read the settings from this file.")
 @click.option("-v", "--verbose", is_flag=True, help="Show details, and where a defect came from.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 @click.pass_context
-def homebody(ctx: click.Context, home: Path | None, config: Path | None, verbose: bool) -> None:
+def homebody(ctx: click.Context, *, home: Path | None, profile: str | None, config: Path | None, verbose: bool) -> None:
     """Your own agent, at home.
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 3 settings wrong, 4 no model or its key refused, 5 another gateway holds
@@ -95,7 +98,7 @@ def homebody(ctx: click.Context, home: Path | None, config: Path | None, verbose
     """
     from gateway.cli.invocation import Invocation
 
-    ctx.obj = Invocation(home, config, verbose)
+    ctx.obj = Invocation(home, config, verbose, profile)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

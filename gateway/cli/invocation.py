@@ -24,11 +24,12 @@ class Invocation:
     home: Path | None = None
     config: Path | None = None
     verbose: bool = False
+    profile: str | None = None
 
     @cached_property
     def paths(self) -> Paths:
         """Where the house keeps its things."""
-        return Paths.find(os.environ, home=self.home, config=self.config)
+        return Paths.find(os.environ, home=self.home, config=self.config, profile=self.profile)
 
     @cached_property
     def loaded(self) -> Loaded:

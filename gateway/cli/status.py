@@ -20,7 +20,8 @@ def status(invocation: Invocation, as_json: bool) -> int:
     from gateway.lock import describe
 
     holder = describe(invocation.paths.state / "gateway.lock")
-    facts: dict[str, Any] = {"home": str(invocation.paths.home), "running": holder is not None}
+    paths = invocation.paths
+    facts: dict[str, Any] = {"home": str(paths.home), "profile": paths.profile or None, "running": holder is not None}
     if holder is not None and holder.socket:
         facts |= {"started": holder.started, "httpPort": holder.http_port}
         facts |= asyncio.run(admin.ask(invocation.paths.state, "status"))

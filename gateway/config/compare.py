@@ -29,7 +29,7 @@ def compare(present: Settings, wanted: Settings) -> Difference:
     """Tell what of ``wanted`` a house that runs on ``present`` takes over. Agents are told apart by their ids."""
     comparing = _Comparing()
     settings = comparing.section(present, wanted, ())
-    return Difference(settings, tuple(comparing.taken), tuple(comparing.waiting))
+    return Difference(settings.of_profile(present.profile), tuple(comparing.taken), tuple(comparing.waiting))
 
 
 def alike(one: Any, two: Any) -> bool:

@@ -40,7 +40,7 @@ def load_or_last_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loaded, str
             f"{source} cannot be used ({len(wrong.problems)} errors; the first: {first}). I run with the settings of my last good "
             "start. Mend it, see `homebody config validate`, and restart me."
         )
-        return Loaded(found.settings, found.warnings, source, found.given), notice
+        return Loaded(found.settings.of_profile(paths.profile), found.warnings, source, found.given), notice
     keep(loaded, paths)
     return loaded, None
 

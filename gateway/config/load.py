@@ -59,12 +59,12 @@ def load(paths: Paths, env: Mapping[str, str], *, only_look: bool = False) -> Lo
         if paths.chosen_config:
             mend = "Check --config and HOMEBODY_CONFIG, or make the file with: homebody config set KEY VALUE"
             raise SettingsWrong([Problem("there is no such file", file=str(source), mend=mend)]) from error
-        return Loaded(Settings(), (), None, {})
+        return Loaded(Settings().of_profile(paths.profile), (), None, {})
     checked = check(text, source, env)
     lacking = tuple(problem for problem in checked.problems if only_look and problem.environment)
     if len(checked.problems) > len(lacking) or checked.settings is None:
         raise SettingsWrong(checked.problems, where=str(source))
-    return Loaded(checked.settings, (*lacking, *checked.warnings), source, checked.given)
+    return Loaded(checked.settings.of_profile(paths.profile), (*lacking, *checked.warnings), source, checked.given)
 
 
 def check(text: str, source: Path, env: Mapping[str, str]) -> Checked:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from zlib import crc32
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from pydantic.alias_generators import to_camel
 
 from agent.models.settings import ModelsSettings
@@ -25,6 +26,8 @@ from gateway.sessions.settings import HooksSettings, SessionSettings
 from memory.settings import MemorySettings
 
 MAIN = "main"
+_PORTS = 999
+"""How many ports behind the usual one profiles are spread over, by their names."""
 AGENT_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 
 
@@ -140,7 +143,7 @@ class Settings(Section):
     """Chat platforms."""
     bindings: tuple[Binding, ...] = Field(default=(), json_schema_extra=_HOT)
     """Which agent answers where; the nearest rule wins, and without one the default agent answers."""
-    messages: MessagesSettings = MessagesSettings()
+    messages: MessagesSettings = Field(default=MessagesSettings(), json_schema_extra=_HOT)
     """How messages are dealt with, whatever the channel."""
     gateway: GatewaySettings = GatewaySettings()
     """Where the house listens, and to whom."""
@@ -152,6 +155,27 @@ class Settings(Section):
     """Parts that can be exchanged."""
     logging: LoggingSettings = LoggingSettings()
     """What is logged, and where."""
+
+    _profile: str = PrivateAttr(default="")
+
+    @property
+    def profile(self) -> str:
+        """The name of the house these settings are for; the usual one has none."""
+        return self._profile
+
+    def of_profile(self, name: str) -> Settings:
+        """Return these settings for the house of that name: its default workspaces and its default port are its own."""
+        if name == self._profile:
+            return self
+        gateway = self.gateway
+        if "port" not in gateway.model_fields_set:
+            values = {key: getattr(gateway, key) for key in type(gateway).model_fields}
+            port = type(gateway)().port + 1 + crc32(name.encode()) % _PORTS
+            gateway = type(gateway).model_construct(_fields_set=set(gateway.model_fields_set), **values | {"port": port})
+        settings = self.model_copy()
+        settings.__dict__["gateway"] = gateway
+        settings._profile = name  # noqa: SLF001 -- a copy of this very object
+        return settings
 
     @property
     def agent_ids(self) -> tuple[str, ...]:
@@ -172,7 +196,8 @@ class Settings(Section):
             raise UsageWrong(f"there is no agent {agent_id!r}", mend=f"There is: {', '.join(self.agent_ids)}.")
         entry = next((entry for entry in self.agents.list if entry.id == agent_id), None)
         resolved = AgentDefaults.model_validate(laid_over(_said(self.agents.defaults), _said(entry) if entry else {}))
-        folder = "homebody" if agent_id == MAIN else f"homebody-{agent_id}"
+        parts = ("homebody", self._profile, "" if agent_id == MAIN else agent_id)
+        folder = "-".join(part for part in parts if part)
         workspace = Path.home() / (resolved.workspace or Path(folder)).expanduser()
         return AgentProfile(
             id=agent_id,

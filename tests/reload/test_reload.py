@@ -1,0 +1,394 @@
+"""Settings that are changed while the house runs: what holds at once, what waits, what is refused, and who is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import random
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from agent.events import TextDelta
+from agent.models.scripted import ScriptedModel, Stall
+from channels.messages import Conversation, Inbound, Sender
+from channels.terminal.link import Done, Reply
+from gateway.clock import ManualClock, SystemClock
+from gateway.config.load import load
+from gateway.house import Foundation, House
+from gateway.logs.redaction import Redactor
+from gateway.logs.settings import LoggingSettings
+from gateway.logs.wiring import configure
+from gateway.paths import Paths
+from gateway.reload import EMPTY_SECONDS, Reload
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from channels.protocol import Door
+
+TOKEN = "a-token-of-the-house-0123456789"
+
+
+class Place:
+    """A house on a settings file that the test writes, and one terminal in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.paths = Paths(root / "home")
+        self.paths.prepare()
+        self.file = self.paths.home / "homebody.yaml"
+        self.clock = ManualClock(datetime(2026, 3, 1, 9, 30, tzinfo=UTC))
+        self.models = {name: ScriptedModel(lambda _, name=name: name, name=name) for name in ("scripted/one", "scripted/two")}
+        self.base: dict[str, Any] = {
+            "agents": {"defaults": {"model": "scripted/one", "userTimezone": "Europe/Berlin", "workspace": str(root / "work")}},
+            "gateway": {"port": 0, "auth": {"token": TOKEN}},
+        }
+        self.write({})
+
+    def write(self, given: dict[str, Any]) -> None:
+        """Write the settings: the test's over the least that is needed."""
+        merged = json.loads(json.dumps(self.base))
+        for section, said in given.items():
+            merged[section] = _over(merged.get(section, {}), said)
+        self.file.write_text(yaml.safe_dump(merged))
+
+    @contextlib.asynccontextmanager
+    async def open(self, *, serving: bool = False, clock: Any = None) -> AsyncIterator[House]:
+        settings = load(self.paths, {}).settings
+        on = Foundation(
+            settings=settings, paths=self.paths, env={}, clock=clock or self.clock, random=random.Random(1), serving=serving
+        )
+        house = await House.open(on)
+        for name, model in self.models.items():
+            house.shelf.put(name, model)
+        started = asyncio.Event()
+        running = asyncio.ensure_future(house.run(started.set))
+        await asyncio.wait([running, asyncio.ensure_future(started.wait())], return_when=asyncio.FIRST_COMPLETED)
+        try:
+            yield house
+        finally:
+            house.stop()
+            await running
+            await house.close()
+
+
+def _over(under: Any, said: Any) -> Any:
+    if isinstance(under, dict) and isinstance(said, dict):
+        return {key: _over(under.get(key), said.get(key, under.get(key))) for key in under | said}
+    return said
+
+
+async def ask(house: House, text: str, **hints: str) -> str:
+    """Say something in a terminal of its own, and return the reply."""
+    link = house.terminal.attach("t" + str(abs(hash(text)) % 10**8))
+    await link.say(text, key=text[:30], hints=hints)
+    replies: list[str] = []
+    chunks: int | None = None
+    async with asyncio.timeout(20):
+        async for frame in link.frames():
+            if isinstance(frame, Reply):
+                replies.append(frame.text)
+            elif isinstance(frame, Done):
+                chunks = frame.facts["chunks"]
+            if chunks is not None and len(replies) >= chunks:
+                break
+    await link.close()
+    return "\n".join(replies)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+async def test_the_next_turn_has_another_model_other_tools_and_other_limits(place: Place) -> None:
+    async with place.open() as house:
+        assert await ask(house, "hello") == "scripted/one"
+        place.write(
+            {"agents": {"defaults": {"model": "scripted/two", "tools": {"profile": "minimal"}, "promptMode": "minimal"}}}
+        )
+        came = await house.reload.now()
+        assert came["waiting"] == []
+        assert came["taken"] == ["agents.defaults.model", "agents.defaults.promptMode", "agents.defaults.tools.profile"]
+        assert await ask(house, "hello again") == "scripted/two"
+    request = place.models["scripted/two"].requests[0]
+    assert [tool.name for tool in request.tools] == ["memory_get", "memory_search"]
+
+
+async def test_a_turn_under_way_keeps_what_it_began_with(place: Place) -> None:
+    gate = asyncio.Event()
+    place.models["scripted/one"]._answerer = lambda _: [Stall(gate), TextDelta("slow")]
+    async with place.open() as house:
+        slow = asyncio.ensure_future(ask(house, "take your time"))
+        await _until(lambda: bool(place.models["scripted/one"].requests))
+        [conversation] = house.agents["main"]._open.values()
+        settings, toolbox, model = conversation.settings, conversation.toolbox, conversation.model
+        place.write({"agents": {"defaults": {"model": "scripted/two", "tools": {"deny": ["write"]}}}})
+        await house.reload.now()
+        assert "Context" in await ask(house, "/status")
+        assert (conversation.settings, conversation.toolbox, conversation.model) == (settings, toolbox, model)
+        gate.set()
+        assert await slow == "slow"
+        assert await ask(house, "and now?") == "scripted/two"
+        assert conversation.settings is not settings
+
+
+@pytest.mark.parametrize(
+    ("given", "look", "before", "after"),
+    [
+        ({"session": {"reset": {"mode": "none"}}}, lambda h: h.agents["main"]._session_settings.reset.mode, "daily", "none"),
+        ({"hooks": {"internal": {"enabled": False}}}, lambda h: h.agents["main"]._hook.enabled, True, False),
+        ({"budgets": {"day": {"usd": 7}}}, lambda h: h.agents["main"].brake._settings.day.usd, 5.0, 7.0),
+        ({"session": {"dmScope": "per-peer"}}, lambda h: h.router._scope, "main", "per-peer"),
+        ({"bindings": [{"agentId": "main", "match": {"channel": "x"}}]}, lambda h: len(h.router._bindings), 0, 1),
+        (
+            {
+                "models": {
+                    "providers": {"mine": {"baseUrl": "http://127.0.0.1:9/v1", "models": [{"id": "m", "cost": {"input": 3}}]}}
+                }
+            },
+            lambda h: getattr(h.shelf.price("mine/m"), "input", None),
+            None,
+            3.0,
+        ),
+        ({"tools": {"deny": ["*"]}}, lambda h: len(h.agents["main"].rack.box().specs) > 0, True, False),
+    ],
+    ids=["session", "hooks", "budgets", "dmScope", "bindings", "models", "tools"],
+)
+async def test_each_section_holds_at_once(
+    place: Place, given: dict[str, Any], look: Callable[[House], Any], before: Any, after: Any
+) -> None:
+    async with place.open() as house:
+        assert look(house) == before
+        place.write(given)
+        came = await house.reload.now()
+        assert (look(house), came["waiting"], bool(came["taken"])) == (after, [], True)
+        place.write({})
+        await house.reload.now()
+        assert look(house) == before
+
+
+async def test_a_reset_rule_that_was_changed_is_kept_to_by_the_schedule(place: Place) -> None:
+    place.write({"session": {"reset": {"mode": "none"}}})
+    async with place.open() as house:
+        await ask(house, "hello")
+        await house.schedule.tick()
+        place.write({"session": {"reset": {"mode": "idle", "idleMinutes": 5}}})
+        await house.reload.now()
+        first = house.agents["main"].store.get("agent:main:main").session
+        place.clock.move(3600)
+        await house.schedule.tick()
+        await house.lanes.quiet()
+        assert house.agents["main"].store.get("agent:main:main").session != first
+
+
+async def test_a_purse_that_was_emptied_holds_the_next_message_back(place: Place) -> None:
+    async with place.open() as house:
+        assert await ask(house, "hello") == "scripted/one"
+        place.write({"budgets": {"day": {"tokens": 1}}})
+        await house.reload.now()
+        assert "budget" in await ask(house, "once more")
+
+
+async def test_what_waits_for_a_restart_stays_as_it_is_and_is_told_once(place: Place) -> None:
+    async with place.open() as house:
+        said = _listening(house)
+        place.write({"gateway": {"port": 4321}, "agents": {"defaults": {"workspace": "/elsewhere", "maxConcurrent": 3}}})
+        came = await house.reload.now()
+        waits = ["agents.defaults.workspace", "agents.defaults.maxConcurrent", "gateway.port"]
+        assert (came["taken"], came["waiting"]) == ([], waits)
+        assert house.on.settings.gateway.port == 0
+        assert house.on.settings.agent("main").workspace == place.root / "work"
+        assert (await house.status())["settings"] == {"waiting": waits, "complaint": None}
+        await house.reload.now()
+        assert said == [f"⚙️ The settings were changed. This waits for a restart of mine: {', '.join(waits)}."]
+        place.write({})
+        assert (await house.reload.now())["waiting"] == []
+
+
+async def test_a_file_that_cannot_be_used_changes_nothing_and_is_told_once(place: Place) -> None:
+    async with place.open() as house:
+        said = _listening(house)
+        former = house.on.settings
+        for broken in ("agents: {defaults: {model: [}\n", "session: {reset: {atHour: 99}}\nbudgets: 7\n"):
+            place.file.write_text(broken)
+            came = await house.reload.now()
+            assert came["taken"] == []
+            assert house.on.settings is former
+        assert "session.reset.atHour" in came["complaint"]
+        [told] = said
+        assert "is not valid YAML" in told
+        assert "`homebody config validate`" in told
+        place.write({"agents": {"defaults": {"model": "scripted/two"}}})
+        assert (await house.reload.now())["complaint"] is None
+        assert await ask(house, "hello") == "scripted/two"
+        place.file.write_text("x: [")
+        await house.reload.now()
+        assert len(said) == 2, "a new mistake is told again"
+
+
+async def test_a_file_that_is_gone_or_empty_for_a_moment_is_waited_for(place: Place) -> None:
+    place.write({"agents": {"defaults": {"model": "scripted/two"}}})
+    async with place.open() as house:
+        text = place.file.read_text()
+        place.file.write_text("")
+        reading = asyncio.ensure_future(house.reload.now())
+        await _until(lambda: any(at == place.clock.monotonic() + EMPTY_SECONDS for at, _ in place.clock._sleepers))
+        place.file.write_text(text)
+        place.clock.move(1)
+        assert (await reading)["taken"] == []
+        place.file.unlink()
+        reading = asyncio.ensure_future(house.reload.now())
+        await _until(lambda: any(at == place.clock.monotonic() + EMPTY_SECONDS for at, _ in place.clock._sleepers))
+        place.clock.move(1)
+        assert "the settings file is gone" in (await reading)["complaint"]
+        assert await ask(house, "hello") == "scripted/two"
+
+
+async def test_a_change_of_the_file_is_noticed(place: Place) -> None:
+    async with place.open(clock=SystemClock()) as house:
+        watching = asyncio.ensure_future(Reload(house).watch())
+        async with asyncio.timeout(15):
+            while house.on.settings.agents.defaults.model != "scripted/two":
+                place.write({"agents": {"defaults": {"model": "scripted/two"}}})  # until the watch stands
+                await asyncio.sleep(0.5)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        assert await ask(house, "hello") == "scripted/two"
+
+
+def test_the_level_of_the_logs_and_new_secrets_hold_at_once(place: Place) -> None:
+    with configure(LoggingSettings(level="warn"), place.paths, Redactor(), console=False) as logs:
+        logging.getLogger("gateway.x").info("before")
+        logs.adopt(LoggingSettings(level="debug"), ["swordfish"])
+        logging.getLogger("gateway.x").debug("now with swordfish")
+        logs.adopt(LoggingSettings(level="error"))
+        logging.getLogger("gateway.x").warning("after")
+    lines = (place.paths.logs / "homebody.jsonl").read_text().splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["now with [secret]"]
+
+
+PIGEON = """
+import asyncio
+from channels.messages import Sent
+
+class Pigeon:
+    name, account, lofts, running, sent = "pigeon", "default", [], [], []
+
+    def __init__(self, loft):
+        self.loft = loft
+
+    async def run(self, door):
+        Pigeon.running.append(self.loft)
+        self.door = door
+        door.alive()
+        door.ready()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            Pigeon.running.remove(self.loft)
+
+    def chunks(self, markdown):
+        return [markdown]
+
+    async def send(self, outbound, record):
+        Pigeon.sent.append((self.loft, outbound.text))
+        return Sent(platform_id=outbound.key)
+
+    async def typing(self, conversation):
+        return
+
+    async def close(self):
+        return
+
+def make(settings, *, account, clock, log):
+    return Pigeon(settings["loft"])
+"""
+
+
+@pytest.fixture
+def pigeons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    package = tmp_path / "pigeon-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeon\nVersion: 1\n")
+    (package / "entry_points.txt").write_text(f"[homebody.channels]\npigeon = pigeons_of_{id(tmp_path)}:make\n")
+    (tmp_path / f"pigeons_of_{id(tmp_path)}.py").write_text(PIGEON)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return __import__(f"pigeons_of_{id(tmp_path)}").Pigeon
+
+
+async def test_a_platform_is_connected_anew_when_its_section_changes_and_the_others_stay(place: Place, pigeons: Any) -> None:
+    async with place.open(serving=True, clock=SystemClock()) as house:
+        terminal = house.keepers["terminal:default"]
+        await _write(place, house, {"allowFrom": ["anna"], "settings": {"loft": "north"}})
+        await _until(lambda: pigeons.running == ["north"])
+        north = house.keepers["pigeon:default"].channel
+        await _arrive(north.door, "anna", "hello")
+        await _until(lambda: pigeons.sent == [("north", "scripted/one")])
+
+        await _write(place, house, {"allowFrom": ["ben"], "dmPolicy": "allowlist", "settings": {"loft": "south"}})
+        await _until(lambda: pigeons.running == ["south"])
+        south = house.keepers["pigeon:default"].channel
+        await _arrive(south.door, "anna", "still here?")
+        await _arrive(south.door, "ben", "hello")
+        await _until(lambda: len(pigeons.sent) == 2)
+        assert pigeons.sent[-1] == ("south", "scripted/one"), "Anna is heard no more, Ben is"
+
+        place.write({})
+        await house.reload.now()
+        await _until(lambda: pigeons.running == [])
+        assert set(house.keepers) == {"terminal:default"}
+        assert house.keepers["terminal:default"] is terminal
+        assert await ask(house, "hello") == "scripted/one"
+
+
+async def test_a_channel_that_is_not_installed_is_a_complaint_and_changes_nothing(place: Place, pigeons: Any) -> None:
+    async with place.open(serving=True, clock=SystemClock()) as house:
+        await _write(place, house, {"settings": {"loft": "north"}})
+        await _until(lambda: pigeons.running == ["north"])
+        place.write({"channels": {"plugins": {"ostrich": {}}}, "budgets": {"day": {"usd": 1}}})
+        assert "ostrich" in (await house.reload.now())["complaint"]
+        assert pigeons.running == ["north"]
+        assert house.on.settings.budgets.day.usd == 5
+
+
+async def _write(place: Place, house: House, plugin: dict[str, Any]) -> None:
+    place.write({"channels": {"plugins": {"pigeon": plugin}}})
+    assert (await house.reload.now())["complaint"] is None
+
+
+async def _arrive(door: Door, sender: str, text: str) -> None:
+    inbound = Inbound(
+        conversation=Conversation(channel="pigeon", account="default", kind="direct", id=sender),
+        sender=Sender(id=sender),
+        text=text,
+        at=datetime.now(UTC),
+        key=f"{sender}-{text}",
+        alias=f"{sender}-{text}",
+        message_id=text,
+    )
+    await door.accept([inbound])
+
+
+async def _until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(15):
+        while not true():  # noqa: ASYNC110 -- what is waited for has no event
+            await asyncio.sleep(0.01)
+
+
+def _listening(house: House) -> list[str]:
+    """Hear what the owner is told."""
+    said: list[str] = []
+    house.owner = _Owner(said)  # type: ignore[assignment]
+    return said
+
+
+class _Owner:
+    def __init__(self, said: list[str]) -> None:
+        self.say = said.append
