@@ -1,7 +1,7 @@
 """Previews of an answer while it is written, for platforms where a message can be edited.
 
 The preview is a message of its own that is edited at most once a second, and the finished answer is its last edit: nobody reads
-the answer twice. A turn that ends within three seconds shows none.
+the answer twice. A turn that ends within three seconds shows none. Platforms may ask for longer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from channels.errors import Uncertain
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from channels.clock import Clock
     from channels.messages import Conversation
 
@@ -45,9 +49,18 @@ class _Preview:
 class Previews:
     """The previews of one account, one for each conversation at most."""
 
-    def __init__(self, editing: Editing, clock: Clock) -> None:
+    def __init__(
+        self,
+        editing: Editing,
+        clock: Clock,
+        *,
+        after: float = AFTER,
+        between: Callable[[Conversation], float] = lambda _: BETWEEN,
+    ) -> None:
         self._editing = editing
         self._clock = clock
+        self._after = after
+        self._between = between
         self._open: dict[str, _Preview] = {}
         self._over: dict[str, str] = {}
 
@@ -60,7 +73,8 @@ class Previews:
         if preview is None or preview.turn != turn:
             preview = self._open[address] = _Preview(turn, self._clock.monotonic())
         now = self._clock.monotonic()
-        if now - preview.began < AFTER or now - preview.edited < BETWEEN or text == preview.shown or preview.lock.locked():
+        early = now - preview.began < self._after or now - preview.edited < self._between(conversation)
+        if early or text == preview.shown or preview.lock.locked():
             return
         await asyncio.shield(asyncio.ensure_future(self._show(conversation, preview, text)))
 
@@ -70,7 +84,11 @@ class Previews:
                 return
             preview.shown, preview.edited = text, self._clock.monotonic()
             if preview.message is None:
-                preview.message = await self._editing.post(conversation, text)
+                try:
+                    preview.message = await self._editing.post(conversation, text)
+                except Uncertain:  # it may stand there: another one would be one too many
+                    self._over[conversation.address] = preview.turn
+                    raise
             else:
                 await self._editing.edit(conversation, preview.message, text)
 

@@ -25,11 +25,15 @@ LOCAL_PERSON: Final = "owner"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRule:
-    """Who may speak in one group, and whether they must mention the agent. ``users`` None means those in the policy's ``allow_from``."""
+    """Who may speak in one group, and whether they must mention the agent. ``users`` None means those in the policy's ``allow_from``.
+
+    ``threads`` are threads with a rule of their own.
+    """
 
     allow: bool = True
     require_mention: bool = True
     users: tuple[str, ...] | None = None
+    threads: Mapping[str, GroupRule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +58,9 @@ class Policy:
         """Return the rule for a group, or None for one that is not listed."""
         space = self.rules.get(conversation.space or ANYBODY) or self.rules.get(ANYBODY, {})
         rule = space.get(conversation.id) or space.get(ANYBODY)
-        return GroupRule() if rule is None and conversation.id in self.groups else rule
+        if rule is None:
+            return GroupRule() if conversation.id in self.groups else None
+        return rule.threads.get(conversation.thread or "", rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

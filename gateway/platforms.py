@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from channels.discord.settings import DiscordAccount
     from channels.protocol import Channel
     from channels.slack.settings import SlackAccount
+    from channels.telegram.settings import TelegramAccount, TelegramGroupRule
     from gateway.clock import SystemClock
     from gateway.config.settings import ChannelsSettings, Settings
 
@@ -53,8 +54,7 @@ def _telegram(channels: ChannelsSettings, clock: SystemClock, env: Mapping[str, 
     for name in telegram.names():
         from channels.telegram.channel import TelegramChannel
 
-        account = telegram.account(name)
-        policy = Policy(dm_policy=account.dm_policy, allow_from=tuple(account.allow_from))
+        policy = telegram_policy(telegram.account(name))
         yield TelegramChannel(telegram, name, clock=clock, log=structlog.get_logger("channels.telegram")), policy
 
 
@@ -94,6 +94,22 @@ def _others(channels: ChannelsSettings, clock: SystemClock) -> Iterator[tuple[Ch
             dict(plugin.settings), account="default", clock=clock, log=structlog.get_logger(f"channels.{name}")
         )
         yield channel, Policy(dm_policy=plugin.dm_policy, allow_from=plugin.allow_from, groups=frozenset(plugin.groups))
+
+
+def telegram_policy(account: TelegramAccount) -> Policy:
+    """Return who may speak to a Telegram bot."""
+
+    def rule_of(rule: TelegramGroupRule) -> GroupRule:
+        return GroupRule(allow=rule.enabled, require_mention=rule.require_mention, users=_people(account.speakers(rule)))
+
+    named = account.groups if account.group_policy != "disabled" else {}
+    rules = {
+        group: replace(rule_of(rule), threads={topic: rule_of(rule.at(topic)) for topic in rule.topics})
+        for group, rule in named.items()
+    }
+    if account.group_policy == "open":
+        rules.setdefault(ANYBODY, GroupRule(users=_people(account.group_allow_from)))
+    return Policy(dm_policy=account.dm_policy, allow_from=tuple(account.allow_from), rules={ANYBODY: rules})
 
 
 def discord_policy(account: DiscordAccount) -> Policy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
     from channels.telegram.settings import TelegramAccount
 
 _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.ProxyError)
+_MENDS = {
+    "blocked by the user": "the person must open the chat with the bot and press Restart",
+    "bot was kicked": "add the bot to the group again",
+    "not a member": "add the bot to the group again",
+    "not enough rights": "let the bot send messages: group settings, Permissions or Administrators",
+    "chat not found": "the person must write to the bot first; a group must have the bot as a member",
+    "can't initiate conversation": "the person must write to the bot first",
+    "topic_closed": "reopen the topic, or make the bot an administrator that may manage topics",
+    "thread not found": "the topic was deleted",
+}
 
 
 class PollRequest(HTTPXRequest):
@@ -28,11 +39,12 @@ class PollRequest(HTTPXRequest):
         """Return the answer, with unreadable updates reduced to their number."""
         answer = HTTPXRequest.parse_json_payload(payload)
         if isinstance(answer.get("result"), list):
-            answer["result"] = [one if _readable(one) else {"update_id": one["update_id"]} for one in answer["result"]]
+            answer["result"] = [one if readable(one) else {"update_id": one["update_id"]} for one in answer["result"]]
         return answer
 
 
-def _readable(update: dict[str, Any]) -> bool:
+def readable(update: dict[str, Any]) -> bool:
+    """Tell whether the library can read an update."""
     try:
         Update.de_json(update, None)
     except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
@@ -40,8 +52,23 @@ def _readable(update: dict[str, Any]) -> bool:
     return True
 
 
-def make_bot(settings: TelegramAccount) -> tuple[Bot, list[HTTPXRequest]]:
-    """Return a bot that is not connected yet, and its connections, which the caller closes.
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A bot and what it speaks through. ``files`` is for what is too large to be held in memory."""
+
+    bot: Bot
+    requests: tuple[HTTPXRequest, ...]
+    files: httpx.AsyncClient
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for request in self.requests:
+            await request.shutdown()
+        await self.files.aclose()
+
+
+def make_bot(settings: TelegramAccount) -> Connection:
+    """Return a bot that is not connected yet. The caller closes it.
 
     Slow (certificates are read): call it in a thread.
 
@@ -52,10 +79,10 @@ def make_bot(settings: TelegramAccount) -> tuple[Bot, list[HTTPXRequest]]:
     logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines carry addresses, and those carry the token
     seconds = settings.timeout_seconds
     poll = settings.poll_timeout_seconds + min(seconds, 15)
-    requests = [
+    requests = tuple(
         kind(connection_pool_size=size, connect_timeout=min(seconds, 15), read_timeout=read, write_timeout=seconds)
         for kind, size, read in ((PollRequest, 4, poll), (HTTPXRequest, 64, seconds))
-    ]
+    )
     bot = Bot(
         settings.token(),
         base_url=f"{settings.api_root}/bot",
@@ -63,7 +90,7 @@ def make_bot(settings: TelegramAccount) -> tuple[Bot, list[HTTPXRequest]]:
         get_updates_request=requests[0],
         request=requests[1],
     )
-    return bot, requests
+    return Connection(bot, requests, httpx.AsyncClient(timeout=httpx.Timeout(seconds, connect=min(seconds, 15))))
 
 
 def told(error: BaseException, bot: Bot) -> str:
@@ -71,9 +98,14 @@ def told(error: BaseException, bot: Bot) -> str:
     return str(error).replace(bot.token, "(token)") or type(error).__name__
 
 
+def key_of(account: str) -> str:
+    """Return where the settings of an account stand."""
+    return "channels.telegram" + ("" if account == "default" else f".accounts.{account}")
+
+
 def wrong_token(settings: TelegramAccount, account: str) -> ChannelBroken:
     """Return the error for a token that the server does not know."""
-    key = "channels.telegram" + ("" if account == "default" else f".accounts.{account}")
+    key = key_of(account)
     where = "" if settings.api_root == OFFICIAL else f" at {settings.api_root}"
     return ChannelBroken(
         f"the token in {key}.botToken is not accepted{where}",
@@ -93,9 +125,17 @@ def send_error(error: TelegramError, bot: Bot) -> ChannelError:
     if isinstance(error, RetryAfter):
         return NotSent(text, retry_after=wait_of(error))
     if isinstance(error, Forbidden | BadRequest):
-        return NotSent(text, permanent=True)
+        return NotSent(text, permanent=True, mend=_mend(text))
+    if "too large" in text.lower():
+        return NotSent(text, permanent=True, mend="the Bot API server takes 50 MB from bots, one of your own 2 GB")
     if isinstance(error, InvalidToken):
         return NotSent(f"Telegram: the token is not accepted ({type(error).__name__})")
     if isinstance(error.__cause__, _NOT_CONNECTED) or "(429)" in text:
         return NotSent(text)
     return Uncertain(text)
+
+
+def _mend(text: str) -> str:
+    """Return what a person can do about a refusal, where there is something."""
+    lowered = text.lower()
+    return next((mend for sign, mend in _MENDS.items() if sign in lowered), "")

@@ -1,4 +1,4 @@
-"""Telegram as a channel: one bot, private text messages, long polling."""
+"""Telegram as a channel: one bot, its private chats, and the groups that the settings name."""
 
 from __future__ import annotations
 
@@ -9,26 +9,31 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from channels.chunking import cut, utf16_length
-from channels.errors import ChannelError
+from channels.errors import ChannelError, NotSent
 from channels.log import NoLog
 from channels.markdown import styled
+from channels.protocol import HookAnswer
 from channels.styled import plain
+from channels.telegram.seen import SeenMessages
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from telegram import Bot
-    from telegram.request import HTTPXRequest
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
 
     from channels.clock import Clock
     from channels.log import Log
-    from channels.messages import Conversation, Outbound, Sent
-    from channels.protocol import Door
+    from channels.messages import Attachment, Conversation, Outbound, Sent
+    from channels.protocol import Door, HookRequest, MenuEntry
+    from channels.telegram.listening import Listener
     from channels.telegram.settings import TelegramAccount, TelegramSettings
+    from channels.telegram.voice import Voice
 
 
 class TelegramChannel:
-    """A ``Channel``. The client library is loaded in a thread, when ``run``, ``send`` or ``probe`` first needs it."""
+    """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts``, ``Menu`` and ``Hooked``.
+
+    The client library is loaded in a thread, when it is first needed.
+    """
 
     name = "telegram"
 
@@ -43,17 +48,40 @@ class TelegramChannel:
     ) -> None:
         self.account = account
         self._settings: TelegramAccount = settings.account(account)
+        self.hooked = self._settings.webhook_url is not None
+        self.reply_to_mode = self._settings.reply_to_mode
         self._clock = clock
         self._log: Log = log or NoLog()
         self._random = random
-        self._making: asyncio.Task[tuple[Bot, list[HTTPXRequest]]] | None = None
+        self._seen = SeenMessages()
+        self._menu: Sequence[MenuEntry] = ()
+        self._door: Door | None = None
+        self._listener: Listener | None = None
+        self._making: asyncio.Task[Voice] | None = None
 
     async def run(self, door: Door) -> None:
-        """Poll until cancelled; see ``channels.telegram.polling``."""
-        bot = await self._bot()
-        from channels.telegram.polling import Poller
+        """Listen until cancelled; see ``channels.telegram.listening``."""
+        voice = await self._voice()
+        from channels.telegram.listening import Listener
+        from channels.telegram.pauses import Pauses
+        from channels.telegram.station import Station
 
-        await Poller(bot, self._settings, self.account, door=door, clock=self._clock, random=self._random, log=self._log).run()
+        station = Station(
+            bot=voice.connection.bot,
+            settings=self._settings,
+            account=self.account,
+            door=door,
+            clock=self._clock,
+            pauses=Pauses(self._clock, self._random, self._log, self.account),
+            log=self._log,
+        )
+        listener = Listener(station, self._seen)
+        self._door, self._listener = door, listener
+        try:
+            await listener.run(self._menu)
+        finally:
+            self._listener = None
+            await listener.close()
 
     def chunks(self, markdown: str) -> list[str]:
         """Cut a reply into messages. Takes about 1 ms a kilobyte of text: call it in a thread for very long ones."""
@@ -61,35 +89,54 @@ class TelegramChannel:
         return [piece for piece in pieces if _visible(plain(styled(piece)))]
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
-        """Deliver one chunk; see ``channels.telegram.sending``."""
-        bot = await self._bot()
-        from channels.telegram.sending import send
-
-        by_edit = self._settings.delivery == "edit"
-        return await send(bot, outbound, record, link_preview=self._settings.link_preview, by_edit=by_edit)
+        """Deliver one chunk or file; see ``channels.telegram.sending``."""
+        return await (await self._ready_voice()).send(outbound, record)
 
     async def typing(self, conversation: Conversation) -> None:
         """Show "typing" for about five seconds; call it again for longer."""
-        bot = await self._bot()
-        from telegram.error import TelegramError
+        await self._show("typing was not shown", lambda voice: voice.typing(conversation))
 
-        from channels.telegram.sending import show_typing
+    async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
+        """Show a preview of the answer, when it takes long; see ``channels.telegram.showing``."""
+        if self._settings.streaming != "off":
+            await self._show("a preview was not shown", lambda voice: voice.showing.show(conversation, turn, text))
 
-        try:
-            await show_typing(bot, conversation)
-        except (TelegramError, ValueError) as error:
-            self._log.info("typing was not shown", error=type(error).__name__, account=self.account)
+    async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
+        """Put an emoji under a message; one that Telegram does not let bots use is replaced by what comes nearest."""
+        await self._show("a reaction was not shown", lambda voice: voice.react(conversation, message_id, emoji))
+
+    async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
+        """Save a file; see ``channels.telegram.fetching``."""
+        voice = await self._voice()
+        from channels.telegram.fetching import fetch
+
+        await fetch(voice.connection, self._settings.api_root, attachment, path, limit)
+
+    async def menu(self, entries: Sequence[MenuEntry]) -> None:
+        """Offer commands in private chats and groups, once the channel runs. What Telegram shows already is not set again."""
+        self._menu = tuple(entries)
+
+    async def hear(self, request: HookRequest) -> HookAnswer:
+        """Take a call of Telegram's. One without the secret is answered with 401, whatever else it says."""
+        from channels.telegram.secret import is_ours
+
+        if not self.hooked or not is_ours(request, self._settings):
+            return HookAnswer(status=401)
+        if self._listener is None:
+            return HookAnswer(status=503, headers={"retry-after": "5"})
+        return await self._listener.hear(request)
 
     async def probe(self) -> str:
-        """Ask who the bot is, and return its name, such as ``@my_bot``.
+        """Ask who the bot is, and return its name, such as ``@my_bot``, with what its settings at @BotFather keep from it.
 
         Raises:
             ChannelError: it cannot be reached; ``ChannelBroken`` when its token is wrong.
         """
-        bot = await self._bot()
+        bot = (await self._voice()).connection.bot
         from telegram.error import InvalidToken, TelegramError
 
         from channels.telegram.bot import told, wrong_token
+        from channels.telegram.listening import unheard
 
         try:
             me = await bot.get_me()
@@ -100,33 +147,66 @@ class TelegramChannel:
                 f"{self._settings.api_root} does not answer: {told(error, bot)}",
                 mend="check the network, and channels.telegram.apiRoot",
             ) from error
-        return f"@{me.username}"
+        hint = unheard(me, self._settings)
+        return f"@{me.username} ({hint})" if hint else f"@{me.username}"
 
     async def close(self) -> None:
         """Close the connections."""
         if self._making is not None and self._making.done() and self._making.exception() is None:
-            for request in self._making.result()[1]:
-                await request.shutdown()
+            await self._making.result().connection.close()
         self._making = None
 
-    async def _bot(self) -> Bot:
+    async def _show(self, event: str, showing: Callable[[Voice], Awaitable[None]]) -> None:
+        """Do what is only for show: its trouble is nobody's."""
+        try:
+            voice = await self._voice()
+            from telegram.error import TelegramError
+
+            try:
+                await showing(voice)
+            except (TelegramError, ValueError, TypeError, KeyError) as error:
+                self._log.info(event, error=type(error).__name__, account=self.account)
+        except ChannelError as error:
+            self._log.info(event, error=type(error).__name__, account=self.account)
+
+    async def _ready_voice(self) -> Voice:
+        """Return the voice, for sending.
+
+        Raises:
+            NotSent: there is no token.
+        """
+        try:
+            return await self._voice()
+        except ChannelError as error:
+            raise NotSent(str(error), mend=error.mend) from error
+
+    async def _voice(self) -> Voice:
         if self._making is None:
-            self._making = asyncio.ensure_future(asyncio.to_thread(_make, self._settings))
+            self._making = asyncio.ensure_future(asyncio.to_thread(self._make))
         making = self._making
         try:
-            return (await asyncio.shield(making))[0]
+            return await asyncio.shield(making)
         except ChannelError:
             self._making = None
             raise
 
+    def _make(self) -> Voice:
+        """Load the library and make the bot; half a second of work that must not stop the event loop."""
+        for part in ("listening", "voice", "fetching"):
+            importlib.import_module(f"channels.telegram.{part}")
+        from channels.telegram.voice import Voice
 
-def _make(settings: TelegramAccount) -> tuple[Bot, list[HTTPXRequest]]:
-    """Load the library and make the bot; half a second of work that must not stop the event loop."""
-    for part in ("polling", "sending"):
-        importlib.import_module(f"channels.telegram.{part}")
-    from channels.telegram.bot import make_bot
+        return Voice(self._settings, clock=self._clock, log=self._log, seen=self._seen, moved=self._moved, chunks=self.chunks)
 
-    return make_bot(settings)
+    async def _moved(self, former: Conversation, present: Conversation) -> None:
+        """Tell the house that a group has another id."""
+        if self._door is None:
+            return
+        try:
+            await self._door.moved(former, present)
+        except Exception as error:
+            # whatever the house could not store is found out again with the next attempt, and nothing was sent
+            raise NotSent(f"the group is {present.id} now, which could not be noted: {error}") from error
 
 
 def _visible(text: str) -> bool:

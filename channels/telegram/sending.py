@@ -2,114 +2,170 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from telegram import LinkPreviewOptions, ReplyParameters
-from telegram.constants import ChatAction, ParseMode
-from telegram.error import BadRequest, TelegramError
+from telegram.error import BadRequest, ChatMigrated, RetryAfter, TelegramError
 
 from channels.errors import NotSent, Uncertain
 from channels.markdown import styled
 from channels.messages import Sent
-from channels.styled import plain
-from channels.telegram.bot import send_error
-from channels.telegram.html import html
+from channels.telegram.bot import send_error, wait_of
+from channels.telegram.enclosing import captioned, send_file
+from channels.telegram.options import as_html_or_plain, company, placing, preview
+from channels.telegram.progress import Progress, read
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from telegram import Bot
+    from telegram import Bot, Message
 
-    from channels.messages import Conversation, Outbound
+    from channels.messages import Conversation, Enclosure, Outbound
     from channels.styled import Styled
+    from channels.telegram.pacing import Pacer
+    from channels.telegram.seen import SeenMessages
+    from channels.telegram.settings import TelegramAccount
+
+    Record = Callable[[str], Awaitable[None]]
 
 REPEATED = "(repeated after restart)\n"
 PLACEHOLDER = "…"
 
 
-async def send(
-    bot: Bot, outbound: Outbound, record: Callable[[str], Awaitable[None]], *, link_preview: bool, by_edit: bool = False
-) -> Sent:
-    """Send a chunk as HTML, or as plain text when Telegram does not take our HTML.
+class Sender:
+    """One bot's voice. ``moved`` is told when a group turns out to have another id."""
 
-    Telegram has no key against doubles, and a bot cannot read its chat. So a chunk that may have arrived is repeated with a mark;
-    or, ``by_edit``, an ellipsis is posted first and its id recorded, and the text is put in its place: an edit can be repeated
-    as often as needed, so that at worst one ellipsis is left over.
+    def __init__(
+        self,
+        bot: Bot,
+        settings: TelegramAccount,
+        *,
+        pacer: Pacer,
+        seen: SeenMessages,
+        moved: Callable[[Conversation, Conversation], Awaitable[None]],
+    ) -> None:
+        self._bot = bot
+        self._settings = settings
+        self._pacer = pacer
+        self._seen = seen
+        self._moved = moved
 
-    Raises:
-        NotSent: it did not arrive.
-        Uncertain: it may have.
-    """
-    content = styled(outbound.text)
-    options = _options(outbound, link_preview=link_preview)
-    try:
-        if by_edit or outbound.recorded is not None:
-            message_id = await _placed(bot, outbound, record, options)
-            if await _edited(bot, message_id, content, options):
-                return Sent(platform_id=str(message_id))
-        prefix = REPEATED if outbound.uncertain else ""
-        message = await _as_html_or_plain(content, lambda text, **how: bot.send_message(text=prefix + text, **options, **how))
-    except TelegramError as error:
-        raise send_error(error, bot) from error
-    except (TypeError, KeyError, ValueError) as error:
-        raise Uncertain(f"Telegram answered with a message that cannot be read: {error!r}") from error
-    return Sent(platform_id=str(message.message_id))
+    async def send(self, outbound: Outbound, record: Record, shown: Callable[[Conversation], Awaitable[str | None]]) -> Sent:
+        """Send a chunk as HTML, or as plain text when Telegram does not take our HTML.
 
+        Telegram has no key against doubles, and a bot cannot read its chat. So a chunk that may have arrived is repeated with a mark;
+        or, where a preview of the answer stands or ``delivery`` is ``edit``, it is put in the place of a message whose id was
+        recorded before: an edit can be repeated as often as needed, so that at worst one ellipsis is left over.
 
-async def _placed(bot: Bot, outbound: Outbound, record: Callable[[str], Awaitable[None]], options: dict[str, Any]) -> int:
-    """Return the message that the text goes into: the one of an earlier attempt, or a new one."""
-    if outbound.recorded is not None:
-        return _number(outbound.recorded)
-    message = await bot.send_message(text=PLACEHOLDER, **options)
-    await record(str(message.message_id))
-    return message.message_id
+        ``shown`` ends the preview of the answer, and returns its message.
 
+        Raises:
+            NotSent: it did not arrive.
+            Uncertain: it may have.
+        """
+        preview_id = None if outbound.enclosure is not None else await shown(outbound.conversation)
+        try:
+            return await self._send(outbound, record, None if preview_id is None else int(preview_id))
+        except ChatMigrated as migrated:
+            present = replace(outbound.conversation, id=str(migrated.new_chat_id))
+        await self._moved(outbound.conversation, present)
+        try:
+            return await self._send(replace(outbound, conversation=present, reply_to=None), record, None)
+        except ChatMigrated as again:
+            raise NotSent(f"Telegram: the group moved twice: {again}") from again
 
-async def _edited(bot: Bot, message_id: int, content: Styled, options: dict[str, Any]) -> bool:
-    """Put the text into a message. Returns False when that message is gone."""
-    fitting = {key: value for key, value in options.items() if key in {"chat_id", "link_preview_options"}}
-    try:
-        await _as_html_or_plain(
-            content, lambda text, **how: bot.edit_message_text(text=text, message_id=message_id, **fitting, **how)
-        )
-    except BadRequest as error:
-        told = str(error).lower()
-        if "not modified" in told:
-            return True
-        if "to edit not found" in told or "can't be edited" in told:
-            return False
-        raise
-    return True
-
-
-async def _as_html_or_plain(content: Styled, call: Callable[..., Awaitable[Any]]) -> Any:
-    try:
-        return await call(html(content), parse_mode=ParseMode.HTML)
-    except BadRequest as error:
-        if "parse entities" not in str(error).lower():
+    async def _send(self, outbound: Outbound, record: Record, shown: int | None) -> Sent:
+        chat = outbound.conversation.id
+        progress = read(outbound.recorded, chat)
+        try:
+            if outbound.enclosure is not None:
+                return await self._send_file(outbound, outbound.enclosure, record, progress)
+            if shown is not None and progress.text is None:
+                progress = replace(progress, text=shown)
+                await record(progress.written())
+            return Sent(platform_id=str(await self._send_text(outbound, record, progress)))
+        except ChatMigrated:
             raise
-        return await call(plain(content))
+        except TelegramError as error:
+            if isinstance(error, RetryAfter):
+                self._pacer.hold(chat, wait_of(error))
+            raise send_error(error, self._bot) from error
+        except OSError as error:
+            raise NotSent(f"the file cannot be read: {error}") from error
+        except (TypeError, KeyError, ValueError) as error:
+            raise Uncertain(f"Telegram answered with a message that cannot be read: {error!r}") from error
 
+    async def _send_text(self, outbound: Outbound, record: Record, progress: Progress) -> int:
+        content = styled(outbound.text)
+        options = self._options(outbound)
+        if self._settings.delivery == "edit" or progress.text is not None or progress.file is not None:
+            message_id = await self._placed(outbound, record, progress, options)
+            if await self._edited(message_id, content, options):
+                return message_id
+        prefix = REPEATED if outbound.uncertain else ""
+        await self._pacer.turn(outbound.conversation.id)
+        message = await as_html_or_plain(
+            content, lambda text, **how: self._bot.send_message(text=prefix + text, **options, **how)
+        )
+        return self._noted(message, outbound.conversation)
 
-def _options(outbound: Outbound, *, link_preview: bool) -> dict[str, Any]:
-    options: dict[str, Any] = {"chat_id": _number(outbound.conversation.id)}
-    if not link_preview:
-        options["link_preview_options"] = LinkPreviewOptions(is_disabled=True)
-    if outbound.conversation.thread is not None:
-        options["message_thread_id"] = _number(outbound.conversation.thread)
-    if outbound.reply_to is not None:
-        options["reply_parameters"] = ReplyParameters(_number(outbound.reply_to), allow_sending_without_reply=True)
-    return options
+    async def _placed(self, outbound: Outbound, record: Record, progress: Progress, options: dict[str, Any]) -> int:
+        """Return the message that the text goes into: the one of an earlier attempt, or a new one."""
+        if progress.text is not None:
+            return progress.text
+        await self._pacer.turn(outbound.conversation.id)
+        plain_options = {key: value for key, value in options.items() if key != "reply_markup"}
+        message = await self._bot.send_message(text=PLACEHOLDER, **plain_options)
+        await record(replace(progress, text=message.message_id).written())
+        return self._noted(message, outbound.conversation)
 
+    async def _edited(self, message_id: int, content: Styled, options: dict[str, Any]) -> bool:
+        """Put the text into a message. Returns False when that message is gone."""
+        await self._pacer.quiet(str(options["chat_id"]))
+        fitting = {key: value for key, value in options.items() if key in {"chat_id", "link_preview_options", "reply_markup"}}
+        try:
+            await as_html_or_plain(
+                content, lambda text, **how: self._bot.edit_message_text(text=text, message_id=message_id, **fitting, **how)
+            )
+        except BadRequest as error:
+            told = str(error).lower()
+            if "not modified" in told:
+                return True
+            if "to edit not found" in told or "can't be edited" in told:
+                return False
+            raise
+        return True
 
-def _number(identity: str) -> int:
-    try:
-        return int(identity)
-    except ValueError as error:
-        raise NotSent(f"{identity[:80]!r} is no id of Telegram's", permanent=True) from error
+    async def _send_file(self, outbound: Outbound, enclosure: Enclosure, record: Record, progress: Progress) -> Sent:
+        """Send a file with as much of the text as a caption holds; the rest follows as a message of its own."""
+        caption, rest = captioned(outbound.text)
+        if progress.file is None:
+            await self._pacer.turn(outbound.conversation.id)
+            options = placing(outbound.conversation) | company(outbound)
+            message = await send_file(self._bot, enclosure, caption, options, self._settings)
+            progress = replace(progress, file=self._noted(message, outbound.conversation))
+            if rest:
+                await record(progress.written())
+        if rest:
+            following = replace(outbound, text=rest, enclosure=None, reply_to=None, buttons=(), uncertain=False)
+            await self._send_text(following, record, progress)
+        return Sent(platform_id=str(progress.file))
 
+    async def post(self, conversation: Conversation, text: str) -> str:
+        """Post the first form of a preview. Raises ``ChannelError`` or ``TelegramError``."""
+        options = placing(conversation) | preview(wanted=False)
+        message = await as_html_or_plain(
+            styled(text), lambda shown, **how: self._bot.send_message(text=shown, **options, **how)
+        )
+        return str(self._noted(message, conversation))
 
-async def show_typing(bot: Bot, conversation: Conversation) -> None:
-    """Show "typing" for about five seconds."""
-    thread = None if conversation.thread is None else int(conversation.thread)
-    await bot.send_chat_action(int(conversation.id), ChatAction.TYPING, message_thread_id=thread)
+    async def edit(self, conversation: Conversation, message: str, text: str) -> None:
+        """Edit a preview. Raises ``ChannelError`` or ``TelegramError``."""
+        await self._edited(int(message), styled(text), placing(conversation) | preview(wanted=False))
+
+    def _noted(self, message: Message, conversation: Conversation) -> int:
+        self._seen.note(conversation.id, str(message.message_id), conversation.thread, mine=True)
+        return message.message_id
+
+    def _options(self, outbound: Outbound) -> dict[str, Any]:
+        return placing(outbound.conversation) | company(outbound) | preview(wanted=self._settings.link_preview)

@@ -9,15 +9,17 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic.alias_generators import to_camel
 
+from channels.accounts import DEFAULT, laid_over
 from channels.errors import ChannelBroken
 
 OFFICIAL = "https://api.telegram.org"
+ANYBODY = "*"
 HOW_TO_GET_ONE = "get the token from @BotFather, then: homebody config set channels.telegram.botToken TOKEN"
 
 
 def _person(value: object) -> str:
     text = str(value).strip().removeprefix("telegram:").removeprefix("tg:")
-    if re.fullmatch(r"[1-9]\d{0,18}", text):
+    if re.fullmatch(r"[1-9]\d{0,18}", text) or text == ANYBODY:
         return text
     if text.startswith("@"):
         raise ValueError(
@@ -25,6 +27,35 @@ def _person(value: object) -> str:
             "(homebody pairing list telegram)"
         )
     raise ValueError(f"{text[:80]!r} is no Telegram user id: give the number, such as 123456789")
+
+
+def _group(value: object) -> str:
+    text = str(value).strip().removeprefix("telegram:").removeprefix("tg:")
+    if re.fullmatch(r"-[1-9]\d{0,18}", text) or text == ANYBODY:
+        return text
+    raise ValueError(
+        f"{text[:80]!r} is no id of a Telegram group: give the number with its minus sign, such as -1001234567890 (the log tells it "
+        "when the bot is added to a group), or * for all groups"
+    )
+
+
+def _topic(value: object) -> str:
+    text = str(value).strip()
+    if re.fullmatch(r"[1-9]\d{0,9}", text):
+        return text
+    raise ValueError(f"{text[:80]!r} is no topic: give its number, which a link to the topic ends with (1 is General)")
+
+
+def _hook(value: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value):
+        raise ValueError(f"{value[:80]!r} is no address that Telegram could call: give it as https://home.example.org")
+    return value.rstrip("/")
+
+
+def _hook_secret(value: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{24,256}", value.get_secret_value()):
+        raise ValueError("must be 24 to 256 letters, digits, _ and -: make one with `openssl rand -hex 24`")
+    return value
 
 
 def _root(value: str) -> str:
@@ -35,14 +66,50 @@ def _root(value: str) -> str:
 
 Person = Annotated[str, BeforeValidator(_person)]
 Root = Annotated[str, AfterValidator(_root)]
+Group = Annotated[str, BeforeValidator(_group)]
+Topic = Annotated[str, BeforeValidator(_topic)]
+HookAddress = Annotated[str, AfterValidator(_hook)]
+HookSecret = Annotated[SecretStr, AfterValidator(_hook_secret)]
 
 
-class TelegramAccount(BaseModel):
-    """One bot."""
-
+class _Section(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
     )
+
+
+class TelegramTopicRule(_Section):
+    """One topic of a forum group; what is not set is as the group says."""
+
+    enabled: bool | None = None
+    """Whether the agent reads this topic."""
+    require_mention: bool | None = None
+    """Whether it answers here only when it is mentioned or replied to."""
+    allow_from: list[Person] | None = None
+    """Numeric ids of those who may speak to it here, or `*` for everybody; nobody when empty."""
+
+
+class TelegramGroupRule(_Section):
+    """One group."""
+
+    enabled: bool = True
+    """Whether the agent reads this group."""
+    require_mention: bool = True
+    """Whether it answers only when it is mentioned or replied to."""
+    allow_from: list[Person] | None = None
+    """Numeric ids of those who may speak to it here, or `*` for everybody; as `groupAllowFrom` says when not set, nobody when empty."""
+    topics: dict[Topic, TelegramTopicRule] = Field(default_factory=dict)
+    """Topics by number that differ from the group."""
+
+    def at(self, topic: str | None) -> TelegramGroupRule:
+        """Return the rule for one topic."""
+        own = self.topics.get(topic or "")
+        said = {} if own is None else {key: value for key, value in own if value is not None}
+        return self.model_copy(update=said) if said else self
+
+
+class TelegramAccount(_Section):
+    """One bot."""
 
     enabled: bool = True
     """Whether this bot is used."""
@@ -55,7 +122,19 @@ class TelegramAccount(BaseModel):
     dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = "pairing"
     """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody, or nobody."""
     allow_from: list[Person] = Field(default_factory=list)
-    """Numeric ids of the people who may write in private without pairing."""
+    """Numeric ids of the people who may write in private without pairing; the first is the owner."""
+    group_policy: Literal["allowlist", "open", "disabled"] = "allowlist"
+    """Which groups the agent reads: those in `groups`, all that it was added to, or none."""
+    group_allow_from: list[Person] | None = None
+    """Numeric ids of those who may speak to it in groups, or `*` for everybody; those in `allowFrom` when not set."""
+    groups: dict[Group, TelegramGroupRule] = Field(default_factory=dict)
+    """Groups by id, or `*` for all others."""
+    allow_bots: bool = False
+    """Whether messages that other bots write are read."""
+    reply_to_mode: Literal["off", "first", "all"] = "first"
+    """Which messages of an answer in a group are shown as a reply to the question: none, the first, or all."""
+    reaction_notifications: Literal["off", "own", "all"] = "own"
+    """Which reactions the agent hears of: none, those under its own messages (in private: all), or those under any message."""
     text_chunk_limit: int = Field(default=4000, ge=200, le=4000)
     """The longest message that is sent, in Telegram's unit (UTF-16 code units); longer replies become several messages."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
@@ -66,6 +145,16 @@ class TelegramAccount(BaseModel):
     """How long another program that polls the same bot is put up with before this channel gives up."""
     delivery: Literal["direct", "edit"] = "direct"
     """``direct`` sends a reply at once and marks a repeat after a crash; ``edit`` puts it in the place of an ellipsis, so never twice."""
+    streaming: Literal["auto", "draft", "edit", "off"] = "auto"
+    """How an answer that takes longer than three seconds is shown while it is written: as a draft in private chats and by editing its
+    message in groups (`auto`), one of the two everywhere it can be, or not at all."""
+    pacing: bool = True
+    """Whether sending keeps to Telegram's limits (one message a second in a chat, 20 a minute in a group, 30 a second in all)."""
+    webhook_url: HookAddress | None = None
+    """The public https address at which Telegram calls this gateway; messages are polled for when it is not set. Without a path it
+    gets `/hooks/telegram/ACCOUNT`, which is where the gateway listens."""
+    webhook_secret: HookSecret | None = None
+    """What Telegram must show with each call, 24 letters or more; a webhook does not start without it."""
     link_preview: bool = False
     """Whether Telegram shows a preview of links in replies (it fetches them, which tells their servers)."""
 
@@ -89,18 +178,37 @@ class TelegramAccount(BaseModel):
             raise ChannelBroken(f"channels.telegram.tokenFile {self.token_file} is empty", mend=HOW_TO_GET_ONE)
         return token
 
+    def group(self, chat: str) -> TelegramGroupRule | None:
+        """Return the rule for a group, or None when it is not read."""
+        if self.group_policy == "disabled":
+            return None
+        rule = self.groups.get(chat) or self.groups.get(ANYBODY)
+        return TelegramGroupRule() if rule is None and self.group_policy == "open" else rule
+
+    def speakers(self, rule: TelegramGroupRule) -> list[str]:
+        """Return who may speak in a group with this rule."""
+        shared = self.allow_from if self.group_allow_from is None else self.group_allow_from
+        return shared if rule.allow_from is None else rule.allow_from
+
+    def may_speak(self, chat: str, topic: str | None, person: str) -> bool:
+        """Tell whether a person may speak to the agent in a group."""
+        rule = self.group(chat)
+        if rule is None or not (here := rule.at(topic)).enabled:
+            return False
+        return bool({person, ANYBODY} & set(self.speakers(here)))
+
 
 class TelegramSettings(TelegramAccount):
     """The account `default`, and further bots by name."""
 
     accounts: dict[str, TelegramAccount] = Field(default_factory=dict)
-    """Further bots by name; what one does not set it takes from the section itself, but for the token."""
+    """Further bots by name; what one does not set it takes from the section itself, but for the token and `webhookUrl`."""
 
     def names(self) -> list[str]:
         """Return the names of the enabled accounts that have a token; empty when Telegram is off."""
         own = self.bot_token is not None or self.token_file is not None
         named = [name for name, account in self.accounts.items() if account.enabled]
-        return (["default"] if own and "default" not in self.accounts else []) + named if self.enabled else []
+        return ([DEFAULT] if own and DEFAULT not in self.accounts else []) + named if self.enabled else []
 
     def account(self, name: str) -> TelegramAccount:
         """Return the settings in force for an account.
@@ -108,12 +216,4 @@ class TelegramSettings(TelegramAccount):
         Raises:
             KeyError: there is no such account.
         """
-        shared = {key: getattr(self, key) for key in TelegramAccount.model_fields}
-        if name == "default" and name not in self.accounts:
-            return TelegramAccount.model_construct(**shared)
-        account = self.accounts[name]
-        own = {key: getattr(account, key) for key in account.model_fields_set}
-        tokens = (
-            {"bot_token": None, "token_file": None} if name != "default" or own.keys() & {"bot_token", "token_file"} else {}
-        )
-        return TelegramAccount.model_construct(**{**shared, **tokens, **own})
+        return laid_over(self, TelegramAccount, self.accounts, name, own=("bot_token", "token_file", "webhook_url"))

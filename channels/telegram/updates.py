@@ -1,39 +1,232 @@
-"""A Telegram update as an inbound message."""
+"""A Telegram update (https://core.telegram.org/bots/api#update) as what it means to the house."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from telegram import Message
+
+from channels.chunking import utf16_length
 from channels.messages import Conversation, Inbound, Sender
+from channels.telegram.content import attachments, described, origin, quoted, replied
+from channels.telegram.mentions import Written
+from channels.telegram.seen import Pastes
 
 if TYPE_CHECKING:
-    from telegram import Update
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
-ALLOWED = ("message",)
+    from telegram import CallbackQuery, Chat, ChatMemberUpdated, MessageReactionUpdated, Update
+
+    from channels.telegram.mentions import Me
+    from channels.telegram.seen import SeenMessages
+    from channels.telegram.settings import TelegramAccount
+
+ALLOWED = ("message", "edited_message", "callback_query", "message_reaction", "my_chat_member")
 """The kinds of update that are asked for."""
+GENERAL = "1"
+"""The topic of a forum that messages without a topic lie in."""
 
 
-def inbound(update: Update, account: str, bot: str) -> Inbound | None:
-    """Return the message of a private chat with a person, or None for everything else.
+@dataclass(frozen=True, slots=True)
+class Press:
+    """A button that was pressed: the query waits for an answer, and the buttons under the message for being taken off."""
 
-    The alias names the bot: another bot on the same account counts the messages of a chat anew.
-    """
-    message = update.message
-    if message is None or message.chat.type != "private" or not message.text:
+    query: str
+    chat: int
+    message: int
+    allowed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What one update means; ``passed`` says why it means nothing."""
+
+    inbound: Inbound | None = None
+    moved: tuple[Conversation, Conversation] | None = None
+    press: Press | None = None
+    joined: ChatMemberUpdated | None = None
+    passed: str = ""
+
+
+class Reader:
+    """Reads the updates of one bot. ``commands`` maps names in the bot's menu to the names that the house knows."""
+
+    def __init__(
+        self, account: str, settings: TelegramAccount, me: Me, seen: SeenMessages, now: Callable[[], datetime]
+    ) -> None:
+        self._account = account
+        self._settings = settings
+        self._me = me
+        self._seen = seen
+        self._now = now
+        self._pastes = Pastes()
+        self.commands: Mapping[str, str] = {}
+
+    def read(self, update: Update) -> Reading:
+        """Return what an update means."""
+        if update.callback_query is not None:
+            return self._pressed(update.update_id, update.callback_query)
+        if update.message_reaction is not None:
+            return self._reacted(update.update_id, update.message_reaction)
+        if update.my_chat_member is not None:
+            return Reading(joined=update.my_chat_member)
+        message = update.message or update.edited_message
+        if message is None:
+            return Reading(passed="a kind of update that is not read")
+        moved = self._moved(message)
+        return Reading(moved=moved) if moved else self._written(update, message)
+
+    def conversation(self, chat: Chat, thread: str | None) -> Conversation:
+        """Return where a message lies."""
+        kind = "direct" if chat.type == "private" else "group"
+        return Conversation(channel="telegram", account=self._account, kind=kind, id=str(chat.id), thread=thread)  # type: ignore[arg-type]
+
+    def _moved(self, message: Message) -> tuple[Conversation, Conversation] | None:
+        """Return the former and the present group, when a group became a supergroup. Each of the two is told so."""
+        here = self.conversation(message.chat, None)
+        if message.migrate_to_chat_id is not None:
+            return here, replace(here, id=str(message.migrate_to_chat_id))
+        if message.migrate_from_chat_id is not None:
+            return replace(here, id=str(message.migrate_from_chat_id)), here
         return None
-    sender = message.from_user
-    if sender is None or sender.is_bot:
-        return None
-    edited = int(message.edit_date.timestamp()) if message.edit_date else 0
-    answered = message.reply_to_message
-    return Inbound(
-        conversation=Conversation(channel="telegram", account=account, kind="direct", id=str(message.chat.id)),
-        sender=Sender(id=str(sender.id), name=sender.full_name),
-        text=message.text,
-        at=message.date,
-        key=f"u:{update.update_id}",
-        alias=f"m:{bot}:{message.chat.id}:{message.message_id}:{edited}",
-        message_id=str(message.message_id),
-        reply_to=str(answered.message_id) if answered else None,
-        mentioned=True,
+
+    def _written(self, update: Update, message: Message) -> Reading:
+        sender, bot = _sender(message)
+        if message.chat.type == "channel" or sender is None:
+            return Reading(passed="a channel's post")
+        if bot and (sender.id == str(self._me.id) or not self._settings.allow_bots):
+            return Reading(passed="written by a bot")
+        written = Written(message, self._me)
+        direct = message.chat.type == "private"
+        if written.commands_another() and not direct:
+            return Reading(passed="a command to another bot")
+        thread = _thread(message)
+        self._seen.note(str(message.chat.id), str(message.message_id), thread, mine=False)
+        files = attachments(message)
+        text = self._text(message, written)
+        if not text and not files:
+            return Reading(passed="nothing that could be read")
+        answered = replied(message)
+        edited = update.edited_message is not None
+        if edited and message.location is not None:
+            return Reading(passed="a live location that moved on")
+        inbound = Inbound(
+            conversation=self.conversation(message.chat, thread),
+            sender=sender,
+            text=text,
+            at=message.date,
+            key=f"u:{update.update_id}",
+            alias=f"m:{self._me.id}:{message.chat.id}:{message.message_id}:{_edition(message)}",
+            message_id=str(message.message_id),
+            reply_to=str(answered.message_id) if answered else None,
+            mentioned=direct or written.mentions_me() or self._answers_me(answered),
+            event="edited" if edited else "message",
+            target=str(message.message_id) if edited else None,
+            quoted=quoted(message),
+            attachments=files,
+            part_of=None if edited else self._part_of(message, sender, written.text),
+            from_bot=bot,
+        )
+        return Reading(inbound=inbound)
+
+    def _text(self, message: Message, written: Written) -> str:
+        text = written.readable()
+        name, space, rest = text.partition(" ")
+        known = self.commands.get(name.removeprefix("/")) if name.startswith("/") else None
+        if known is not None:
+            text = f"/{known}{space}{rest}"
+        return origin(message) + "\n".join(part for part in (text, described(message)) if part)
+
+    def _answers_me(self, answered: Message | None) -> bool:
+        return answered is not None and answered.from_user is not None and answered.from_user.id == self._me.id
+
+    def _part_of(self, message: Message, sender: Sender, text: str) -> str | None:
+        if message.media_group_id:
+            return f"album:{message.media_group_id}"
+        where = (str(message.chat.id), str(message.message_thread_id), sender.id)
+        return self._pastes.part_of(where, message.message_id, message.date, utf16_length(text))
+
+    def _pressed(self, number: int, query: CallbackQuery) -> Reading:
+        message = query.message
+        if message is None or not query.data:
+            return Reading(passed="a button that is not ours")
+        chat, target, person = str(message.chat.id), str(message.message_id), str(query.from_user.id)
+        thread = _thread(message) if isinstance(message, Message) else self._thread_of(chat, target)
+        conversation = self.conversation(message.chat, thread)
+        allowed = conversation.kind == "direct" or self._settings.may_speak(chat, thread, person)
+        inbound = Inbound(
+            conversation=conversation,
+            sender=Sender(id=person, name=query.from_user.full_name),
+            text=query.data,
+            at=self._now(),
+            key=f"u:{number}",
+            alias=f"b:{self._me.id}:{query.id}",
+            message_id=f"b{query.id}",
+            mentioned=True,
+            event="button",
+            target=target,
+            from_bot=query.from_user.is_bot,
+        )
+        return Reading(inbound=inbound, press=Press(query.id, message.chat.id, message.message_id, allowed))
+
+    def _reacted(self, number: int, reaction: MessageReactionUpdated) -> Reading:
+        chat, target, person = str(reaction.chat.id), str(reaction.message_id), reaction.user
+        known = self._seen.find(chat, target)
+        mine = known is not None and known[1]
+        text = _emoji(reaction)
+        direct = reaction.chat.type == "private"
+        if person is None or not text or (person.is_bot and not self._settings.allow_bots):
+            return Reading(passed="a reaction that was taken back, or that nobody can be named for")
+        wanted = {"off": False, "own": direct or mine, "all": True}[self._settings.reaction_notifications]
+        if not wanted or (known is None and reaction.chat.is_forum and not direct):
+            return Reading(passed="a reaction to a message that is not the bot's, or not known")
+        inbound = Inbound(
+            conversation=self.conversation(reaction.chat, known[0] if known else None),
+            sender=Sender(id=str(person.id), name=person.full_name),
+            text=text,
+            at=reaction.date,
+            key=f"u:{number}",
+            alias=f"r:{self._me.id}:{chat}:{target}:{person.id}:{int(reaction.date.timestamp())}:{number}",
+            message_id=target,
+            mentioned=direct or mine,
+            event="reaction",
+            target=target,
+            from_bot=person.is_bot,
+        )
+        return Reading(inbound=inbound)
+
+    def _thread_of(self, chat: str, message: str) -> str | None:
+        known = self._seen.find(chat, message)
+        return known[0] if known else None
+
+
+def _sender(message: Message) -> tuple[Sender | None, bool]:
+    """Return who wrote, and whether a program did. An anonymous administrator, or a channel, writes under the id of its chat."""
+    if message.is_automatic_forward:
+        return None, False
+    if message.sender_chat is not None:
+        return Sender(id=str(message.sender_chat.id), name=message.sender_chat.effective_name or ""), False
+    user = message.from_user
+    return (None, False) if user is None else (Sender(id=str(user.id), name=user.full_name), user.is_bot)
+
+
+def _thread(message: Message) -> str | None:
+    """Return the topic. Outside of topics Telegram numbers chains of replies in the same field, and those are none."""
+    if message.is_topic_message and message.message_thread_id is not None:
+        return str(message.message_thread_id)
+    return GENERAL if message.chat.is_forum and message.chat.type == "supergroup" else None
+
+
+def _edition(message: Message) -> int:
+    return int(message.edit_date.timestamp()) if message.edit_date else 0
+
+
+def _emoji(reaction: MessageReactionUpdated) -> str:
+    """Return what was put there that was not there before."""
+    before = set(reaction.old_reaction)
+    fresh: Sequence[object] = [one for one in reaction.new_reaction if one not in before]
+    return " ".join(
+        str(getattr(one, "emoji", "⭐" if getattr(one, "type", "") == "paid" else "(custom emoji)")) for one in fresh
     )

@@ -1,0 +1,88 @@
+"""Taking updates in, whichever way they came: durable first, and only then the rest. Importing this module loads the client library."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from telegram.error import TelegramError
+
+from channels.messages import Cursor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from telegram import ChatMemberUpdated, Update
+
+    from channels.telegram.station import Station
+    from channels.telegram.updates import Press, Reader
+
+CURSOR = "offset"
+_PRESENT = {"member", "administrator", "creator", "restricted"}
+
+
+class Receiver:
+    """Reads updates and has the house accept them; what is only courtesy towards the platform follows by itself."""
+
+    def __init__(self, station: Station, reader: Reader) -> None:
+        self._station = station
+        self._reader = reader
+        self._courtesies: set[asyncio.Task[None]] = set()
+
+    async def take(self, updates: Sequence[Update]) -> int:
+        """Have the house accept a batch; return the number of the update that follows it. Raises when it could not be stored."""
+        readings = [(update.update_id, self._reader.read(update)) for update in updates]
+        for number, reading in readings:
+            if reading.passed:
+                self._station.log.info(
+                    "passed an update over", why=reading.passed, update=number, account=self._station.account
+                )
+            if reading.moved is not None:
+                await self._station.door.moved(*reading.moved)
+        following = updates[-1].update_id + 1
+        messages = [reading.inbound for _, reading in readings if reading.inbound is not None]
+        await self._station.door.accept(messages, Cursor(name=CURSOR, value=str(following)))
+        for _, reading in readings:
+            if reading.press is not None:
+                self._courteously(reading.press)
+            if reading.joined is not None:
+                self._tell_where(reading.joined)
+        return following
+
+    async def close(self) -> None:
+        """Give up what is only courtesy."""
+        for task in self._courtesies:
+            task.cancel()
+        await asyncio.gather(*self._courtesies, return_exceptions=True)
+
+    def _courteously(self, press: Press) -> None:
+        task = asyncio.create_task(self._answer(press))
+        self._courtesies.add(task)
+        task.add_done_callback(self._courtesies.discard)
+
+    async def _answer(self, press: Press) -> None:
+        """End the waiting sign on the button, and take the buttons off when somebody pressed who may."""
+        try:
+            await self._station.bot.answer_callback_query(press.query)
+            if press.allowed:
+                await self._station.bot.edit_message_reply_markup(press.chat, press.message, reply_markup=None)
+        except (TelegramError, TypeError, KeyError, ValueError) as error:
+            self._station.log.info(
+                "a pressed button was not answered", error=type(error).__name__, account=self._station.account
+            )
+
+    def _tell_where(self, change: ChatMemberUpdated) -> None:
+        """Say in the log what the owner needs to let the bot speak in a group that it was added to."""
+        chat = change.chat
+        if chat.type not in {"group", "supergroup"}:
+            return
+        if change.new_chat_member.status not in _PRESENT:
+            self._station.log.warning(
+                "the bot was removed from a group", group=chat.id, title=chat.title, account=self._station.account
+            )
+        elif change.old_chat_member.status not in _PRESENT:
+            listed = self._station.settings.group(str(chat.id)) is not None
+            mend = "" if listed else f"homebody config set channels.telegram.groups.{chat.id}.enabled true"
+            self._station.log.warning(
+                "the bot was added to a group", group=chat.id, title=chat.title, mend=mend, account=self._station.account
+            )

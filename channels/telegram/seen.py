@@ -1,0 +1,75 @@
+"""What is remembered of messages that went by, for a while and in memory only."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+MESSAGES = 2000
+SENDERS = 200
+CUT_AT = 4000
+"""A text of this length was probably cut by the sender's client, which does so at 4,096 units or at a word before."""
+AT_ONCE = timedelta(seconds=2)
+"""Telegram's times are whole seconds."""
+NEIGHBOURS = 3
+"""How far apart the ids of two parts may be: others write too."""
+MOST_PARTS = 12
+
+
+class SeenMessages:
+    """In which topic a message lies, and whether the bot wrote it: what reactions and presses do not say."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[tuple[str, str], tuple[str | None, bool]] = OrderedDict()
+
+    def note(self, chat: str, message: str, thread: str | None, *, mine: bool) -> None:
+        """Remember a message."""
+        self._seen[chat, message] = (thread, mine)
+        self._seen.move_to_end((chat, message))
+        while len(self._seen) > MESSAGES:
+            self._seen.popitem(last=False)
+
+    def find(self, chat: str, message: str) -> tuple[str | None, bool] | None:
+        """Return the topic, and whether the bot wrote it; None when nothing is known."""
+        return self._seen.get((chat, message))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    name: str
+    message: int
+    at: datetime
+    count: int
+
+
+class Pastes:
+    """Finds the parts of a long text that the sender's client cut into messages."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[tuple[str, ...], _Part] = OrderedDict()
+
+    def part_of(self, where: tuple[str, ...], message: int, at: datetime, length: int) -> str | None:
+        """Return the name that the parts of one text share. ``where`` is the place and the sender.
+
+        A text of ``CUT_AT`` units or more may have a following part; one that follows it at once is taken for that.
+        """
+        before = self._last.pop(where, None)
+        follows = (
+            before is not None
+            and 0 < message - before.message <= NEIGHBOURS
+            and at - before.at <= AT_ONCE
+            and before.count < MOST_PARTS
+        )
+        name, count = (before.name, before.count + 1) if before is not None and follows else (f"paste:{message}", 1)
+        if length >= CUT_AT:
+            self._last[where] = _Part(name, message, at, count)
+            while len(self._last) > SENDERS:
+                self._last.popitem(last=False)
+        elif not follows:
+            return None
+        return name

@@ -1,0 +1,75 @@
+"""Everything that one bot says or shows. Importing this module loads the client library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from telegram.constants import ChatAction
+from telegram.error import RetryAfter
+
+from channels.errors import NotSent
+from channels.telegram.bot import make_bot, wait_of
+from channels.telegram.pacing import Pacer
+from channels.telegram.reactions import react
+from channels.telegram.sending import Sender
+from channels.telegram.showing import Showing
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from channels.clock import Clock
+    from channels.log import Log
+    from channels.messages import Conversation, Outbound, Sent
+    from channels.telegram.seen import SeenMessages
+    from channels.telegram.settings import TelegramAccount
+
+
+class Voice:
+    """A bot, its pace, and what it is showing. Slow to make (certificates are read): make it in a thread.
+
+    ``chunks`` cuts Markdown into messages; ``moved`` is told when a group turns out to have another id.
+    """
+
+    def __init__(
+        self,
+        settings: TelegramAccount,
+        *,
+        clock: Clock,
+        log: Log,
+        seen: SeenMessages,
+        moved: Callable[[Conversation, Conversation], Awaitable[None]],
+        chunks: Callable[[str], list[str]],
+    ) -> None:
+        self.connection = make_bot(settings)
+        bot = self.connection.bot
+        self._bot = bot
+        self._pacer = Pacer(clock, on=settings.pacing)
+        self._sender = Sender(bot, settings, pacer=self._pacer, seen=seen, moved=moved)
+
+        def first(text: str) -> str:
+            pieces = chunks(text)
+            if not pieces:
+                raise NotSent("there is nothing to show yet")
+            return pieces[0]
+
+        self.showing = Showing(bot, self._sender, settings=settings, pacer=self._pacer, clock=clock, log=log, first=first)
+
+    async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
+        """Deliver one chunk or file."""
+        return await self._sender.send(outbound, record, self.showing.end)
+
+    async def typing(self, conversation: Conversation) -> None:
+        """Show "typing". Raises ``TelegramError`` or ValueError."""
+        if self._pacer.held(conversation.id):
+            return
+        thread = None if conversation.thread is None else int(conversation.thread)
+        try:
+            await self._bot.send_chat_action(int(conversation.id), ChatAction.TYPING, message_thread_id=thread)
+        except RetryAfter as error:
+            self._pacer.hold(conversation.id, wait_of(error))
+            raise
+
+    async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
+        """Put an emoji under a message. Raises ``TelegramError`` or ValueError."""
+        if not self._pacer.held(conversation.id):
+            await react(self._bot, int(conversation.id), int(message_id), emoji)

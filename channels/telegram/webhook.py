@@ -1,0 +1,123 @@
+"""Being called by Telegram, in place of polling. Importing this module loads the client library."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from telegram import Update
+from telegram.error import InvalidToken, RetryAfter, TelegramError
+
+from channels.errors import ChannelBroken
+from channels.protocol import HookAnswer
+from channels.telegram.bot import key_of, readable, told, wait_of, wrong_token
+from channels.telegram.updates import ALLOWED
+
+if TYPE_CHECKING:
+    from telegram import WebhookInfo
+
+    from channels.protocol import HookRequest
+    from channels.telegram.receiving import Receiver
+    from channels.telegram.station import Station
+
+LOOK_SECONDS = 120.0
+AT_A_TIME = 1
+"""Calls that Telegram may make at once. One, so that messages come in their order."""
+
+
+def address_of(url: str, account: str) -> str:
+    """Return the whole address that Telegram is given."""
+    return url if urlsplit(url).path.strip("/") else f"{url}/hooks/telegram/{account}"
+
+
+class Hook:
+    """One bot's webhook: it is set when it is not as it should be, and looked after; calls are taken by ``hear``."""
+
+    def __init__(self, station: Station, receiver: Receiver) -> None:
+        self._station = station
+        self._receiver = receiver
+        self._address = address_of(station.settings.webhook_url or "", station.account)
+        self._in_order = asyncio.Lock()
+        self._announced = False
+        self._told_of: object = None
+
+    async def run(self) -> None:
+        """Look after the webhook until cancelled.
+
+        Raises:
+            ChannelBroken: the token is wrong, Telegram does not take the address, or there is no secret.
+        """
+        if self._station.settings.webhook_secret is None:
+            raise ChannelBroken(
+                f"{key_of(self._station.account)}.webhookSecret is not set, and without it anybody could speak to the bot",
+                mend=f"homebody config set {key_of(self._station.account)}.webhookSecret $(openssl rand -hex 24)",
+            )
+        while True:
+            try:
+                await self._look(self._station.settings.webhook_secret.get_secret_value())
+            except InvalidToken as error:
+                raise wrong_token(self._station.settings, self._station.account) from error
+            except RetryAfter as error:
+                await self._station.clock.sleep(wait_of(error))
+            except TelegramError as error:
+                if "bad webhook" in str(error).lower():
+                    key, why = key_of(self._station.account), told(error, self._station.bot)
+                    raise ChannelBroken(
+                        f"Telegram does not take {self._address} as {key}.webhookUrl: {why}",
+                        mend="give the public https address (port 443, 80, 88 or 8443), or unset webhookUrl to poll",
+                    ) from error
+                await self._station.pauses.wait("telegram does not answer", told(error, self._station.bot))
+            else:
+                await self._station.clock.sleep(LOOK_SECONDS)
+
+    async def hear(self, request: HookRequest) -> HookAnswer:
+        """Take one call. What the house could not store is answered with 503, and Telegram will call again."""
+        if request.method != "POST":
+            return HookAnswer(status=405, headers={"allow": "POST"})
+        try:
+            raw = json.loads(request.body)
+            number = int(raw["update_id"])
+        except (ValueError, TypeError, KeyError):
+            return HookAnswer(status=400, body=b"not an update")
+        update = Update.de_json(raw, self._station.bot) if readable(raw) else Update(number)
+        async with self._in_order:
+            self._station.door.alive()
+            try:
+                await self._receiver.take([update])
+            except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
+                self._station.log.warning(
+                    "a message could not be stored, and will come again", error=str(error), account=self._station.account
+                )
+                return HookAnswer(status=503, headers={"retry-after": "5"})
+        return HookAnswer(status=200)
+
+    async def _look(self, secret: str) -> None:
+        info = await self._station.bot.get_webhook_info()
+        if not self._announced or info.url != self._address:
+            if self._announced:
+                self._station.log.warning(
+                    "another program changed the webhook; it is set again", address=info.url, account=self._station.account
+                )
+            await self._station.bot.set_webhook(
+                self._address, secret_token=secret, allowed_updates=ALLOWED, max_connections=AT_A_TIME
+            )
+        self._station.pauses.over()
+        self._station.door.alive()
+        self._tell_trouble(info)
+        if not self._announced:
+            self._announced = True
+            self._station.door.ready()
+
+    def _tell_trouble(self, info: WebhookInfo) -> None:
+        """Say once what keeps Telegram from reaching us."""
+        if info.last_error_date is None or info.last_error_date == self._told_of:
+            return
+        self._told_of = info.last_error_date
+        self._station.log.warning(
+            "telegram could not deliver to the webhook",
+            error=info.last_error_message,
+            waiting=info.pending_update_count,
+            account=self._station.account,
+        )
