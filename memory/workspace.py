@@ -261,13 +261,15 @@ class WorkspaceMemory:
         self._dirty = True
 
     async def close(self) -> None:
-        """Stop what runs in the background and close the file. The embedder belongs to whoever made it."""
+        """Stop what runs in the background; close the file, and the embedder with it."""
         self._closed = True
         await self._freshness.close()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._thread.close(lambda: self._opened.close() if self._opened else None)
+        if self._embedder is not None:
+            await self._embedder.close()
 
     def _question(
         self, query: str, audience: Audience, vector: list[float] | None, most: int | None, min_score: float | None

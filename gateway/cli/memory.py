@@ -279,8 +279,6 @@ async def _opened(invocation: Invocation, options: dict[str, Any]) -> AsyncItera
         yield notes
     finally:
         await notes.close()
-        if choice.embedder is not None:
-            await choice.embedder.close()
 
 
 async def _search_one(invocation: Invocation, query: str, options: dict[str, Any]) -> None:
