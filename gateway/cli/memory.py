@@ -5,24 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from gateway.cli.bar import Bar
 from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.notes import as_json, opened
 from gateway.errors import UsageWrong
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
 
     from memory.journal import Author
-    from memory.protocol import SearchAnswer
-    from memory.workspace import WorkspaceMemory
-
-_BAR = 30
 
 
 @click.group()
@@ -46,7 +43,10 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @memory.command()
 @click.argument("query", required=False)
-@click.option("--queries", help="A file with one question a line, or - for standard input; prints one JSON object a line.")
+@click.option(
+    "--queries",
+    help="A file with one question a line, or - for standard input; prints one JSON object a line. Missing vectors are made first.",
+)
 @click.option("--max-results", type=click.IntRange(1, 100), help="Most results.")
 @click.option("--min-score", type=click.FloatRange(0, 1), help="Leave out hits below this score.")
 @click.option("--explain", is_flag=True, help="Show how the hits came about: both ranks, both scores, bonus.")
@@ -79,7 +79,7 @@ def get(invocation: Invocation, /, path: str, from_line: int, lines: int | None,
     async def work() -> None:
         from memory.audience import OWNER
 
-        async with _opened(invocation, options) as notes:
+        async with opened(invocation, options) as notes:
             excerpt = await notes.get(path, audience=OWNER, from_line=from_line, lines=lines)
         _print(asdict(excerpt), excerpt.text, as_json=options["as_json"])
 
@@ -94,7 +94,7 @@ def index(invocation: Invocation, /, force: bool, **options: Any) -> None:
     """Bring the index in step with the notes, and make the vectors that are missing."""
 
     async def work() -> None:
-        async with _opened(invocation, options) as notes:
+        async with opened(invocation, options) as notes:
             if force:
                 await notes.forget_stamps()
             bar = Bar(sys.stderr)
@@ -125,7 +125,7 @@ def status(invocation: Invocation, /, deep: bool, **options: Any) -> None:
     """Show how the index stands."""
 
     async def work() -> None:
-        async with _opened(invocation, options) as notes:
+        async with opened(invocation, options) as notes:
             found = await notes.status(deep=deep)
         facts = {_camel(name): value for name, value in asdict(found).items()}
         rows = [f"{name:16} {_shown(value)}" for name, value in facts.items() if value not in (None, "", [], {})]
@@ -142,7 +142,7 @@ def export(invocation: Invocation, /, target: Path, **options: Any) -> None:
     """Write all notes into one zip file TARGET, as they are."""
 
     async def work() -> None:
-        async with _opened(invocation, options) as notes:
+        async with opened(invocation, options) as notes:
             count = await notes.export(target)
         _print({"files": count, "target": str(target)}, f"{count} notes are in {target}", as_json=options["as_json"])
 
@@ -160,7 +160,7 @@ def log(invocation: Invocation, /, path: str | None, limit: int, **options: Any)
     async def work() -> None:
         from memory.audience import OWNER
 
-        async with _opened(invocation, options) as notes:
+        async with opened(invocation, options) as notes:
             await notes.sync(vectors=False)
             versions = (await notes.history.log(audience=OWNER, path=path))[:limit]
         rows = [f"{v.number:5}  {v.at}  {_by(v.author)}  {v.path}" for v in versions]
@@ -178,7 +178,7 @@ def diff(invocation: Invocation, /, version: int, **options: Any) -> None:
     """Show what a change did."""
 
     async def work() -> None:
-        async with _opened(invocation, options) as notes:
+        async with opened(invocation, options) as notes:
             found = notes.history.journal.version(version)
             text = await asyncio.to_thread(notes.history.journal.diff, found)
         _print({**asdict(found), "diff": text}, text, as_json=options["as_json"])
@@ -194,7 +194,7 @@ def undo(invocation: Invocation, /, version: int, **options: Any) -> None:
     """Take a change back; later changes of other lines stay."""
 
     async def work() -> None:
-        async with _opened(invocation, options) as notes:
+        async with opened(invocation, options) as notes:
             made = await notes.history.undo(version)
             await notes.sync(vectors=False)
         _print(
@@ -212,7 +212,7 @@ def blame(invocation: Invocation, /, path: str, **options: Any) -> None:
     """Show for each line of a note which change brought it."""
 
     async def work() -> None:
-        async with _opened(invocation, options) as notes:
+        async with opened(invocation, options) as notes:
             await notes.sync(vectors=False)
             lines = await asyncio.to_thread(lambda: list(notes.history.journal.blame(path)))
         rows = [
@@ -224,67 +224,10 @@ def blame(invocation: Invocation, /, path: str, **options: Any) -> None:
     _run(work())
 
 
-class Bar:
-    """A progress bar on a terminal; silent elsewhere."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._shown = False
-
-    def show(self, what: str, done: int, total: int) -> None:
-        """Draw it anew."""
-        if self._stream.isatty() and total:
-            filled = _BAR * done // total
-            self._stream.write(f"\r{what:8} [{'#' * filled}{'.' * (_BAR - filled)}] {done}/{total}")
-            self._stream.flush()
-            self._shown = True
-
-    def end(self) -> None:
-        """Leave its line."""
-        if self._shown:
-            self._stream.write("\n")
-
-
-@asynccontextmanager
-async def _opened(invocation: Invocation, options: dict[str, Any]) -> AsyncIterator[WorkspaceMemory]:
-    import os
-    from dataclasses import replace
-    from hashlib import sha256
-    from random import Random
-
-    from gateway.clock import SystemClock
-    from gateway.memories import open_memory
-
-    settings = invocation.loaded.settings
-    agent = options["agent"] or settings.default_agent
-    profile = settings.agent(agent)
-    folder: Path | None = options["workspace"]
-    if folder is not None:
-        folder = Path(os.path.realpath(folder))  # noqa: ASYNC240 - nothing else runs yet
-        if str(folder) != os.path.realpath(profile.workspace.expanduser()):  # noqa: ASYNC240  # an index of its own: the agent's stays
-            profile = replace(profile, workspace=folder, id=f"{agent}-{sha256(str(folder).encode()).hexdigest()[:12]}")
-    notes, choice = open_memory(
-        profile,
-        settings,
-        invocation.paths,
-        env=os.environ,
-        clock=SystemClock(),
-        random=Random(),  # noqa: S311 - it spreads retries, it guards nothing
-        tell=lambda sentence: click.echo(f"homebody: {sentence}", err=True),
-        progress=None,
-    )
-    if options["verbose"]:
-        click.echo(f"homebody: {choice.reason}", err=True)
-    try:
-        yield notes
-    finally:
-        await notes.close()
-
-
 async def _search_one(invocation: Invocation, query: str, options: dict[str, Any]) -> None:
     from memory.audience import OWNER
 
-    async with _opened(invocation, options) as notes:
+    async with opened(invocation, options) as notes:
         await notes.sync(vectors=False)
         answer = await notes.search(query, audience=OWNER, max_results=options["max_results"], min_score=options["min_score"])
     found = as_json(answer)
@@ -301,8 +244,10 @@ async def _search_all(invocation: Invocation, queries: str, options: dict[str, A
     from memory.audience import OWNER
 
     questions = sys.stdin.read() if queries == "-" else await asyncio.to_thread(Path(queries).read_text, encoding="utf-8")
-    async with _opened(invocation, options) as notes:
-        await notes.sync(vectors=False)
+    async with opened(invocation, options) as notes:
+        bar = Bar(sys.stderr)
+        await notes.sync(bar.show)
+        bar.end()
         for question in questions.splitlines():
             begun = time.perf_counter()
             answer = await notes.search(
@@ -315,7 +260,7 @@ async def _search_all(invocation: Invocation, queries: str, options: dict[str, A
 async def _explain(invocation: Invocation, query: str, options: dict[str, Any]) -> None:
     from memory.audience import OWNER
 
-    async with _opened(invocation, options) as notes:
+    async with opened(invocation, options) as notes:
         await notes.sync(vectors=False)
         account = await notes.explain(query, audience=OWNER, line=options["line"])
     candidates: list[dict[str, Any]] = account["candidates"]  # type: ignore[assignment]  # what account_of makes
@@ -328,24 +273,6 @@ async def _explain(invocation: Invocation, query: str, options: dict[str, Any]) 
     if "line" in account:
         rows.append(f"{options['line']}: {account['line']['reason']}")  # type: ignore[index]  # what why() makes
     _print(account, "\n".join(rows), as_json=options["as_json"])
-
-
-def as_json(answer: SearchAnswer) -> dict[str, Any]:
-    """Return an answer as ``memory_search`` gives it to a model."""
-    results = [
-        {
-            "path": hit.path,
-            "startLine": hit.start_line,
-            "endLine": hit.end_line,
-            "score": hit.score,
-            "snippet": hit.snippet,
-            "source": hit.source,
-        }
-        for hit in answer.hits
-    ]
-    rest = {"fallback": answer.fallback, "stale": answer.stale or None, "note": answer.note}
-    given = {name: value for name, value in rest.items() if value is not None}
-    return {"results": results, "provider": answer.provider, "model": answer.model, **given}
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:

@@ -1,0 +1,79 @@
+"""The memory that a command line names, opened for it, and its answers as JSON."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gateway.cli.bar import Bar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from gateway.cli.invocation import Invocation
+    from memory.protocol import SearchAnswer
+    from memory.workspace import WorkspaceMemory
+
+
+@asynccontextmanager
+async def opened(invocation: Invocation, options: dict[str, Any]) -> AsyncIterator[WorkspaceMemory]:
+    """Open the memory that a command's ``--agent`` and ``--workspace`` name, and close it at the end.
+
+    A folder that is not the agent's own workspace has an index of its own, so that the agent's stays as it is.
+    """
+    from random import Random
+
+    from gateway.clock import SystemClock
+    from gateway.memories import open_memory
+
+    settings = invocation.loaded.settings
+    agent = options["agent"] or settings.default_agent
+    profile = settings.agent(agent)
+    folder: Path | None = options["workspace"]
+    if folder is not None:
+        folder = Path(os.path.realpath(folder))  # noqa: ASYNC240 - nothing else runs yet
+        if str(folder) != os.path.realpath(profile.workspace.expanduser()):  # noqa: ASYNC240
+            profile = replace(profile, workspace=folder, id=f"{agent}-{sha256(str(folder).encode()).hexdigest()[:12]}")
+    bar = Bar(sys.stderr)
+    notes, choice = open_memory(
+        profile,
+        settings,
+        invocation.paths,
+        env=os.environ,
+        clock=SystemClock(),
+        random=Random(),  # noqa: S311 - it spreads retries, it guards nothing
+        tell=lambda sentence: click.echo(f"homebody: {sentence}", err=True),
+        progress=bar.download,
+    )
+    if options["verbose"]:
+        click.echo(f"homebody: {choice.reason}", err=True)
+    try:
+        yield notes
+    finally:
+        bar.end()
+        await notes.close()
+
+
+def as_json(answer: SearchAnswer) -> dict[str, Any]:
+    """Return an answer as ``memory_search`` gives it to a model."""
+    results = [
+        {
+            "path": hit.path,
+            "startLine": hit.start_line,
+            "endLine": hit.end_line,
+            "score": hit.score,
+            "snippet": hit.snippet,
+            "source": hit.source,
+        }
+        for hit in answer.hits
+    ]
+    rest = {"fallback": answer.fallback, "stale": answer.stale or None, "note": answer.note}
+    given = {name: value for name, value in rest.items() if value is not None}
+    return {"results": results, "provider": answer.provider, "model": answer.model, **given}
