@@ -164,6 +164,7 @@ class HousedAgent:
             spoken=now if reason == "command" else record.spoken,
             address=record.address,
             verbose=record.verbose,
+            queue=record.queue,
             greeted=reason == "command" or not notice,
             last_flush=(self.store.get(record.key) or record).last_flush,
             former=record.session,

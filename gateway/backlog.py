@@ -14,12 +14,19 @@ if TYPE_CHECKING:
     from agent.clock import Clock
     from gateway.arrived import Arrived
     from gateway.ledger.protocol import OutboxLedger
+    from gateway.queueing.settings import QueueMode
 
 log = logging.getLogger(__name__)
 
 WORTH_TELLING = 5
 """Messages ahead of one from which on its sender is told; then again each time that number doubles."""
 TTL = timedelta(minutes=10)
+HOW: dict[QueueMode, str] = {
+    "collect": "I answer what waits together",
+    "steer": "I look at it between two steps",
+    "followup": "I take them one after the other",
+    "interrupt": "I answer what waits together",
+}
 
 
 class Backlog:
@@ -30,12 +37,12 @@ class Backlog:
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def note(self, arrived: Arrived, ahead: int) -> None:
+    def note(self, arrived: Arrived, ahead: int, mode: QueueMode = "followup") -> None:
         """Take note of a message that was put behind ``ahead`` others. Old ones, taken up again after a start, are not told of."""
         steps, rest = divmod(ahead, WORTH_TELLING)
         if rest or steps.bit_count() != 1 or self._clock.now() - arrived.row.received_at > TTL:
             return
-        text = f"⏳ Queued, {ahead} ahead. I take them one after the other; /stop ends the one that runs."
+        text = f"⏳ Queued, {ahead} ahead. {HOW[mode]}; /stop ends what runs."
         task = asyncio.ensure_future(self._tell(NewOutbound(conversation=arrived.inbound.conversation, text=text, ttl=TTL)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -10,6 +10,8 @@ from agent.reasons import reasons
 from gateway.budget.report import facts as usage_facts
 from gateway.budget.report import told as usage_told
 from gateway.commands import HELP
+from gateway.queueing.choice import MEANT
+from gateway.queueing.desk import choose
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -49,6 +51,7 @@ class CommandDesk:
             "tools": self._tools,
             "whoami": self._whoami,
             "usage": self._usage,
+            "queue": self._queue,
             "budget": self._budget,
         }
 
@@ -137,6 +140,9 @@ class CommandDesk:
             return "No tools: the rules in `tools` leave none to this conversation."
         lines = [f"- `{spec.name}` — {spec.description.split('. ')[0].rstrip('.')}." for spec in specs]
         return "\n".join(["What I can use:", "", *lines])
+
+    async def _queue(self, argument: str) -> str:
+        return await choose(self._agent.store, self._record.key, argument) or MEANT
 
     async def _usage(self, argument: str) -> str:
         if not self._arrived.actor.owner or self._agent.brake is None:

@@ -27,6 +27,12 @@ COMMANDS = {
         Command("help", "what you can say to me"),
         Command("status", "how I am: model, context, what is under way", urgent=True),
         Command("stop", "stop what I am doing now", urgent=True),
+        Command(
+            "queue",
+            "what becomes of messages that you send while I work",
+            "[collect|steer|followup|interrupt|default]",
+            urgent=True,
+        ),
         Command("resume", "let me work again after I paused myself", urgent=True),
         Command("new", "start a fresh conversation; what matters is written down first", "[model]"),
         Command("reset", "the same as /new"),

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from gateway.config.settings import Settings
     from gateway.logs.wiring import Closer
     from gateway.paths import Paths
+    from gateway.queueing.steering import UnderWay
     from memory.protocol import KeptMemory
 
 log = logging.getLogger(__name__)
@@ -122,7 +123,7 @@ class House:
             channel=self.channel,
             resume=self.pause.resume,
             line=self.line,
-            under_way=lambda session: self.turns.under_way(session),
+            under_way=self._under_way,
         )
         entrance = Entrance(
             line=self.line,
@@ -130,12 +131,10 @@ class House:
             backlog=self.backlog,
             acks=self.acks,
             agents=self.agents,
-            under_way=lambda session: self.turns.under_way(session),
+            under_way=self._under_way,
             channel=self.channel,
         )
-        ways = Ways(
-            arrived=entrance, urgent=self.urgent, refused=self._refused, ready=self.delivery.ready, alive=self._alive
-        )
+        ways = Ways(arrived=entrance, urgent=self.urgent, refused=self._refused, ready=self.delivery.ready, alive=self._alive)
         self.inbox = Inbox(
             ledger, self.access, lambda: self.router, ways, on.clock, moves=self.moves, habits=lambda: self.on.settings.messages
         )
@@ -380,6 +379,9 @@ class House:
 
     async def _hold(self, session: str) -> None:
         await self.line.hold(session)
+
+    def _under_way(self, session: str) -> UnderWay | None:
+        return self.turns.under_way(session)
 
     def _queue_chosen(self, session: str) -> str:
         """What the people of a session chose with /queue."""

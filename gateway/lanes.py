@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
 Item = TypeVar("Item")
-Ending = Literal["stop", "drain"]
+Ending = Literal["stop", "drain", "interrupt"]
 
 
 @dataclass(slots=True, eq=False)
 class Ticket(Generic[Item]):
-    """One thing to do in a session. ``ending`` says why it was cancelled: the owner's wish, or the house closing."""
+    """One thing to do in a session.
+
+    ``ending`` says why it was cancelled: its owner's wish, the house closing, or something newer that goes before it.
+    """
 
     session: str
     item: Item
@@ -35,7 +39,8 @@ class Lanes(Generic[Item]):
 
     Items are best small (ids of inbox rows): what is not started when the house closes is simply forgotten here, because the
     inbox still has it. ``broken`` is told what ``work`` raised; a failing item never stops its lane. Each item runs in a task of
-    its own, cancelled by ``stop`` and ``drain``.
+    its own, cancelled by ``stop`` and ``drain``. ``hold`` is awaited, with the session, before an item begins: a lane may have a
+    reason to wait a moment although it is free, and takes no place in the house meanwhile.
     """
 
     def __init__(
@@ -44,8 +49,10 @@ class Lanes(Generic[Item]):
         *,
         limit: int = 4,
         broken: Callable[[Ticket[Item], Exception], None],
+        hold: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         self._work = work
+        self._hold = hold
         self._places = asyncio.Semaphore(limit)
         self._broken = broken
         self._lanes: dict[str, _Lane[Item]] = {}
@@ -79,26 +86,46 @@ class Lanes(Generic[Item]):
         lane = self._lanes.get(session)
         return len(lane.waiting) if lane else 0
 
+    def busy(self, session: str) -> bool:
+        """Say whether something runs in a session."""
+        lane = self._lanes.get(session)
+        return lane is not None and lane.running is not None
+
     def running(self) -> list[Ticket[Item]]:
         """Return what runs now."""
         return [lane.running for lane in self._lanes.values() if lane.running is not None]
 
-    def take(self, session: str) -> list[Item]:
-        """Take all waiting items out of a lane, for a turn that answers them together."""
+    def waiting(self, session: str, most: int = 100) -> list[Item]:
+        """Return the first items that wait in a session."""
+        lane = self._lanes.get(session)
+        return list(islice(lane.waiting, most)) if lane else []
+
+    def take(self, session: str, items: Sequence[Item]) -> None:
+        """Take these items out of a lane: something else does them. What is not there any more is passed over."""
         lane = self._lanes.get(session)
         if lane is None:
-            return []
-        taken = list(lane.waiting)
-        lane.waiting.clear()
-        return taken
+            return
+        left = list(items)
+        while left and lane.waiting and lane.waiting[0] == left[0]:
+            lane.waiting.popleft()
+            left.pop(0)
+        for item in left:
+            if item in lane.waiting:
+                lane.waiting.remove(item)
 
-    def stop(self, session: str) -> bool:
+    def give_back(self, session: str, items: Sequence[Item]) -> None:
+        """Put items at the front of a lane in which something still runs: they come next. After ``drain`` they are left alone."""
+        lane = self._lanes.get(session)
+        if lane is not None and not self._closed:
+            lane.waiting.extendleft(reversed(items))
+
+    def stop(self, session: str, ending: Ending = "stop") -> bool:
         """Cancel what runs in a session; say whether anything did. What waits behind it goes on."""
         lane = self._lanes.get(session)
         if lane is None or lane.running is None or lane.task is None:
             return False
         if lane.running.ending is None:
-            lane.running.ending = "stop"
+            lane.running.ending = ending
             lane.task.cancel()
         return True
 
@@ -134,6 +161,8 @@ class Lanes(Generic[Item]):
 
     async def _run_next(self, session: str, lane: _Lane[Item]) -> None:
         try:
+            if self._hold is not None and lane.waiting and not self._paused:
+                await self._hold(session)
             async with self._places:
                 if lane.waiting and not self._paused:
                     lane.running = Ticket(session, lane.waiting.popleft())

@@ -15,9 +15,9 @@ import contextlib
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from agent.errors import AgentError, NotKept
+from agent.errors import AgentError
 from agent.turn import Further, TurnResult
 from agent.turn import Turn as AgentTurn
 from channels.terminal.link import Done, Rejected
@@ -31,10 +31,12 @@ from gateway.queueing.steering import Steering, UnderWay
 from gateway.replying import replies
 from gateway.showing import Showing, show_frame
 from gateway.stand_in import with_asides
+from gateway.turn_facts import exit_of, in_words, turn_facts
 from gateway.turn_log import bound
+from gateway.unbroken import unbroken, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from agent.clock import Clock
     from channels.messages import Conversation as Place
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Result = TypeVar("Result")
 MAX_ATTEMPTS = 3
 QUOTED_CHARS = 60
 FRESH = timedelta(minutes=30)
@@ -89,7 +90,10 @@ class ResetDue:
 
 
 class Turns:
-    """Does what lanes are given. ``read`` reads messages by their rows; ``channel`` finds the channel of a conversation."""
+    """Does what lanes are given. ``read`` reads messages by their rows; ``channel`` finds the channel of a conversation.
+
+    ``answered`` is told of messages whose turn is over.
+    """
 
     def __init__(
         self,
@@ -102,6 +106,7 @@ class Turns:
         clock: Clock,
         lanes: Lanes[Any],
         line: Line,
+        answered: Callable[[Iterable[Arrived]], None] = lambda _: None,
     ) -> None:
         self._ledger = ledger
         self._read = read
@@ -111,6 +116,7 @@ class Turns:
         self._clock = clock
         self._lanes = lanes
         self._line = line
+        self._answered = answered
         self._under_way: dict[str, UnderWay] = {}
 
     def under_way(self, session: str) -> UnderWay | None:
@@ -129,7 +135,7 @@ class Turns:
 
     def told_refused(self, inbound: Inbound, error: errors.UsageWrong) -> None:
         """Tell a waiting client that its message goes nowhere; the words are on their way through the outbox."""
-        facts = _facts("", "", "", error.as_text(), chunks=1, exit_code=error.exit_code)
+        facts = turn_facts("", "", "", error.as_text(), chunks=1, exit_code=error.exit_code)
         show_frame(self._channel(inbound.conversation), inbound.conversation, Done("", inbound.message_id, facts))
 
     def told_broken(self, item: Any, error: Exception) -> None:
@@ -151,9 +157,9 @@ class Turns:
                 await self._messages(ticket, found, under_way)
         except asyncio.CancelledError:
             if self._under_way.get(ticket.session) is not under_way:  # no turn has them yet
-                await _unbroken(self._left(ticket, items))
+                await unbroken(self._left(ticket, items))
             raise
-        except Exception as error:
+        except (AgentError, errors.HomebodyError) as error:
             for item in items[1:]:
                 self.told_broken(item, error)
             raise
@@ -174,14 +180,14 @@ class Turns:
         with bound(agent=agent.id, session=route.session, channel=arrived.inbound.conversation.channel):
             if not arrived.inbound.text.strip():
                 await self._ledger.settle([arrived.row.id], "ignored", reason="empty")
-                self._done(arrived, _facts(agent.id, route.session, "", ""))
+                self._done(arrived, turn_facts(agent.id, route.session, "", ""))
                 return
             record = await agent.current(route.session, route.audience, address=arrived.inbound.conversation.address)
             command = parse(arrived.inbound.text, agent.triggers)
             if command is not None:
                 await self._command(agent, arrived, record, command[0].name, command[1])
                 return
-            turn = await _whole(self._ledger.claim(route.session, agent.id, [one.row.id for one in found]))
+            turn = await whole(self._ledger.claim(route.session, agent.id, [one.row.id for one in found]))
             self._under_way[route.session] = under_way
             await self._answer(ticket, _Case(agent, arrived, found[1:], record, turn, _greeting(record), under_way))
 
@@ -203,7 +209,7 @@ class Turns:
             text = f"I was interrupted over “{about}” ({at}) and am back. It is a while ago: say “go on” if it still matters."
             await self._ledger.finish(turn.id, "stopped", await self._chunks(arrived, text), reason="interrupted long ago")
             return
-        turn = await _whole(self._ledger.retry(turn.id))
+        turn = await whole(self._ledger.retry(turn.id))
         under_way = self._under_way[turn.session] = UnderWay(turn.session, kin_of(arrived, agent.triggers))
         with bound(agent=agent.id, session=turn.session, channel=arrived.inbound.conversation.channel):
             greeting = "(I was restarted and went on.)" if turn.attempt > 1 else ""
@@ -225,10 +231,10 @@ class Turns:
         try:
             reply = await CommandDesk(agent, arrived, record).run(name, argument)
         except (AgentError, errors.HomebodyError) as error:
-            reply, exit_code = _trouble(error)
+            reply, exit_code = in_words(error)
         chunks = await self._chunks(arrived, reply)
         await self._ledger.settle([arrived.row.id], "answered", reply=chunks)
-        self._done(arrived, _facts(agent.id, record.key, record.session, reply, chunks=len(chunks), exit_code=exit_code))
+        self._done(arrived, turn_facts(agent.id, record.key, record.session, reply, chunks=len(chunks), exit_code=exit_code))
 
     async def _answer(self, ticket: Ticket[Any], case: _Case) -> None:
         place = case.arrived.inbound.conversation
@@ -238,17 +244,17 @@ class Turns:
                 async with showing.shown():
                     result = await self._run(case, showing)
             except asyncio.CancelledError:
-                await _unbroken(self._cancelled(ticket, case))
+                await unbroken(self._cancelled(ticket, case))
                 raise
             except (AgentError, errors.HomebodyError) as error:
                 log.warning("the turn failed: %s", error)
-                text, exit_code = _trouble(error)
+                text, exit_code = in_words(error)
                 await self._finish(case, "failed", text, None, exit_code)
             else:
                 await case.agent.ended(case.record, result)
                 failed = result.outcome == "failed"
                 state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
-                await self._finish(case, state, result.reply, result, _exit_code(result))
+                await self._finish(case, state, result.reply, result, exit_of(result))
 
     async def _run(self, case: _Case, showing: Showing) -> TurnResult:
         inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
@@ -276,7 +282,7 @@ class Turns:
         chunks = greeting + await self._chunks(case.arrived, with_asides(text, case.record, result))
         await self._ledger.finish(case.turn.id, state, chunks)
         record = case.record
-        facts = _facts(case.agent.id, record.key, record.session, text, result, chunks=len(chunks), exit_code=exit_code)
+        facts = turn_facts(case.agent.id, record.key, record.session, text, result, chunks=len(chunks), exit_code=exit_code)
         self._all_done(case, facts)
 
     async def _cancelled(self, ticket: Ticket[Any], case: _Case) -> None:
@@ -294,13 +300,14 @@ class Turns:
             return
         reason = "stopped by its owner" if ticket.ending == "stop" else "interrupted by a newer message"
         await self._ledger.finish(case.turn.id, "stopped", reason=reason)
-        self._all_done(case, _facts(case.agent.id, case.record.key, case.record.session, ""))
+        self._all_done(case, turn_facts(case.agent.id, case.record.key, case.record.session, ""))
 
     async def _chunks(self, arrived: Arrived, text: str) -> list[NewOutbound]:
         return await replies(self._channel(arrived.inbound.conversation), arrived, text)
 
     def _all_done(self, case: _Case, facts: dict[str, Any]) -> None:
         """Tell those who wait for any of a turn's messages; the reply is counted with the first."""
+        self._answered((case.arrived, *case.further, *case.under_way.steered))
         self._done(case.arrived, facts)
         for one in (*case.further, *case.under_way.steered):
             self._done(one, facts | {"chunks": 0, "answeredWith": case.arrived.inbound.message_id})
@@ -315,78 +322,8 @@ def _shortened(text: str) -> str:
     return line if len(line) <= QUOTED_CHARS else f"{line[:QUOTED_CHARS].rstrip()}…"
 
 
-def _exit_code(result: TurnResult) -> int:
-    if result.outcome != "failed":
-        return errors.OK
-    return errors.NO_MODEL if result.failure in {"auth", "unknown_model"} else errors.FAILED
-
-
 def _greeting(record: SessionRecord) -> str:
     """The one line that tells the owner of a fresh start by the clock: with the first answer after it, never at night."""
     if record.former is None or record.greeted or record.turns:
         return ""
     return "🌅 A fresh conversation; what mattered in the last one is in my notes. /undo brings it back."
-
-
-def _trouble(error: AgentError | errors.HomebodyError) -> tuple[str, int]:
-    """Put an error into words for the chat, with the exit code for a program that asked."""
-    known = errors.as_homebody_error(error)
-    code = errors.STORAGE_FAILED if isinstance(error, NotKept) else known.exit_code if known else errors.FAILED
-    if isinstance(error, AgentError) and not isinstance(error, NotKept):
-        code = errors.NO_MODEL
-    return f"⚠️ {error}" + (f"\n{error.mend}" if error.mend else ""), code
-
-
-def _facts(
-    agent: str, key: str, session: str, reply: str, result: TurnResult | None = None, *, chunks: int = 0, exit_code: int = 0
-) -> dict[str, Any]:
-    """What ``homebody agent --json`` prints, with the two fields that a client needs. A figure not known is None."""
-    usage = result.usage if result else None
-    return {
-        "reply": reply,
-        "agent": agent,
-        "sessionKey": key,
-        "sessionId": session,
-        "model": result.model if result else None,
-        "usage": {
-            "input": usage.input if usage else None,
-            "output": usage.output if usage else None,
-            "cacheRead": usage.cache_read if usage else None,
-            "cacheWrite": usage.cache_write if usage else None,
-            "cost": usage.cost if usage else None,
-        },
-        "context": {"tokens": result.context if result else None, "window": result.window if result else None},
-        "toolCalls": [
-            {"name": call.name, "error": call.is_error} | _json(call.details) for call in (result.calls if result else ())
-        ],
-        "ms": round(result.seconds * 1000) if result else None,
-        "chunks": chunks,
-        "exit": exit_code,
-    }
-
-
-def _json(details: Mapping[str, Any]) -> dict[str, Any]:
-    return {"details": dict(details)} if details else {}
-
-
-async def _unbroken(work: Coroutine[Any, Any, None]) -> None:
-    """Finish ``work`` although the caller was cancelled."""
-    task = asyncio.ensure_future(work)
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.shield(task)
-    await asyncio.wait([task])
-    task.result()
-
-
-async def _whole(work: Coroutine[Any, Any, Result]) -> Result:
-    """Return what ``work`` comes to; a cancellation in its midst counts from the next step on, when its result is in good hands."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        result = task.result()
-        current = asyncio.current_task()
-        assert current is not None
-        current.cancel()
-        return result

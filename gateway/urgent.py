@@ -9,6 +9,7 @@ from channels.terminal.link import Done
 from gateway.commands import parse
 from gateway.errors import UsageWrong
 from gateway.ledger.rows import NewOutbound
+from gateway.queueing.desk import choose
 from gateway.showing import show_frame
 
 if TYPE_CHECKING:
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
     from gateway.agents import HousedAgent
     from gateway.lanes import Lanes
     from gateway.ledger.protocol import Ledger
+    from gateway.queueing.line import Line
+    from gateway.queueing.steering import UnderWay
     from gateway.routing import Route, Router
 
 
 class Urgent:
-    """``/stop``, ``/status`` and ``/resume``. The first two act on the session of the one who says it, and on no other."""
+    """``/stop``, ``/status``, ``/queue`` and ``/resume``. All but the last act on the session of the one who says it, and on no other."""
 
     def __init__(
         self,
@@ -35,6 +38,8 @@ class Urgent:
         agents: Mapping[str, HousedAgent],
         channel: Callable[[Conversation], Channel],
         resume: Callable[[], Awaitable[dict[str, Any]]],
+        line: Line,
+        under_way: Callable[[str], UnderWay | None],
     ) -> None:
         self._ledger = ledger
         self._lanes = lanes
@@ -42,6 +47,8 @@ class Urgent:
         self._agents = agents
         self._channel = channel
         self._resume = resume
+        self._line = line
+        self._under_way = under_way
         self._sessions: dict[Conversation, str] = {}
 
     async def __call__(self, inbound: Inbound, actor: Actor) -> bool:
@@ -54,20 +61,30 @@ class Urgent:
         command = parse(inbound.text)
         if command is None or not command[0].urgent:
             return False
-        reply = await self._reply(command[0].name, route, actor)
+        if command[0].name == "queue":
+            if self._agents[route.agent].store.get(route.session) is None:  # the lane makes the session first
+                return False
+            reply = await self._queue(inbound, route, command[1])
+        else:
+            reply = await self._reply(command[0].name, inbound, route, actor)
         pieces = self._channel(inbound.conversation).chunks(reply)
         rows = await self._ledger.notice([NewOutbound(conversation=inbound.conversation, text=piece) for piece in pieces])
         self._done(inbound, route, reply, len(rows))
         return True
 
-    async def _reply(self, name: str, route: Route, actor: Actor) -> str:
+    async def _queue(self, inbound: Inbound, route: Route, argument: str) -> str:
+        store = self._agents[route.agent].store
+        told = await choose(store, route.session, argument)
+        return told or self._line.told(route.session, inbound.conversation.channel)
+
+    async def _reply(self, name: str, inbound: Inbound, route: Route, actor: Actor) -> str:
         if name == "stop":
             return self._stop(route.session)
         if name == "resume":
             if not actor.owner:
                 return "Only my owner can say that."
             return "▶️ I go on." if (await self._resume())["was"] else "I was not paused."
-        return await self._status(route)
+        return await self._status(inbound, route)
 
     async def stop_at(self, place: Conversation) -> None:
         """Stop what runs for a conversation; its client asked for it without a message."""
@@ -77,7 +94,7 @@ class Urgent:
     def _stop(self, session: str) -> str:
         return "⏹️ Stopped." if self._lanes.stop(session) else "Nothing is running."
 
-    async def _status(self, route: Route) -> str:
+    async def _status(self, inbound: Inbound, route: Route) -> str:
         agent = self._agents[route.agent]
         record = agent.store.get(route.session)
         tally = await self._ledger.tally()
@@ -94,8 +111,18 @@ class Urgent:
                 f"- 🧹 Compactions: {record.compactions}",
             ]
         ahead = self._lanes.queued(route.session)
+        lines += self._at_work(agent, route)
+        lines.append(f"- Queue: {self._line.told(route.session, inbound.conversation.channel)}")
         lines.append(f"- Under way: {tally.running} turns, {ahead} waiting here, {tally.waiting} in all")
         return "\n".join(lines)
+
+    def _at_work(self, agent: HousedAgent, route: Route) -> list[str]:
+        running = self._under_way(route.session)
+        if running is None or running.turn is None:
+            return []
+        most = agent.profile.settings.limits.max_tool_calls
+        let_in = f", {len(running.steered)} messages let in on the way" if running.steered else ""
+        return [f"- Now: a turn with {running.turn.tool_calls} of {most} tool calls so far{let_in}"]
 
     def _done(self, inbound: Inbound, route: Route, reply: str, chunks: int) -> None:
         facts = {"reply": reply, "agent": route.agent, "sessionKey": route.session, "chunks": chunks, "exit": 0}

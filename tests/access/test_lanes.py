@@ -115,11 +115,46 @@ async def test_waiting_items_can_be_taken_together() -> None:
     for number in range(4):
         lanes.submit("a", (number, 0))
     await work.entered.wait()
-    assert lanes.take("a") == [(1, 0), (2, 0), (3, 0)]
-    assert lanes.take("b") == []
+    assert lanes.waiting("a") == [(1, 0), (2, 0), (3, 0)]
+    assert lanes.waiting("a", 2) == [(1, 0), (2, 0)]
+    assert lanes.waiting("b") == []
+    lanes.take("a", [(1, 0), (3, 0), (9, 0)])
+    lanes.take("b", [(1, 0)])
+    assert lanes.waiting("a") == [(2, 0)]
+    lanes.give_back("a", [(1, 0), (3, 0)])
     work.gate.set()
     await lanes.quiet()
-    assert work.ended == [0]
+    assert work.ended == [0, 1, 3, 2]
+
+
+async def test_a_free_lane_waits_as_long_as_it_is_held_and_takes_no_place_meanwhile() -> None:
+    work, gate, held = Work(), asyncio.Event(), []
+
+    async def hold(session: str) -> None:
+        held.append(session)
+        if session == "a":
+            await gate.wait()
+
+    lanes: Lanes[Any] = Lanes(work, limit=1, hold=hold, broken=lambda ticket, error: work.broken.append(str(error)))
+    lanes.submit("a", (1, 0))
+    lanes.submit("b", (2, 0))
+    await work.entered.wait()
+    assert work.begun == {"b": [2]}, "the other lane has the only place"
+    gate.set()
+    await lanes.quiet()
+    assert (work.ended, sorted(held)) == ([2, 1], ["a", "b"])
+
+
+async def test_a_held_lane_can_be_drained() -> None:
+    async def for_ever(_session: str) -> None:
+        await asyncio.Event().wait()
+
+    work = Work()
+    lanes: Lanes[Any] = Lanes(work, hold=for_ever, broken=lambda ticket, error: work.broken.append(str(error)))
+    lanes.submit("a", (1, 0))
+    await asyncio.sleep(0)
+    assert await lanes.drain(0) == 0
+    assert (work.begun, lanes.queued("a")) == ({}, 0)
 
 
 async def test_a_failing_item_is_told_and_its_lane_goes_on() -> None:

@@ -72,7 +72,8 @@ class Street:
         self.clock = ManualClock(datetime(2026, 3, 1, 9, 30, tzinfo=UTC))
         self.model = ScriptedModel()
         given: dict[str, Any] = {
-            "agents": {"defaults": {"workspace": str(root / "workspace"), "userTimezone": "Europe/Berlin"}}
+            "agents": {"defaults": {"workspace": str(root / "workspace"), "userTimezone": "Europe/Berlin"}},
+            "messages": {"queue": {"mode": "followup", "debounceMs": 0}},
         }
         defaults = given["agents"]["defaults"]
         defaults |= {"model": "scripted/model"} | settings.pop("agent", {})
