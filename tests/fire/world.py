@@ -216,6 +216,7 @@ class World:
         }
         return {
             "gateway": {"port": 0},
+            "messages": {"queue": {"mode": "followup", "debounceMs": 0, **self.settings.get("queue", {})}},
             "models": {"mode": "replace", "providers": {"fire": provider}},
             "agents": {"defaults": defaults},
             "channels": {"telegram": telegram},
