@@ -27,7 +27,7 @@ ENTRY_POINTS = "homebody.channels"
 _IN_ENV = {
     "telegram": {"bot_token": "TELEGRAM_BOT_TOKEN"},
     "discord": {"token": "DISCORD_BOT_TOKEN"},
-    "slack": {"bot_token": "SLACK_BOT_TOKEN", "app_token": "SLACK_APP_TOKEN"},
+    "slack": {"bot_token": "SLACK_BOT_TOKEN", "app_token": "SLACK_APP_TOKEN", "signing_secret": "SLACK_SIGNING_SECRET"},
 }
 
 

@@ -1,36 +1,59 @@
-"""Slack as a channel: one app in one workspace, over Socket Mode."""
+"""Slack as a channel: one app in one workspace, over Socket Mode or by Slack's own requests."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import random as system_random
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from channels.errors import ChannelBroken, ChannelError, NotSent
+from channels.errors import ChannelBroken, ChannelError, NotFetched, NotSent
 from channels.fitting import fitted
 from channels.log import NoLog
 from channels.previews import Previews
-from channels.slack.mrkdwn import written
+from channels.protocol import HookAnswer
+from channels.slack.inbound import Identity
+from channels.slack.letters import longer
+from channels.slack.recent import Acquaintance
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
 
     from slack_sdk.web.async_client import AsyncWebClient
 
     from channels.clock import Clock
     from channels.log import Log
-    from channels.messages import Conversation, Outbound, Sent
-    from channels.protocol import Door
+    from channels.messages import Attachment, Conversation, Outbound, Sent
+    from channels.protocol import Door, HookRequest, MenuEntry
+    from channels.slack.fetching import Files
+    from channels.slack.hook import Hook, Signature
+    from channels.slack.reacting import Reactions
+    from channels.slack.receiving import Receiver
     from channels.slack.sending import Sender
     from channels.slack.settings import SlackAccount, SlackSettings
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
+_FORGED, _NOT_NOW, _NOT_HERE = 401, 503, 404
+
+
+@dataclass(slots=True, kw_only=True)
+class _Line:
+    """What works while Slack is reached."""
+
+    sender: Sender
+    files: Files
+    reactions: Reactions
+    hook: Hook | None = None
 
 
 class SlackChannel:
-    """A ``Channel`` with ``Drafts``. The client library is loaded in a thread, when ``run`` or ``probe`` first needs it."""
+    """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts``, ``Menu`` and ``Hooked``.
+
+    The client library is loaded in a thread, when it is first used.
+    """
 
     name = "slack"
 
@@ -48,22 +71,32 @@ class SlackChannel:
         self._clock = clock
         self._log: Log = log or NoLog()
         self._random = random
-        self._dms: dict[str, str] = {}
-        self._speaking: Sender | None = None
+        self._known = Acquaintance()
+        self._line: _Line | None = None
+        self._signature: Signature | None = None
         self._previews = Previews(self, clock)
+
+    @property
+    def hooked(self) -> bool:
+        """Whether Slack calls us: mode ``http``."""
+        return self._settings.mode == "http"
 
     @property
     def repeats_safely(self) -> bool:
         """Whether a doubtful message can be looked for; not without the scopes that reading takes."""
-        return self._speaking is None or self._speaking.reads_back
+        return self._line is None or self._line.sender.reads_back
 
     async def run(self, door: Door) -> None:
         """Listen until cancelled, with ever longer pauses between connections that do not come about."""
+        self._settings.check()
         await asyncio.to_thread(_load)
         import aiohttp
 
-        from channels.slack.client import TROUBLE, make_web
+        from channels.slack.client import make_web
+        from channels.slack.hook import Signature
+        from channels.slack.refusals import TROUBLE
 
+        self._signature = Signature(self._settings, self._clock) if self.hooked else None
         failures = 0
         while True:
             try:
@@ -76,53 +109,71 @@ class SlackChannel:
                 await self._clock.sleep(pause)
 
     async def _listen(self, web: AsyncWebClient, door: Door) -> None:
+        from channels.slack.hook import Hook
+        from channels.slack.listening import Listener
         from channels.slack.receiving import Receiver
+
+        who = await self._signed_in(web)
+        receiver = Receiver(self._settings, who, web, door, self._known, clock=self._clock, random=self._random, log=self._log)
+        line = self._spoken(web, who, receiver)
+        if self.hooked:
+            line.hook = ear = Hook(self._settings, web, receiver, door, self._log)
+        self._line = line
+        try:
+            await (ear.run() if self.hooked else Listener(self._settings, web, receiver, door, self._log).run())
+        finally:
+            self._line = None
+            await receiver.close()
+
+    def _spoken(self, web: AsyncWebClient, who: Identity, receiver: Receiver) -> _Line:
+        from channels.slack.fetching import Files
+        from channels.slack.patience import Patience
+        from channels.slack.reacting import Reactions
         from channels.slack.sending import Sender
 
-        me, team = await self._signed_in(web)
-        receiver = Receiver(
-            self._settings,
-            self.account,
-            web,
-            me=me,
-            team=team,
-            door=door,
-            clock=self._clock,
-            random=self._random,
-            log=self._log,
-            dms=self._dms,
-        )
-        self._speaking = Sender(web, self._dms)
-        try:
-            await receiver.run()
-        finally:
-            self._speaking = None
+        def refused(error: ChannelBroken) -> None:
+            if not receiver.broken.done():
+                receiver.broken.set_exception(error)
 
-    async def _signed_in(self, web: AsyncWebClient) -> tuple[str, str]:
+        patience = Patience(self._clock)
+        since = self._clock.now().timestamp()
+        return _Line(
+            sender=Sender(self._settings, web, self._known, patience, self._log, refused=refused, team=who.team),
+            files=Files(self._settings, web, patience),
+            reactions=Reactions(web, patience, self._log, me=who.user, since=since),
+        )
+
+    async def _signed_in(self, web: AsyncWebClient) -> Identity:
         """Return who the app is, and in which workspace. Raises ChannelBroken when its token is not accepted."""
         from slack_sdk.errors import SlackApiError
 
-        from channels.slack.client import refusal
+        from channels.slack.refusals import refusal
 
         try:
-            found = await web.auth_test()
+            found: Any = await web.auth_test()
         except SlackApiError as error:
             refused = refusal(error, self._settings, "bot_token")
             raise (refused or error) from error
-        return str(found["user_id"]), str(found["team_id"])
+        return Identity(
+            account=self.account,
+            team=str(found["team_id"]),
+            user=str(found["user_id"]),
+            bot=str(found.get("bot_id") or ""),
+            opens=self._settings.reply_to_mode == "all",
+        )
 
     def chunks(self, markdown: str) -> list[str]:
-        """Cut a reply into messages of at most 4,000 letters as Slack stores them."""
-        return fitted(markdown, self._settings.text_chunk_limit, written)
+        """Cut a reply into messages of at most 4,000 letters, as Markdown and as Slack's own notation."""
+        return fitted(markdown, self._settings.text_chunk_limit, longer)
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
         """Deliver one chunk; see ``channels.slack.sending``."""
-        return await self._sender().send(outbound, record, self._previews)
+        return await self._open().sender.send(outbound, record, self._previews)
 
     async def typing(self, conversation: Conversation) -> None:
-        """Show that an answer is being written, where Slack can."""
-        if self._speaking is not None:
-            await self._try(self._speaking.typing(conversation), "typing was not shown")
+        """Show that an answer is being written, where Slack can: in threads."""
+        if self._line is not None:
+            await self._try(self._line.sender.typing(conversation), "typing was not shown")
 
     async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
         """Show a preview of the answer, when it takes long."""
@@ -131,11 +182,42 @@ class SlackChannel:
 
     async def post(self, conversation: Conversation, text: str) -> str:
         """Post a preview; see ``channels.previews``."""
-        return await self._sender().post(conversation, self._shortened(text))
+        return await self._open().sender.post(conversation, text, self.chunks)
 
     async def edit(self, conversation: Conversation, message: str, text: str) -> None:
         """Edit a preview; see ``channels.previews``."""
-        await self._sender().edit(conversation, message, self._shortened(text))
+        await self._open().sender.edit(conversation, message, text, self.chunks)
+
+    async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
+        """Save a file that came with a message; see ``channels.slack.fetching``."""
+        if self._line is None:
+            raise NotFetched("Slack is not connected", permanent=False)
+        await self._line.files.fetch(attachment, path, limit)
+
+    async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
+        """Put an emoji under a message, or take it off."""
+        from channels.slack.sending import is_stamp
+
+        if self._line is not None and is_stamp(message_id):
+            await self._try(self._reacted(self._line, conversation, message_id, emoji), "an emoji was not put")
+
+    async def _reacted(self, line: _Line, conversation: Conversation, message: str, emoji: str | None) -> None:
+        await line.reactions.react(await line.sender.channel(conversation), message, emoji)
+
+    async def menu(self, entries: Sequence[MenuEntry]) -> None:
+        """Learn which words are commands behind the slash command. Slack has no menu that an app could fill: its manifest does."""
+        self._known.commands = frozenset(entry.name.removeprefix("/").lower() for entry in entries)
+
+    async def hear(self, request: HookRequest) -> HookAnswer:
+        """Take a request of Slack's; see ``channels.slack.hook``."""
+        line, signature = self._line, self._signature
+        if not self.hooked:
+            return HookAnswer(status=_NOT_HERE)
+        if signature is None:
+            return HookAnswer(status=_NOT_NOW)
+        if request.method != "POST" or not signature.fits(request.body, request.headers):
+            return HookAnswer(status=_FORGED)
+        return await line.hook.hear(request) if line is not None and line.hook is not None else HookAnswer(status=_NOT_NOW)
 
     async def probe(self) -> str:
         """Ask who the app is, and return its id and workspace, such as ``U1@T1``.
@@ -146,40 +228,40 @@ class SlackChannel:
         await asyncio.to_thread(_load)
         import aiohttp
 
-        from channels.slack.client import TROUBLE, make_web
+        from channels.slack.client import make_web
+        from channels.slack.refusals import TROUBLE
 
+        self._settings.check()
         try:
             async with aiohttp.ClientSession() as session:
-                return "@".join(await self._signed_in(make_web(self._settings, session)))
+                who = await self._signed_in(make_web(self._settings, session))
         except ChannelBroken:
             raise
         except TROUBLE as error:
             raise ChannelError(
                 f"{self._settings.api_root} does not answer: {error}", mend="check the network, and channels.slack.apiRoot"
             ) from error
+        return f"{who.user}@{who.team}"
 
     async def close(self) -> None:
         """Release nothing: ``run`` closes its connections when it ends."""
 
-    def _shortened(self, text: str) -> str:
-        return written(self.chunks(text)[0])
-
     async def _try(self, showing: Awaitable[None], event: str) -> None:
         """Do what is only for show."""
-        from channels.slack.client import TROUBLE
+        from channels.slack.refusals import TROUBLE
 
         try:
             await showing
         except (*TROUBLE, ChannelError) as error:
             self._log.info(event, error=type(error).__name__, account=self.account)
 
-    def _sender(self) -> Sender:
-        if self._speaking is None:
+    def _open(self) -> _Line:
+        if self._line is None:
             raise NotSent("Slack is not connected")
-        return self._speaking
+        return self._line
 
 
 def _load() -> None:
     """Load the library; a second of work that must not stop the event loop."""
-    for part in ("receiving", "sending"):
+    for part in ("listening", "hook", "sending", "fetching", "reacting"):
         importlib.import_module(f"channels.slack.{part}")

@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from channels.messages import Conversation, Inbound, Sender
+from channels.messages import Attachment, Conversation, Inbound, Sender
 
-_WRITTEN = {None, "file_share", "thread_broadcast", "me_message"}
-"""Kinds of message that a person wrote."""
+if TYPE_CHECKING:
+    from channels.messages import AttachmentKind
+
+_WRITTEN = {None, "file_share", "thread_broadcast", "me_message", "bot_message"}
+"""Kinds of message that a person or another app wrote."""
 _COMMAND = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
+QUOTED = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """As whom events are read: the account, the workspace, and the app's ids there. ``opens``: a message in a channel begins a thread."""
+
+    account: str
+    team: str
+    user: str
+    bot: str = ""
+    opens: bool = False
+
+    def place(self, channel: str, person: str, thread: str | None = None, *, direct: bool = False) -> Conversation:
+        """Return the conversation that a channel is: with one person in private, or with a group."""
+        private = direct or channel.startswith("D")
+        return Conversation(
+            channel="slack",
+            account=self.account,
+            kind="direct" if private else "group",
+            id=person if private else channel,
+            thread=thread or None,
+            space=self.team,
+        )
 
 
 def order(stamp: str) -> Decimal:
@@ -19,39 +47,93 @@ def order(stamp: str) -> Decimal:
     return Decimal(stamp)
 
 
-def inbound(event: dict[str, Any], *, team: str, account: str, me: str, event_id: str = "") -> Inbound | None:
-    """Return what a person wrote, or None for everything else: bots, edits, notices, messages without text.
+def moment(stamp: object) -> datetime:
+    """Return when something was that carries a time stamp."""
+    return datetime.fromtimestamp(float(str(stamp)), UTC)
+
+
+def inbound(event: dict[str, Any], who: Identity, *, event_id: str = "", quoted: str = "") -> Inbound | None:
+    """Return what somebody wrote, or None for everything else: the app's own messages, notices, messages without content.
 
     ``message`` and ``app_mention`` events of one post give the same alias, and so does the post when it is read back later.
     """
-    sender, channel, stamp = event.get("user"), event.get("channel"), event.get("ts")
-    if event.get("subtype") not in _WRITTEN or event.get("bot_id") or not sender or not channel or not stamp:
+    channel, stamp = str(event.get("channel") or ""), str(event.get("ts") or "")
+    sender = str(event.get("user") or event.get("bot_id") or "")
+    if event.get("subtype") not in _WRITTEN or not (sender and channel and stamp):
         return None
-    raw = str(event.get("text") or "")
-    text = readable(raw, me)
-    if not text:
+    if sender == who.user or (who.bot and event.get("bot_id") == who.bot):
         return None
-    direct = event.get("channel_type") == "im" or str(channel).startswith("D")
-    thread = event.get("thread_ts")
-    alias = f"m:{team}:{channel}:{stamp}"
+    raw, files = str(event.get("text") or ""), attached(event)
+    shared = _shared(event, who.user)
+    text = readable(raw, who.user) or shared
+    if not text and not files:
+        return None
+    direct = event.get("channel_type") == "im" or channel.startswith("D")
+    thread = str(event.get("thread_ts") or "")
+    parent = thread if thread != stamp else ""
+    alias = f"m:{who.team}:{channel}:{stamp}"
     return Inbound(
-        conversation=Conversation(
-            channel="slack",
-            account=account,
-            kind="direct" if direct else "group",
-            id=str(sender if direct else channel),
-            thread=str(thread) if thread and thread != stamp else None,
-            space=team,
-        ),
-        sender=Sender(id=str(sender), name=str((event.get("user_profile") or {}).get("real_name") or "")),
+        conversation=who.place(channel, sender, parent or (stamp if who.opens and not direct else None), direct=direct),
+        sender=Sender(id=sender, name=_name(event)),
         text=text,
-        at=datetime.fromtimestamp(float(stamp), UTC),
+        at=moment(stamp),
         key=f"e:{event_id}" if event_id else alias,
         alias=alias,
-        message_id=str(stamp),
-        reply_to=str(thread) if thread and thread != stamp else None,
-        mentioned=direct or f"<@{me}>" in raw or f"<@{me}|" in raw or event.get("parent_user_id") == me,
+        message_id=stamp,
+        reply_to=parent or None,
+        mentioned=direct or names(raw, who.user) or event.get("parent_user_id") == who.user,
+        quoted=quoted or (shared[:QUOTED] if shared != text else ""),
+        attachments=files,
+        from_bot=bool(event.get("bot_id")),
     )
+
+
+def names(raw: str, user: str) -> bool:
+    """Tell whether a text mentions somebody."""
+    return f"<@{user}>" in raw or f"<@{user}|" in raw
+
+
+def attached(event: dict[str, Any]) -> tuple[Attachment, ...]:
+    """Return the files that lie in Slack and came with a message, or with one that it shows. Deleted ones are left out."""
+    listed = [*(event.get("files") or [])]
+    for one in event.get("attachments") or []:
+        listed += one.get("files") or []
+    found = {str(one["id"]): one for one in listed if one.get("id") and one.get("mode") != "tombstone"}
+    return tuple(
+        Attachment(
+            kind=_kind(one),
+            handle=handle,
+            name=str(one.get("name") or one.get("title") or ""),
+            media_type=str(one.get("mimetype") or ""),
+            size=one["size"] if isinstance(one.get("size"), int) else None,
+        )
+        for handle, one in found.items()
+    )
+
+
+def _kind(file: dict[str, Any]) -> AttachmentKind:
+    kind = str(file.get("mimetype") or "").partition("/")[0]
+    if file.get("subtype") == "slack_audio":
+        return "voice"
+    if file.get("subtype") == "slack_video" or kind == "video":
+        return "video"
+    return "image" if kind == "image" else "audio" if kind == "audio" else "document"
+
+
+def _shared(event: dict[str, Any], me: str) -> str:
+    """Return what the messages say that this one passes on, and the texts of an app that says all in attachments."""
+    bot = bool(event.get("bot_id"))
+    said = [
+        readable(str(one.get("text") or one.get("fallback") or ""), me)
+        for one in event.get("attachments") or []
+        if bot or one.get("is_share") or one.get("is_msg_unfurl")
+    ]
+    return "\n".join(text for text in said if text)
+
+
+def _name(event: dict[str, Any]) -> str:
+    profile, bot = event.get("user_profile") or {}, event.get("bot_profile") or {}
+    return str(profile.get("real_name") or bot.get("name") or event.get("username") or "")
 
 
 def readable(raw: str, me: str) -> str:

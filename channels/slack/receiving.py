@@ -1,4 +1,4 @@
-"""Receiving from Slack over Socket Mode: each event is acknowledged only after the house has it.
+"""Taking what Slack tells of, however it comes in: nothing is acknowledged before the house has it.
 
 Slack offers an event again that is not acknowledged, a few times. What came in an outage longer than that is read by the Web API
 from the newest message taken, before anything is said to be ready. Importing this module loads the library.
@@ -7,168 +7,290 @@ from the newest message taken, before anything is said to be ready. Importing th
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 from typing import TYPE_CHECKING, Any
 
-from slack_bolt.adapter.socket_mode.async_base_handler import AsyncBaseSocketModeHandler
-from slack_bolt.adapter.socket_mode.async_internals import run_async_bolt_app, send_async_response
 from slack_bolt.app.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 
-from channels.messages import Cursor
+from channels.messages import Conversation, Cursor
 from channels.reading import CURSOR, ReadingMarks
-from channels.slack.client import TROUBLE, Ear, code_of
-from channels.slack.inbound import inbound, order
+from channels.slack.catching_up import MOVES, CatchingUp, thread_mark
+from channels.slack.happenings import command, edited, press, reaction
+from channels.slack.inbound import QUOTED, inbound, order
+from channels.slack.letters import pressed
+from channels.slack.mrkdwn import escaped
+from channels.slack.refusals import TROUBLE, code_of, refused_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
-    from slack_sdk.socket_mode.request import SocketModeRequest
+    from slack_bolt.context.ack.async_ack import AsyncAck
+    from slack_bolt.request.async_request import AsyncBoltRequest
+    from slack_bolt.response import BoltResponse
     from slack_sdk.web.async_client import AsyncWebClient
 
     from channels.clock import Clock
     from channels.log import Log
     from channels.messages import Inbound
     from channels.protocol import Door
+    from channels.slack.inbound import Identity
+    from channels.slack.recent import Acquaintance
     from channels.slack.settings import SlackAccount
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
-PAGE = 200
+_OK, _UNHANDLED, _OFFER_AGAIN = 200, 404, 503
+_ANY = re.compile(".*")
 
 
-class Receiver(AsyncBaseSocketModeHandler):
-    """One app's ear. Events are taken one after the other, in the order they came."""
+class Receiver:
+    """One app's reader of events. They are taken one after the other, in the order they came.
 
-    app: AsyncApp
-    client: Ear
+    ``persistent``: what the house cannot store is offered to it again until it can; else Slack is answered that it must offer it
+    again, and what it may have given up is read later. ``broken`` fails when Slack takes the app's tokens back.
+    """
 
     def __init__(
         self,
         settings: SlackAccount,
-        account: str,
+        who: Identity,
         web: AsyncWebClient,
-        *,
-        me: str,
-        team: str,
         door: Door,
+        known: Acquaintance,
+        *,
         clock: Clock,
         random: Callable[[], float],
         log: Log,
-        dms: dict[str, str],
     ) -> None:
+        self.persistent = settings.mode == "socket"
+        self.stored = True
+        self.in_order = asyncio.Lock()
+        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._settings = settings
-        self._account = account
+        self._who = who
         self._web = web
-        self._me = me
-        self._team = team
         self._door = door
+        self._known = known
         self._clock = clock
         self._random = random
         self._log = log
-        self._dms = dms
-        self._marks = ReadingMarks(order)
         self._failures = 0
-        self._in_order = asyncio.Lock()
-        self.app = AsyncApp(client=web, process_before_response=True, logger=logging.getLogger("slack_bolt"))
-        for kind in ("message", "app_mention"):
-            self.app.event(kind)(self._event)
-        self.app.event(re.compile(".*"))(self._passed_over)
-        self.client = Ear(settings, web)
-        self.client.on_message_listeners.append(self._alive)
-        self.client.message_listeners.append(self._said)
-        self.client.socket_mode_request_listeners.append(self.handle)
+        self._marks = ReadingMarks(order)
+        self._gap = False
+        self._reading = CatchingUp(web, clock, self.pause, log)
+        self._behind: set[asyncio.Task[None]] = set()
+        self.app = AsyncApp(
+            client=web, process_before_response=True, request_verification_enabled=False, logger=logging.getLogger("slack_bolt")
+        )
+        self._listen()
 
-    async def run(self) -> None:
-        """Listen until cancelled. Raises ChannelBroken when Slack refuses the token for events."""
+    def _listen(self) -> None:
+        events = {
+            "message": self._message,
+            "app_mention": self._message,
+            "reaction_added": self._reaction,
+            "channel_id_changed": self._moved,
+            "tokens_revoked": self._revoked,
+            "app_uninstalled": self._revoked,
+        }
+        for kind, take in events.items():
+            self.app.event(kind)(take)
+        self.app.event(_ANY)(self._passed_over)
+        self.app.action(_ANY)(self._pressed)
+        self.app.command(_ANY)(self._command)
+
+    async def begin(self) -> None:
+        """Learn how far was read."""
         self._marks = ReadingMarks(order, await self._door.cursor(CURSOR))
-        connecting = asyncio.ensure_future(self.client.connect())  # type: ignore[no-untyped-call]
+        self._known.former.update(_moves(await self._door.cursor(MOVES)))
+
+    async def catch_up(self) -> None:
+        """Take what was written since, if Slack still has it."""
+        async with self.in_order:
+            self._gap = False
+            for place, mark in self._marks.all().items():
+                found = await self._reading.since(place, mark)
+                await self._take([(one, inbound(one, self._who)) for one in found])
+
+    async def fill_gap(self) -> None:
+        """Catch up when something could not be stored before."""
+        if self._gap:
+            await self.catch_up()
+
+    async def dispatch(self, request: AsyncBoltRequest) -> BoltResponse:
+        """Take one request or envelope. What nobody here wants is acknowledged, so that Slack does not offer it again."""
+        async with self.in_order:
+            self.stored = True
+            answer = await self.app.async_dispatch(request)
+            if not self.stored:
+                answer.status, answer.body = _OFFER_AGAIN, ""
+            elif answer.status == _UNHANDLED:
+                self._log.info("passed something over", kind=str(request.body.get("type")), account=self._who.account)
+                answer.status, answer.body = _OK, ""
+            return answer
+
+    async def close(self) -> None:
+        """Leave what is only for show."""
+        for task in self._behind:
+            task.cancel()
+        await asyncio.gather(*self._behind, return_exceptions=True)
+
+    # -- what happens ------------------------------------------------------------------------------------------------
+
+    async def _message(self, body: dict[str, Any], event: dict[str, Any]) -> None:
+        found = str(body.get("event_id") or "")
+        if event.get("subtype") == "message_changed":
+            await self._take([(event, edited(event, self._who, event_id=found))])
+            return
+        quoted = self._known.starters.get((str(event.get("channel")), str(event.get("thread_ts")))) or ""
+        await self._take([(event, inbound(event, self._who, event_id=found, quoted=quoted))])
+
+    async def _reaction(self, body: dict[str, Any], event: dict[str, Any]) -> None:
+        wanted = self._settings.reaction_notifications
+        if wanted == "all" or (wanted == "own" and event.get("item_user") == self._who.user):
+            item = {"channel": (event.get("item") or {}).get("channel")}
+            await self._take([(item, reaction(event, self._who, self._thread_of, event_id=str(body.get("event_id") or "")))])
+
+    async def _pressed(self, body: dict[str, Any], ack: AsyncAck) -> None:
+        message = press(body, self._who, self._thread_of)
+        channel = str((body.get("channel") or {}).get("id") or (body.get("container") or {}).get("channel_id") or "")
+        if message is not None and await self._take([({"channel": channel}, message)]) and self._may_press(channel, message):
+            task = asyncio.ensure_future(self._take_buttons_off(body, channel, str(message.target)))
+            self._behind.add(task)
+            task.add_done_callback(self._behind.discard)
+        if self.stored:
+            await ack()
+
+    async def _command(self, body: dict[str, Any], ack: AsyncAck) -> None:
+        setting, name = self._settings.slash_command, str(body.get("command") or "").removeprefix("/")
+        if not setting.enabled or name != setting.name:
+            hint = f"Set channels.slack.slashCommand.name to {name} to use it." if setting.enabled else "It is switched off."
+            await ack(text=f"/{escaped(name)} is not what this house listens to. {hint}", response_type="ephemeral")
+            return
+        message = command(body, self._who, self._known.commands, self._clock.now())
+        channel = str(body.get("channel_id") or "")
+        if message is None or not self._reads(message, channel):
+            await ack(text="This channel is not one that the agent reads.", response_type="ephemeral")
+        elif await self._take([({"channel": "" if message.conversation.kind == "direct" else channel}, message)]):
+            if setting.ephemeral:
+                await ack(text="Passed on; the answer comes as a message.", response_type="ephemeral")
+            else:
+                await ack(text=f"/{name} {escaped(str(body.get('text') or ''))}".strip(), response_type="in_channel")
+
+    async def _moved(self, event: dict[str, Any]) -> None:
+        former, present = str(event.get("old_channel_id") or ""), str(event.get("new_channel_id") or "")
+        if not former or not present:
+            return
         try:
-            answered = None
-            while not (await asyncio.wait([self.client.broken], timeout=self._settings.ping_seconds))[0]:
-                if self.client.last_ping_pong_time != answered:
-                    answered = self.client.last_ping_pong_time
-                    self._door.alive()
-            self.client.broken.result()
-        finally:
-            connecting.cancel()
-            await asyncio.gather(connecting, return_exceptions=True)
-            await self.client.close()  # type: ignore[no-untyped-call]
+            await self._door.moved(self._group(former), self._group(present))
+            self._known.former[present] = former
+            await self._door.accept([], Cursor(name=MOVES, value=json.dumps(self._known.former)))
+        except Exception as error:  # noqa: BLE001 - whatever the house could not note, Slack must tell again
+            self._refused("a channel's new id could not be stored", error)
 
-    async def handle(self, client: AsyncBaseSocketModeClient, req: SocketModeRequest) -> None:
-        """Take one envelope; see the library."""
-        async with self._in_order:
-            answer = await run_async_bolt_app(self.app, req)
-            await send_async_response(client, req, answer, 0.0)
-
-    async def _alive(self, _: object) -> None:
-        self._door.alive()
-
-    async def _said(self, _: object, message: dict[str, Any], __: object) -> None:
-        """Read on and begin when Slack says hello; it does so on every connection."""
-        if message.get("type") == "hello":
-            async with self._in_order:
-                for channel, mark in self._marks.all().items():
-                    await self._read_on(channel, mark)
-                self._door.ready()
-
-    async def _event(self, body: dict[str, Any], event: dict[str, Any]) -> None:
-        await self._take([event], event_id=str(body.get("event_id") or ""), team=str(body.get("team_id") or self._team))
+    async def _revoked(self, event: dict[str, Any]) -> None:
+        bots = (event.get("tokens") or {}).get("bot") or []
+        if (event.get("type") == "app_uninstalled" or bots) and not self.broken.done():
+            code = "app_uninstalled" if event.get("type") == "app_uninstalled" else "token_revoked"
+            self.broken.set_exception(refused_token(code, self._settings, "bot_token"))
 
     async def _passed_over(self, event: dict[str, Any]) -> None:
-        self._log.info("passed an event over", kind=event.get("type"), account=self._account)
+        self._log.info("passed an event over", kind=event.get("type"), account=self._who.account)
 
-    async def _take(self, events: list[dict[str, Any]], *, event_id: str = "", team: str) -> None:
-        messages: list[Inbound] = []
-        for event in events:
-            message = inbound(event, team=team, account=self._account, me=self._me, event_id=event_id)
-            if message is None or not self._reads(message, str(event["channel"])):
-                continue
-            if message.conversation.kind == "direct":
-                self._dms[message.sender.id] = str(event["channel"])
-            self._marks.note(str(event["channel"]), message.message_id)
-            messages.append(message)
-        while messages:
+    # -- taking ------------------------------------------------------------------------------------------------------
+
+    async def _take(self, found: list[tuple[dict[str, Any], Inbound | None]]) -> bool:
+        """Have the door accept what is wanted of this. Returns whether it is stored."""
+        wanted = [(str(event.get("channel") or ""), one) for event, one in found if one is not None]
+        wanted = [(channel, one) for channel, one in wanted if self._reads(one, channel)]
+        before = "" if self.persistent else self._marks.written()
+        for channel, message in wanted:
+            self._note(channel, message)
+        while wanted:
             try:
-                await self._door.accept(messages, Cursor(name=CURSOR, value=self._marks.written()))
+                await self._door.accept([one for _, one in wanted], Cursor(name=CURSOR, value=self._marks.written()))
             except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
-                await self._pause("messages could not be stored, and are offered again", error)
+                if not self.persistent:
+                    self._marks = ReadingMarks(order, before)
+                    self._refused("messages could not be stored, and Slack is to offer them again", error)
+                    return False
+                await self.pause("messages could not be stored, and are offered again", error)
             else:
                 self._failures = 0
-                return
+                break
+        return bool(wanted)
+
+    def _note(self, channel: str, message: Inbound) -> None:
+        place = message.conversation
+        if channel and place.kind == "direct" and message.event != "edited":
+            self._known.dms[message.sender.id] = channel
+        self._known.writers.put(place.address, message.sender.id)
+        if message.event != "message" or not channel:
+            return
+        if message.reply_to is not None:
+            self._marks.note(thread_mark(channel, message.reply_to), message.message_id)
+            self._known.starters.take((channel, message.reply_to))
+        else:
+            self._marks.note(channel, message.message_id)
+            self._known.starters.put((channel, message.message_id), message.text[:QUOTED])
 
     def _reads(self, message: Inbound, channel: str) -> bool:
         if message.conversation.kind == "direct":
-            return self._settings.dm.enabled and self._settings.dm.policy != "disabled"
-        return self._settings.reads(channel)
+            return self._settings.dm.enabled and self._settings.dm.policy != "disabled" and self._hears(message, channel)
+        place = self._known.former.get(channel, channel)
+        return self._settings.reads(place) and self._hears(message, place)
 
-    async def _read_on(self, channel: str, mark: str) -> None:
-        """Take what was written in a channel since the mark, oldest first."""
-        found: list[dict[str, Any]] = []
-        cursor: str | None = None
-        while True:
-            try:
-                page = await self._web.conversations_history(channel=channel, oldest=mark, limit=PAGE, cursor=cursor)
-            except SlackApiError as error:
-                if code_of(error) != "ratelimited":
-                    self._log.warning("a channel could not be read on", error=code_of(error), channel=channel)
-                    return
-                await self._pause("slack asks to wait", error)
-            except TROUBLE as error:
-                await self._pause("a channel could not be read on", error)
-            else:
-                found += page.get("messages") or []
-                cursor = (page.get("response_metadata") or {}).get("next_cursor") or None
-                if cursor is None:
-                    break
-        ordered = sorted(found, key=lambda one: order(one["ts"]))
-        await self._take([{**one, "channel": channel} for one in ordered], team=self._team)
+    def _hears(self, message: Inbound, channel: str) -> bool:
+        return not message.from_bot or self._settings.hears_bots(channel)
 
-    async def _pause(self, event: str, error: Exception) -> None:
+    def _may_press(self, channel: str, message: Inbound) -> bool:
+        """Tell whether a press counts, as far as it is known here: those of strangers leave the buttons where they are."""
+        listed = self._settings.listed(self._known.former.get(channel, channel), message.sender.id)
+        return message.conversation.kind == "direct" or listed
+
+    def _refused(self, event: str, error: Exception) -> None:
+        self.stored, self._gap = False, True
+        self._log.warning(event, error=str(error), account=self._who.account)
+
+    async def _take_buttons_off(self, body: dict[str, Any], channel: str, target: str) -> None:
+        """Put what was pressed in the place of the buttons; only for show."""
+        shown, action = body.get("message") or {}, (body.get("actions") or [{}])[0]
+        label = str((action.get("text") or {}).get("text") or "")
+        try:
+            await self._web.chat_update(
+                channel=channel,
+                ts=target,
+                text=str(shown.get("text") or ""),
+                blocks=pressed(shown.get("blocks") or [], label),
+                link_names=False,
+                parse="none",
+            )
+        except SlackApiError as error:
+            self._log.info("buttons were not taken off", error=code_of(error), account=self._who.account)
+        except TROUBLE as error:
+            self._log.info("buttons were not taken off", error=type(error).__name__, account=self._who.account)
+
+    def _thread_of(self, channel: str, stamp: str) -> str | None:
+        return self._known.threads.get((channel, stamp)) or None
+
+    def _group(self, channel: str) -> Conversation:
+        return Conversation(channel="slack", account=self._who.account, kind="group", id=channel, space=self._who.team)
+
+    async def pause(self, event: str, error: Exception) -> None:
+        """Wait, longer each time until something succeeds."""
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
         self._failures = min(self._failures + 1, 10)
         pause = longest * (0.5 + self._random() / 2)
-        self._log.warning(event, error=str(error), pause=round(pause, 1), account=self._account)
+        self._log.warning(event, error=str(error), pause=round(pause, 1), account=self._who.account)
         await self._clock.sleep(pause)
+
+
+def _moves(stored: str | None) -> dict[str, str]:
+    try:
+        found = json.loads(stored or "{}")
+    except ValueError:
+        return {}
+    return {str(present): str(former) for present, former in found.items()} if isinstance(found, dict) else {}

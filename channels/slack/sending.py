@@ -5,38 +5,78 @@ Importing this module loads the library.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError
 
-from channels.errors import NotSent, Uncertain
+from channels.errors import ChannelError, NotSent, Uncertain
 from channels.messages import Sent
 from channels.previews import PREFIX
-from channels.slack.client import NO_SCOPE, TROUBLE, code_of, send_error
-from channels.slack.mrkdwn import written
+from channels.slack.letters import harmless, letter
+from channels.slack.refusals import NO_SCOPE, TROUBLE, code_of, refusal, send_error
+from channels.slack.streams import STREAM, Streams
+from channels.slack.uploading import UPLOAD, Uploads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from slack_sdk.web.async_client import AsyncWebClient
 
-    from channels.messages import Conversation, Outbound
+    from channels.errors import ChannelBroken
+    from channels.log import Log
+    from channels.messages import Button, Conversation, Outbound
     from channels.previews import Previews
+    from channels.slack.patience import Patience
+    from channels.slack.recent import Acquaintance
+    from channels.slack.settings import SlackAccount
 
 EVENT = "homebody_message"
 LOOK_BACK = 100
-_QUIET = {"unfurl_links": False, "unfurl_media": False, "link_names": False, "parse": "none"}
+_QUIET: dict[str, Any] = {"unfurl_links": False, "unfurl_media": False, "link_names": False, "parse": "none"}
 _GONE = {"message_not_found", "cant_update_message", "edit_window_closed"}
+_NO_MARKDOWN = {
+    "no_text",
+    "invalid_blocks",
+    "invalid_arguments",
+    "invalid_arg_name",
+    "markdown_text_conflict",
+    "invalid_blocks_format",
+}
+_STAMP = re.compile(r"\d{6,}\.\d{6}")
+
+
+def is_stamp(message: str | None) -> bool:
+    """Tell whether an id is that of a message: a slash command, for one, has none."""
+    return bool(message and _STAMP.fullmatch(message))
 
 
 class Sender:
-    """One app's voice. ``dms`` holds the private channel of each person; it is asked for when it is not known."""
+    """One app's voice. ``refused`` is told when Slack does not accept the token any more."""
 
-    def __init__(self, web: AsyncWebClient, dms: dict[str, str]) -> None:
+    def __init__(
+        self,
+        settings: SlackAccount,
+        web: AsyncWebClient,
+        known: Acquaintance,
+        patience: Patience,
+        log: Log,
+        *,
+        refused: Callable[[ChannelBroken], None],
+        team: str,
+    ) -> None:
+        self._settings = settings
         self._web = web
-        self._dms = dms
+        self._known = known
+        self._patience = patience
+        self._log = log
+        self._refused = refused
+        self._markdown = settings.markup == "markdown"
+        self._status = True
         self.reads_back = True
         """Whether the app may read what it said; found out when a message is looked for."""
+        self.streams = Streams(web, patience, log, team=team)
+        self._uploads = Uploads(web, patience)
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]], previews: Previews) -> Sent:
         """Send a chunk, or make it the last edit of a preview. A doubtful one is looked for first.
@@ -45,103 +85,215 @@ class Sender:
             NotSent: it did not arrive.
             Uncertain: it may have.
         """
-        recorded = outbound.recorded or ""
-        preview = recorded.removeprefix(PREFIX) if recorded.startswith(PREFIX) else await previews.take(outbound.conversation)
-        if preview is not None:
-            await record(PREFIX + preview)
+        preview = await self._preview(outbound, previews)
+        if preview is not None and outbound.enclosure is None:
+            await record((STREAM if self.streams.holds(preview) or _was(outbound, STREAM) else PREFIX) + preview)
         try:
             channel = await self.channel(outbound.conversation)
-            if preview is not None and await self._finished(channel, preview, outbound):
-                return Sent(platform_id=preview)
-            found = await self._found(channel, outbound) if outbound.uncertain else None
-            return Sent(platform_id=found or await self._post(channel, outbound))
+            sent = await self._sent(channel, outbound, record, preview)
         except TROUBLE as error:
-            raise send_error(error) from error
+            raise self._told(error) from error
+        self._known.threads.put((channel, sent.platform_id), self._thread(outbound) or "")
+        return sent
 
-    async def _post(self, channel: str, outbound: Outbound) -> str:
-        posted = await self._web.chat_postMessage(
-            channel=channel,
-            text=written(outbound.text),
-            thread_ts=outbound.conversation.thread,
-            metadata=_metadata(outbound.key),
-            **_QUIET,  # type: ignore[arg-type]
+    async def _preview(self, outbound: Outbound, previews: Previews) -> str | None:
+        for prefix in (PREFIX, STREAM):
+            if _was(outbound, prefix):
+                return (outbound.recorded or "").removeprefix(prefix)
+        return await previews.take(outbound.conversation)
+
+    async def _sent(
+        self, channel: str, outbound: Outbound, record: Callable[[str], Awaitable[None]], preview: str | None
+    ) -> Sent:
+        thread = self._thread(outbound)
+        if preview is not None and outbound.enclosure is not None:
+            await self._withdraw(channel, preview)
+        elif preview is not None and await self._finished(channel, preview, outbound):
+            return Sent(platform_id=preview)
+        if outbound.enclosure is not None:
+            upload = (outbound.recorded or "").removeprefix(UPLOAD) if _was(outbound, UPLOAD) else None
+            found = await self._found(channel, thread, lambda one: _has_file(one, upload)) if upload else None
+            return Sent(platform_id=found or await self._uploads.send(outbound, channel, thread, record))
+        found = await self._found(channel, thread, lambda one: _has_key(one, outbound.key)) if outbound.uncertain else None
+        return Sent(platform_id=found or await self._post(channel, outbound, thread))
+
+    async def _post(self, channel: str, outbound: Outbound, thread: str | None) -> str:
+        async def posting(said: dict[str, Any]) -> Any:
+            return await self._web.chat_postMessage(
+                channel=channel, thread_ts=thread, metadata=_metadata(outbound.key), **said, **_QUIET
+            )
+
+        posted = await self._said(
+            outbound.text,
+            lambda said: self._patience.call("chat.postMessage", channel, lambda: posting(said)),
+            outbound.buttons,
         )
         return str(posted["ts"])
 
-    async def _finished(self, channel: str, message: str, outbound: Outbound) -> bool:
-        """Edit a preview into the answer. Returns whether it was still there."""
+    async def _said(
+        self, text: str, saying: Callable[[dict[str, Any]], Awaitable[Any]], buttons: tuple[Button, ...] = ()
+    ) -> Any:
+        """Say it as Markdown; where Slack does not take that, in its own notation."""
+        if not self._markdown:
+            return await saying(letter(text, buttons, as_markdown=False))
         try:
-            await self._edit(channel, message, written(outbound.text), metadata=_metadata(outbound.key))
+            return await saying(letter(text, buttons, as_markdown=True))
+        except SlackApiError as error:
+            if code_of(error) not in _NO_MARKDOWN:
+                raise
+            self._markdown = code_of(error) != "no_text"
+            self._log.info("markdown was not taken", error=code_of(error), for_good=not self._markdown)
+        return await saying(letter(text, buttons, as_markdown=False))
+
+    async def _finished(self, channel: str, message: str, outbound: Outbound) -> bool:
+        """Make a preview the answer. Returns whether it was still there."""
+        metadata = _metadata(outbound.key)
+        try:
+            if self.streams.holds(message) or _was(outbound, STREAM):
+                blocks = letter(outbound.text, outbound.buttons, as_markdown=True).get("blocks")
+                more = {"metadata": metadata, **({"blocks": blocks[-1:]} if blocks else {})}
+                if await self.streams.finish(channel, message, harmless(outbound.text), more):
+                    return True
+            await self._said(
+                outbound.text, lambda said: self._edit(channel, message, {**said, "metadata": metadata}), outbound.buttons
+            )
         except SlackApiError as error:
             if code_of(error) in _GONE:
                 return False
             raise
         return True
 
-    async def _edit(self, channel: str, message: str, text: str, **more: Any) -> None:
-        await self._web.chat_update(channel=channel, ts=message, text=text, link_names=False, parse="none", **more)
+    async def _withdraw(self, channel: str, message: str) -> None:
+        """Take a preview away in whose place a file comes; only for show."""
+        try:
+            if self.streams.holds(message):
+                await self.streams.end(channel, message)
+            await self._web.chat_delete(channel=channel, ts=message)
+        except TROUBLE as error:
+            self._log.info("a preview was not taken away", error=type(error).__name__)
 
-    async def _found(self, channel: str, outbound: Outbound) -> str | None:
-        """Look for a message that may have arrived, by its key."""
-        thread = outbound.conversation.thread
+    async def _edit(self, channel: str, message: str, said: dict[str, Any], *, for_show: bool = False) -> None:
+        async def editing() -> Any:
+            return await self._web.chat_update(channel=channel, ts=message, link_names=False, parse="none", **said)
+
+        await self._patience.call("chat.update", "", editing, for_show=for_show)
+
+    async def _found(self, channel: str, thread: str | None, is_it: Callable[[dict[str, Any]], bool]) -> str | None:
+        """Look for a message that may have arrived."""
+        web = self._web
         try:
             if thread is not None:
-                page = await self._web.conversations_replies(
-                    channel=channel, ts=thread, limit=LOOK_BACK, include_all_metadata=True
+                page = await web.conversations_replies(
+                    channel=channel,
+                    ts=thread,
+                    limit=LOOK_BACK,
+                    include_all_metadata=True,
+                    oldest=await self._late(channel, thread),
                 )
             else:
-                page = await self._web.conversations_history(channel=channel, limit=LOOK_BACK, include_all_metadata=True)
+                page = await web.conversations_history(channel=channel, limit=LOOK_BACK, include_all_metadata=True)
         except SlackApiError as error:
             if code_of(error) == NO_SCOPE:
                 self.reads_back = False
                 return None
             raise Uncertain(f"Slack: what was said before cannot be read: {code_of(error)}") from error
-        for one in page.get("messages") or []:
-            metadata = one.get("metadata") or {}
-            if metadata.get("event_type") == EVENT and (metadata.get("event_payload") or {}).get("key") == outbound.key:
-                return str(one["ts"])
-        return None
+        return next((str(one["ts"]) for one in page.get("messages") or [] if is_it(one)), None)
 
-    async def post(self, conversation: Conversation, text: str) -> str:
-        """Post the first form of a preview. Raises ChannelError."""
+    async def _late(self, channel: str, thread: str) -> str | None:
+        """Return from where on a thread is looked through, so that a long one shows its end."""
+        page = await self._web.conversations_replies(channel=channel, ts=thread, limit=1)
+        parent: dict[str, Any] = next(iter(page.get("messages") or []), {})
+        many = int(parent.get("reply_count") or 0) >= LOOK_BACK
+        return f"{float(parent['latest_reply']) - 3600:.6f}" if many and parent.get("latest_reply") else None
+
+    # -- previews ----------------------------------------------------------------------------------------------------
+
+    async def post(self, conversation: Conversation, text: str, cut: Callable[[str], list[str]]) -> str:
+        """Post the first form of a preview, as a stream where Slack has one. Raises ChannelError."""
         try:
             channel = await self.channel(conversation)
-            posted = await self._web.chat_postMessage(
-                channel=channel,
-                text=text,
-                thread_ts=conversation.thread,
-                **_QUIET,  # type: ignore[arg-type]
+            if self._settings.streaming == "auto" and conversation.thread is not None and self._markdown:
+                person = conversation.id if conversation.kind == "direct" else self._known.writers.get(conversation.address)
+                message = await self.streams.start(channel, conversation.thread, person, text) if person else None
+                if message is not None:
+                    return message
+
+            async def posting(said: dict[str, Any]) -> Any:
+                return await self._web.chat_postMessage(channel=channel, thread_ts=conversation.thread, **said, **_QUIET)
+
+            posted = await self._said(
+                cut(text)[0],
+                lambda said: self._patience.call("chat.postMessage", channel, lambda: posting(said), for_show=True),
             )
             return str(posted["ts"])
         except TROUBLE as error:
             raise send_error(error) from error
 
-    async def edit(self, conversation: Conversation, message: str, text: str) -> None:
-        """Edit a preview. Raises ChannelError."""
+    async def edit(self, conversation: Conversation, message: str, text: str, cut: Callable[[str], list[str]]) -> None:
+        """Show more of a preview. Raises ChannelError."""
         try:
-            await self._edit(await self.channel(conversation), message, text)
+            channel = await self.channel(conversation)
+            if self.streams.holds(message) and await self.streams.append(channel, message, text):
+                return
+            await self._said(cut(text)[0], lambda said: self._edit(channel, message, said, for_show=True))
         except TROUBLE as error:
             raise send_error(error) from error
 
     async def typing(self, conversation: Conversation) -> None:
-        """Show "is typing", which Slack has in assistant threads only. Raises one of TROUBLE."""
-        if conversation.kind == "direct" and conversation.thread is not None:
-            channel = await self.channel(conversation)
-            await self._web.assistant_threads_setStatus(channel_id=channel, thread_ts=conversation.thread, status="is typing…")
+        """Show that an answer is written, which Slack has in threads only. Raises one of TROUBLE, or ChannelError."""
+        if conversation.thread is None or not self._status:
+            return
+        thread, channel = conversation.thread, await self.channel(conversation)
+        try:
+            await self._patience.call(
+                "assistant.threads.setStatus",
+                "",
+                lambda: self._web.assistant_threads_setStatus(channel_id=channel, thread_ts=thread, status="is typing…"),
+                for_show=True,
+            )
+        except SlackApiError as error:
+            self._status = code_of(error) not in {NO_SCOPE, "unknown_method", "not_allowed_token_type"}
+            raise
 
     async def channel(self, conversation: Conversation) -> str:
         """Return the channel to write to: a group's, or the private one of a person."""
         if conversation.kind == "group":
             return conversation.id
-        known = self._dms.get(conversation.id)
+        known = self._known.dms.get(conversation.id)
         if known is None:
             opened = await self._web.conversations_open(users=conversation.id)
             found: Any = opened.get("channel") or {}
             if "id" not in found:
                 raise NotSent(f"Slack opens no private channel with {conversation.id[:40]!r}", permanent=True)
-            known = self._dms[conversation.id] = str(found["id"])
+            known = self._known.dms[conversation.id] = str(found["id"])
         return known
+
+    def _thread(self, outbound: Outbound) -> str | None:
+        """Return the thread to write in: that of the conversation, or one under the message that is answered."""
+        place = outbound.conversation
+        opens = self._settings.reply_to_mode == "first" and place.kind == "group" and is_stamp(outbound.reply_to)
+        return place.thread or (outbound.reply_to if opens else None)
+
+    def _told(self, error: BaseException) -> ChannelError:
+        if isinstance(error, SlackApiError) and code_of(error) != NO_SCOPE:
+            refused = refusal(error, self._settings, "bot_token")
+            if refused is not None:
+                self._refused(refused)
+        return send_error(error)
+
+
+def _was(outbound: Outbound, prefix: str) -> bool:
+    return (outbound.recorded or "").startswith(prefix)
 
 
 def _metadata(key: str) -> dict[str, Any]:
     return {"event_type": EVENT, "event_payload": {"key": key}}
+
+
+def _has_key(message: dict[str, Any], key: str) -> bool:
+    metadata = message.get("metadata") or {}
+    return metadata.get("event_type") == EVENT and (metadata.get("event_payload") or {}).get("key") == key
+
+
+def _has_file(message: dict[str, Any], file: str | None) -> bool:
+    return any(one.get("id") == file for one in message.get("files") or [])

@@ -16,13 +16,18 @@ APPS = "https://api.slack.com/apps"
 TOKENS = {
     "bot_token": ("botToken", "xoxb-", f"{APPS}, your app, OAuth & Permissions, Bot User OAuth Token"),
     "app_token": ("appToken", "xapp-", f"{APPS}, your app, Basic Information, App-Level Tokens, scope connections:write"),
+    "signing_secret": ("signingSecret", "", f"{APPS}, your app, Basic Information, App Credentials, Signing Secret"),
 }
-"""What each token is called in the settings, how it begins, and where Slack shows it."""
+"""What each secret is called in the settings, how it begins, and where Slack shows it."""
+KINDS = {"xoxb-": "a bot token", "xapp-": "an app-level token", "xoxp-": "a user token", "xoxe": "a token that rotates"}
+"""What Slack's tokens are by their beginnings."""
+SHORTEST_SECRET = 16
+Which = Literal["bot_token", "app_token", "signing_secret"]
 
 
 def _person(value: object) -> str:
     text = str(value).strip().removeprefix("slack:").removeprefix("user:")
-    if re.fullmatch(r"[UW][A-Z0-9]{2,20}", text) or text == "*":
+    if re.fullmatch(r"[UWB][A-Z0-9]{2,20}", text) or text == "*":
         return text
     raise ValueError(
         f"{text[:80]!r} is no Slack member id, and names change: give the id, such as U012AB3CD (in Slack: the person's "
@@ -74,8 +79,21 @@ class SlackChannelRule(_Section):
     """Whether the agent reads this channel."""
     require_mention: bool = True
     """Whether it answers only when it is mentioned."""
+    allow_bots: bool | None = None
+    """Whether messages of other apps are read here; as `allowBots` of the account when not set."""
     users: list[Person] | None = None
     """Member ids of those who may speak to it here; those in `dm.allowFrom` when not set, nobody when empty."""
+
+
+class SlackCommand(_Section):
+    """The slash command that the app has, if its manifest names one."""
+
+    enabled: bool = True
+    """Whether what people write behind the command is taken."""
+    name: str = Field(default="homebody", pattern=r"^[a-z0-9_-]{1,31}$")
+    """The command's name without its slash, as the app's manifest has it."""
+    ephemeral: bool = True
+    """Whether only the person who gave a command sees that it was taken; otherwise the channel sees the command."""
 
 
 class SlackAccount(_Section):
@@ -86,52 +104,95 @@ class SlackAccount(_Section):
     bot_token: SecretStr | None = None
     """The bot token of the app (xoxb-...), with which it speaks."""
     app_token: SecretStr | None = None
-    """The app-level token (xapp-..., scope connections:write), with which it listens."""
+    """The app-level token (xapp-..., scope connections:write), with which it listens in mode `socket`."""
+    signing_secret: SecretStr | None = None
+    """The signing secret of the app, by which Slack's requests are known in mode `http`."""
     api_root: Root = OFFICIAL
     """The Web API's address; give that of a proxy or of a compatible server to use it in place of Slack's."""
-    mode: Literal["socket"] = "socket"
-    """How events come in: over a connection that this house opens, so that no address of it is public."""
+    mode: Literal["socket", "http"] = "socket"
+    """How events come in: over a connection that this house opens, so that no address of it is public, or as requests of Slack."""
     dm: SlackDirect = SlackDirect()
     """Private messages."""
     group_policy: Literal["allowlist", "open", "disabled"] = "allowlist"
     """Which channels the agent reads: those in `channels`, all that it was added to, or none."""
     channels: dict[Place, SlackChannelRule] = Field(default_factory=dict)
     """Channels by id, or `*` for all others."""
+    allow_bots: bool = False
+    """Whether messages of other apps are read; the app's own never are."""
+    reply_to_mode: Literal["off", "first", "all"] = "off"
+    """What becomes a thread in channels: nothing but threads, the first piece of an answer, or every message with its answers."""
+    reaction_notifications: Literal["off", "own", "all"] = "own"
+    """Which emoji of people the agent hears of: none, those under its own messages, or all that Slack tells of."""
+    slash_command: SlackCommand = SlackCommand()
+    """The slash command."""
+    markup: Literal["markdown", "mrkdwn"] = "markdown"
+    """What text is sent as: Markdown, which Slack shows with tables and headings, or Slack's own older notation."""
     text_chunk_limit: int = Field(default=4000, ge=200, le=4000)
     """The longest message that is sent, in letters as Slack stores them; longer replies become several messages."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     """How long one request to Slack may take."""
     ping_seconds: float = Field(default=10, gt=0, le=120)
     """How often the connection is tried; after four times as long without an answer it is opened anew."""
-    streaming: Literal["off", "edit"] = "edit"
-    """Whether an answer that takes longer than three seconds is shown while it is written, by editing its message."""
+    streaming: Literal["off", "edit", "auto"] = "auto"
+    """How an answer that takes longer than three seconds is shown meanwhile: not, by editing its message, or in threads as a stream."""
 
-    def secret(self, which: Literal["bot_token", "app_token"]) -> str:
-        """Return a token.
+    def check(self) -> None:
+        """Look at the secrets that the mode takes, before anybody is asked.
 
         Raises:
-            ChannelBroken: it is not set, or is the other one.
+            ChannelBroken: one is not set, or is of another kind.
+        """
+        beginnings = [self._said(which).partition("-")[0] for which in ("bot_token", "app_token")]
+        if beginnings == ["xapp", "xoxb"]:
+            raise ChannelBroken(
+                "channels.slack.botToken and channels.slack.appToken are swapped: xoxb-... is the bot's, xapp-... the app's",
+                mend="give each the other's value: homebody config set channels.slack.botToken TOKEN, and appToken likewise",
+            )
+        self.secret("bot_token")
+        self.secret("signing_secret" if self.mode == "http" else "app_token")
+
+    def secret(self, which: Which) -> str:
+        """Return a token or the signing secret.
+
+        Raises:
+            ChannelBroken: it is not set, or is of another kind.
         """
         key, beginning, where = TOKENS[which]
-        value: SecretStr | None = getattr(self, which)
-        token = value.get_secret_value().strip() if value is not None else ""
-        if token.startswith(beginning):
+        token = self._said(which)
+        kind = next((name for start, name in KINDS.items() if token.startswith(start)), "")
+        if token and token.startswith(beginning) and (beginning or not (kind or len(token) < SHORTEST_SECRET)):
             return token
-        wrong = (
-            f"is not set: it begins with {beginning}"
-            if not token
-            else f"is another kind of token: it must begin with {beginning}"
-        )
+        must = f"it begins with {beginning}" if beginning else "it is 32 letters and digits"
+        wrong = f"is not set: {must}" if not token else f"is another kind of token ({kind or 'none that is known'}): {must}"
         raise ChannelBroken(
             f"channels.slack.{key} {wrong}", mend=f"get it ({where}), then: homebody config set channels.slack.{key} TOKEN"
         )
+
+    def _said(self, which: str) -> str:
+        value: SecretStr | None = getattr(self, which)
+        return value.get_secret_value().strip() if value is not None else ""
 
     def reads(self, channel: str) -> bool:
         """Tell whether a channel is read."""
         if self.group_policy == "disabled":
             return False
-        rule = self.channels.get(channel) or self.channels.get("*")
+        rule = self.rule(channel)
         return rule.allow if rule is not None else self.group_policy == "open"
+
+    def rule(self, channel: str) -> SlackChannelRule | None:
+        """Return what is said of a channel, by its id or for all others."""
+        return self.channels.get(channel) or self.channels.get("*")
+
+    def hears_bots(self, channel: str) -> bool:
+        """Tell whether messages of other apps are read in a channel."""
+        rule = self.rule(channel)
+        return self.allow_bots if rule is None or rule.allow_bots is None else rule.allow_bots
+
+    def listed(self, channel: str, person: str) -> bool:
+        """Tell whether a person is named among those who may speak in a channel."""
+        rule = self.rule(channel)
+        named = self.dm.allow_from if rule is None or rule.users is None else rule.users
+        return person in named or "*" in named
 
 
 class SlackSettings(SlackAccount):
@@ -142,10 +203,10 @@ class SlackSettings(SlackAccount):
 
     def names(self) -> list[str]:
         """Return the names of the enabled accounts that have a token; empty when Slack is off."""
-        own = self.bot_token is not None or self.app_token is not None
+        own = any(getattr(self, which) is not None for which in TOKENS)
         named = [name for name, account in self.accounts.items() if account.enabled]
         return ([DEFAULT] if own and DEFAULT not in self.accounts else []) + named if self.enabled else []
 
     def account(self, name: str) -> SlackAccount:
         """Return the settings in force for an account. Raises KeyError when there is no such account."""
-        return laid_over(self, SlackAccount, self.accounts, name, own=("bot_token", "app_token"))
+        return laid_over(self, SlackAccount, self.accounts, name, own=tuple(TOKENS))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
-from channels.messages import Conversation, Outbound
+from channels.messages import Button, Conversation, Outbound
 from channels.slack.channel import SlackChannel
 from channels.slack.settings import SlackSettings
 from tests.peers.door import BookDoor
@@ -216,13 +216,17 @@ async def test_a_server_in_trouble_is_tried_again_with_growing_pauses(peer: Slac
         assert line.clock.slept == [1.0, 2.0, 4.0]
 
 
-async def test_no_text_of_a_model_calls_people_together(peer: SlackPeer) -> None:
-    line = Line(peer)
+@pytest.mark.parametrize("markup", ["markdown", "mrkdwn"])
+async def test_no_text_of_a_model_calls_people_together(peer: SlackPeer, markup: str) -> None:
+    line = Line(peer, markup=markup)
     async with line.running():
         await line.send(f"<!channel> <@{ANNA}> `<!here>` [x](https://example.org/<!everyone>)\n\n```\n<!channel>\n```")
+        await line.send("<!here|here> <!subteam^S1>", key="k2", buttons=(Button(label="<!channel>", value="1"),))
     assert peer.pings == []
-    assert "&lt;!channel&gt;" in peer.said(peer.dm(ANNA))[0]
-    assert not any("unfurled" in one for one in peer.messages[peer.dm(ANNA)])
+    said = peer.said(peer.dm(ANNA))
+    assert all(("&lt;!" if markup == "mrkdwn" else "<\u200b!") in one for one in said)
+    shown = [one for one in peer.messages[peer.dm(ANNA)] if one["user"] == BOT]
+    assert not any("unfurled" in one or "parsed" in one for one in shown)
 
 
 @pytest.mark.parametrize("kind", ["drop_after", "status_after"])
@@ -292,7 +296,7 @@ async def test_a_slow_answer_is_shown_while_it_is_written_and_said_once(peer: Sl
         await line.channel.draft(DIRECT, "t", "Let me")
         await line.clock.sleep(3)
         await line.channel.draft(DIRECT, "t", "Let me think <!channel>")
-        assert peer.said(peer.dm(ANNA)) == ["Let me think &lt;!channel&gt;"]
+        assert peer.said(peer.dm(ANNA)) == ["Let me think <\u200b!channel>"]
         await line.send("The answer.")
     assert peer.said(peer.dm(ANNA)) == ["The answer."]
     assert line.recorded[0].startswith("preview:")

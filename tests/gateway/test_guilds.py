@@ -99,5 +99,5 @@ async def test_a_thread_on_slack_is_a_conversation_of_its_own(tmp_path: Path) ->
             await peer.until(lambda: len(peer.said(ROOM)) == 2)
             await peer.until(lambda: not peer.waiting)
         assert peer.said(ROOM, thread=first) == ["re: in the thread"]
-        assert "in the room" not in seen.asked("in the thread")
+        assert "re: in the room" not in seen.asked("in the thread"), "what the thread began with is quoted, and no more"
         assert peer.pings == []

@@ -1,37 +1,37 @@
-"""Slack on loopback: the Web API and Socket Mode, as strict as its documentation (https://docs.slack.dev).
+"""Slack on loopback: the Web API, Socket Mode and signed requests, as strict as its documentation (https://docs.slack.dev).
 
-It keeps channels as the people in them see them, which makes it the oracle of what was said and how often.
+In a test it is an async context manager; ``python tests/peers/slack.py --port 0`` runs it as its own process, where ``/control/``
+does what the methods of ``SlackPeer`` do, so that it survives the program under test.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import itertools
 import json
-import re
-import time
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from aiohttp import WSMsgType, web
 
+if not __package__:
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from tests.peers.slack_delivery import Delivery, Hook
+from tests.peers.slack_methods import METHODS
+from tests.peers.slack_state import APP, BOT, BOT_ID, TEAM, Refused, Workspace
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+__all__ = ["APP_TOKEN", "BOT", "BOT_ID", "BOT_TOKEN", "SIGNING_SECRET", "TEAM", "SlackPeer"]
 BOT_TOKEN = "xoxb-peer-on-loopback"
 APP_TOKEN = "xapp-peer-on-loopback"
-BOT, TEAM = "UBOT00001", "T0HOME001"
-LONGEST = 40_000
-PING = re.compile(r"<(!|@U|@W|!subteam)")
-ATTEMPTS = 3
-
-
-class Refused(Exception):
-    def __init__(self, code: str, status: int = 200, headers: dict[str, str] | None = None, **more: Any) -> None:
-        super().__init__(code)
-        self.status = status
-        self.headers = headers or {}
-        self.body = {"ok": False, "error": code, **more}
+SIGNING_SECRET = "0123456789abcdef0123456789abcdef"
+SIGN_IN = "<!DOCTYPE html><html><head><title>Sign in | Slack</title></head><body>Sign in to Home</body></html>"
 
 
 @dataclass
@@ -51,39 +51,34 @@ class Fault:
 
 
 @dataclass
-class Envelope:
-    id: str
-    payload: dict[str, Any]
-    attempt: int = 0
-
-
-@dataclass
 class SlackPeer:
     """The server. Start it with ``async with``; ``root`` is its address."""
 
     ack_seconds: float = 3.0
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    messages: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    people: dict[str, str] = field(default_factory=dict)
-    scopes: set[str] = field(default_factory=lambda: {"chat:write", "history"})
-    pings: list[str] = field(default_factory=list)
-    statuses: list[str] = field(default_factory=list)
+    home: Workspace = field(default_factory=Workspace)
     bot_token: str = BOT_TOKEN
     app_token: str = APP_TOKEN
+    signing_secret: str = SIGNING_SECRET
+    port: int = 0
+    others: int = 0
+    """Connections of other programs with the same app token."""
+    signed_out: str = ""
+    """How files are refused to whom may not read them: ``page`` or ``redirect``, and ``elsewhere`` for a redirection to a stranger."""
 
     def __post_init__(self) -> None:
-        self.waiting: dict[str, Envelope] = {}
-        self.given_up: list[str] = []
         self.connections = 0
-        self.port = 0
+        self.file_requests: list[str] = []
         self._ids = itertools.count(1)
-        self._last = 0
         self._tickets: set[str] = set()
-        self._sockets: list[web.WebSocketResponse] = []
         self._news = asyncio.Condition()
-        self._timers: set[asyncio.Task[None]] = set()
         self._runner: web.AppRunner | None = None
+        self.delivery = Delivery(self.ack_seconds, self.signing_secret, self._changed)
+        home, out = self.home, self.delivery
+        self.messages, self.people, self.scopes, self.pings = home.messages, home.people, home.scopes, home.pings
+        self.statuses, self.dm, self.said = home.statuses, home.dm, home.said
+        self.waiting, self.given_up, self.responses = out.waiting, out.given_up, out.responses
 
     # -- what a test does and sees -----------------------------------------------------------------------------------
 
@@ -91,58 +86,122 @@ class SlackPeer:
     def root(self) -> str:
         return f"http://127.0.0.1:{self.port}/api"
 
-    def dm(self, user: str) -> str:
-        """Return the id of a person's private channel."""
-        channel = self.people.setdefault(user, f"D{len(self.people):08d}")
-        self.messages.setdefault(channel, [])
-        return channel
+    def call_at(self, hook: str | Hook | None) -> None:
+        """Tell the app by requests from now on, to an address or a function; None for sockets."""
+        self.delivery.hook = hook
 
     async def say(self, user: str, text: str, *, channel: str = "", thread: str = "", **more: Any) -> str:
         """Let somebody write, in private unless a channel is given; return the message's time stamp."""
         place = channel or self.dm(user)
-        message = self._note(place, {"user": user, "text": text, **({"thread_ts": thread} if thread else {}), **more})
-        kind = "im" if place.startswith("D") else "channel"
-        await self.emit({**message, "channel": place, "channel_type": kind, "event_ts": message["ts"]})
+        message = self.home.note(place, {"user": user, "text": text, **({"thread_ts": thread} if thread else {}), **more})
+        await self.emit({**message, "channel": place, "channel_type": _kind(place), "event_ts": message["ts"]})
         if not channel or f"<@{BOT}>" not in text:
             return str(message["ts"])
         await self.emit({**message, "type": "app_mention", "channel": place, "event_ts": message["ts"]})
         return str(message["ts"])
 
+    async def edit(self, user: str, stamp: str, text: str, *, channel: str = "") -> None:
+        """Let somebody change a message of theirs."""
+        place = channel or self.dm(user)
+        message = self.home.message({"channel": place, "ts": stamp})
+        before = dict(message)
+        message["text"] = text
+        when = self.home.note("nowhere", {})["ts"]
+        event = {
+            "type": "message",
+            "subtype": "message_changed",
+            "hidden": True,
+            "channel": place,
+            "channel_type": _kind(place),
+        }
+        now = {**message, "edited": {"user": user, "ts": when}}
+        await self.emit({**event, "message": now, "previous_message": before, "ts": when, "event_ts": when})
+
+    async def react(self, user: str, stamp: str, name: str, *, channel: str = "") -> None:
+        """Let somebody put an emoji under a message."""
+        place = channel or self.dm(user)
+        message = self.home.message({"channel": place, "ts": stamp})
+        item = {"type": "message", "channel": place, "ts": stamp}
+        when = self.home.note("nowhere", {})["ts"]
+        await self.emit(
+            {
+                "type": "reaction_added",
+                "user": user,
+                "reaction": name,
+                "item_user": message["user"],
+                "item": item,
+                "event_ts": when,
+            }
+        )
+
+    async def press(self, user: str, label: str, *, channel: str = "") -> None:
+        """Let somebody press a button under the app's last message that has one by this label."""
+        place = channel or self.dm(user)
+        for message in reversed(self.messages[place]):
+            for block in message.get("blocks") or []:
+                for one in block.get("elements") or [] if block["type"] == "actions" else []:
+                    if one["text"]["text"] == label:
+                        await self._pressed(user, place, message, {**one, "block_id": block.get("block_id", "b1")})
+                        return
+        raise LookupError(f"no button {label!r} is shown in {place}")
+
+    async def _pressed(self, user: str, place: str, message: dict[str, Any], action: dict[str, Any]) -> None:
+        container = {"type": "message", "message_ts": message["ts"], "channel_id": place, "is_ephemeral": False}
+        payload = {
+            "type": "block_actions",
+            "user": {"id": user, "username": user.lower(), "name": user.lower(), "team_id": TEAM},
+            "api_app_id": APP,
+            "container": container,
+            "trigger_id": f"tr-{next(self._ids)}",
+            "team": {"id": TEAM, "domain": "home"},
+            "channel": {"id": place, "name": "directmessage" if place.startswith("D") else "room"},
+            "message": message,
+            "response_url": f"{self.root}/actions",
+            "actions": [{**action, "action_ts": self.home.note("nowhere", {})["ts"]}],
+        }
+        await self.delivery.offer(payload, "interactive")
+
+    async def command(self, user: str, text: str, *, channel: str = "", name: str = "/homebody") -> None:
+        """Let somebody give the slash command."""
+        place = channel or self.dm(user)
+        payload = {
+            "command": name,
+            "text": text,
+            "user_id": user,
+            "user_name": user.lower(),
+            "channel_id": place,
+            "channel_name": "directmessage" if place.startswith("D") else "room",
+            "team_id": TEAM,
+            "team_domain": "home",
+            "api_app_id": APP,
+            "trigger_id": f"tr-{next(self._ids)}",
+            "response_url": f"{self.root}/commands",
+        }
+        await self.delivery.offer(payload, "slash_commands")
+
     async def emit(self, event: dict[str, Any]) -> None:
         """Send any event, in an envelope of its own."""
-        payload = {
-            "team_id": TEAM,
-            "api_app_id": "A1",
-            "type": "event_callback",
-            "event_id": f"Ev{next(self._ids)}",
-            "event": event,
-        }
-        envelope = Envelope(f"env-{next(self._ids)}", payload)
-        self.waiting[envelope.id] = envelope
-        await self._deliver(envelope)
+        payload = {"team_id": TEAM, "api_app_id": APP, "type": "event_callback", "event_id": f"Ev{next(self._ids)}"}
+        await self.delivery.offer({**payload, "event": event})
+
+    def upload(self, user: str, name: str, content: bytes, mimetype: str, **more: Any) -> dict[str, Any]:
+        """Let somebody put a file into Slack; give what is returned to ``say`` as one of its ``files``."""
+        return self.home.share(user, name, content, mimetype, self.root, **more)
 
     def fault(self, method: str, kind: str, *, times: int = 1, code: int = 500, seconds: int = 0, text: str = "") -> None:
         self.faults.append(Fault(method, kind, times, code, seconds, text))
-
-    def said(self, channel: str, *, thread: str | None = None) -> list[str]:
-        """Return what the app said in a channel, or in one thread of it."""
-        return [
-            one["text"]
-            for one in self.messages.get(channel, [])
-            if one["user"] == BOT and (thread is None or one.get("thread_ts") == thread)
-        ]
 
     def count(self, method: str) -> int:
         return sum(1 for name, _ in self.calls if name == method)
 
     async def refresh(self) -> None:
         """Ask all connections to be opened anew, as Slack does every few hours, and close them soon after."""
-        for socket in list(self._sockets):
+        for socket in list(self.delivery.sockets):
             await socket.send_str(json.dumps({"type": "disconnect", "reason": "refresh_requested", "debug_info": {}}))
 
     async def cut(self) -> None:
         """Cut all connections, as a router does."""
-        for socket in list(self._sockets):
+        for socket in list(self.delivery.sockets):
             if socket._req is not None and socket._req.transport is not None:
                 socket._req.transport.abort()
 
@@ -151,18 +210,22 @@ class SlackPeer:
             await self._news.wait_for(condition)
 
     async def __aenter__(self) -> Self:
-        app = web.Application()
+        app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_route("*", "/api/{method}", self._web)
         app.router.add_get("/link", self._link)
+        app.router.add_get("/files-pri/{file}/{name}", self._download)
+        app.router.add_get("/signin", self._sign_in)
+        app.router.add_post("/upload/v1/{file}", self._upload)
+        app.router.add_post("/control/{what}", self._control)
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
         self.port = self._runner.addresses[0][1]
+        self.home.uploads_at = f"http://127.0.0.1:{self.port}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for timer in self._timers:
-            timer.cancel()
+        self.delivery.stop()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -175,54 +238,23 @@ class SlackPeer:
         self._tickets.discard(ticket)
         socket = web.WebSocketResponse()
         await socket.prepare(request)
-        self._sockets.append(socket)
+        sockets = self.delivery.sockets
+        sockets.append(socket)
         self.connections += 1
-        hello = {"type": "hello", "num_connections": len(self._sockets), "connection_info": {"app_id": "A1"}, "debug_info": {}}
+        open_now = len(sockets) + self.others
+        hello = {"type": "hello", "num_connections": open_now, "connection_info": {"app_id": APP}, "debug_info": {}}
         await socket.send_str(json.dumps(hello))
         for envelope in list(self.waiting.values()):
-            await self._deliver(envelope)
+            await self.delivery.send(envelope)
         await self._changed()
         async for frame in socket:
             if frame.type is not WSMsgType.TEXT:
                 break
-            answer = json.loads(frame.data)
-            if self.waiting.pop(answer.get("envelope_id"), None) is None:
+            if not self.delivery.acknowledged(json.loads(frame.data)):
                 await socket.close(code=1002, message=b"no such envelope")
             await self._changed()
-        self._sockets.remove(socket)
+        sockets.remove(socket)
         return socket
-
-    async def _deliver(self, envelope: Envelope) -> None:
-        if not self._sockets:
-            return
-        frame = {
-            "type": "events_api",
-            "envelope_id": envelope.id,
-            "payload": envelope.payload,
-            "accepts_response_payload": False,
-            "retry_attempt": envelope.attempt,
-            "retry_reason": "timeout" if envelope.attempt else "",
-        }
-        try:
-            await self._sockets[-1].send_str(json.dumps(frame))
-        except ConnectionError:
-            return
-        timer = asyncio.ensure_future(self._again(envelope))
-        self._timers.add(timer)
-        timer.add_done_callback(self._timers.discard)
-
-    async def _again(self, envelope: Envelope) -> None:
-        """Offer an envelope again that was not acknowledged in time, under a new name, and give it up at last."""
-        await asyncio.sleep(self.ack_seconds)
-        if self.waiting.pop(envelope.id, None) is None:
-            return
-        if envelope.attempt >= ATTEMPTS:
-            self.given_up.append(envelope.id)
-            return
-        following = Envelope(f"env-{next(self._ids)}", envelope.payload, envelope.attempt + 1)
-        self.waiting[following.id] = following
-        await self._deliver(following)
-        await self._changed()
 
     # -- Web API -----------------------------------------------------------------------------------------------------
 
@@ -233,10 +265,13 @@ class SlackPeer:
         fault = next((one for one in self.faults if one.method == method and one.times > 0), None)
         if fault is not None:
             fault.times -= 1
+        events: list[dict[str, Any]] = []
         try:
             self._authorise(request, method)
             self._break(fault, request, "")
-            result = await self._answer(method, arguments)
+            result = self._answer(method, arguments, events)
+            for event in events:
+                await self.emit(event)
             self._break(fault, request, "_after")
         except Refused as refused:
             return web.json_response(refused.body, status=refused.status, headers=refused.headers)
@@ -262,99 +297,79 @@ class SlackPeer:
             raise Refused("ratelimited", 429, {"Retry-After": str(fault.seconds)})
         raise Refused(fault.text or "internal_error", 200 if fault.kind == "error" else fault.code)
 
-    async def _answer(  # noqa: PLR0911 - one line for each call
-        self, method: str, given: dict[str, Any]
-    ) -> dict[str, Any]:
-        match method:
-            case "auth.test":
-                return {"user_id": BOT, "team_id": TEAM, "bot_id": "B1", "user": "homebody", "team": "Home", "url": self.root}
-            case "apps.connections.open":
-                ticket = f"t{next(self._ids)}"
-                self._tickets.add(ticket)
-                return {"url": f"ws://127.0.0.1:{self.port}/link?ticket={ticket}&app_id=A1"}
-            case "conversations.open":
-                return {"channel": {"id": self.dm(given["users"])}}
-            case "assistant.threads.setStatus":
-                self.statuses.append(given["status"])
-                return {}
-            case "chat.postMessage":
-                return await self._post(given)
-            case "chat.update":
-                return self._update(given)
-            case "conversations.history" | "conversations.replies":
-                return self._read(given, replies=method.endswith("replies"))
-            case _:
-                raise Refused("unknown_method")
+    def _answer(self, method: str, given: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
+        if method == "apps.connections.open":
+            ticket = f"t{next(self._ids)}"
+            self._tickets.add(ticket)
+            return {"url": f"ws://127.0.0.1:{self.port}/link?ticket={ticket}&app_id={APP}"}
+        if method not in METHODS:
+            raise Refused("unknown_method")
+        return METHODS[method](self.home, given, events)
 
-    def _channel(self, given: dict[str, Any]) -> list[dict[str, Any]]:
-        if given.get("channel") not in self.messages:
-            raise Refused("channel_not_found")
-        return self.messages[given["channel"]]
+    # -- files -------------------------------------------------------------------------------------------------------
 
-    async def _post(self, given: dict[str, Any]) -> dict[str, Any]:
-        there = self._channel(given)
-        thread = given.get("thread_ts")
-        if thread and not any(one["ts"] == thread for one in there):
-            raise Refused("thread_not_found")
-        message: dict[str, Any] = {"user": BOT, "bot_id": "B1", "text": self._text(given)}
-        if thread:
-            message["thread_ts"] = thread
-        if given.get("metadata"):
-            metadata = given["metadata"] if isinstance(given["metadata"], dict) else json.loads(given["metadata"])
-            if set(metadata) != {"event_type", "event_payload"}:
-                raise Refused("metadata_must_be_sent_with_event_type_and_payload")
-            message["metadata"] = metadata
-        if str(given.get("unfurl_links", "")).lower() not in {"0", "false"}:
-            message["unfurled"] = True
-        noted = self._note(given["channel"], message)
-        event = {**noted, "channel": given["channel"], "channel_type": "im", "event_ts": noted["ts"]}
-        await self.emit(event)
-        return {"channel": given["channel"], "ts": noted["ts"], "message": noted}
+    async def _download(self, request: web.Request) -> web.StreamResponse:
+        token, file = request.headers.get("Authorization", "").removeprefix("Bearer "), request.match_info["file"]
+        self.file_requests.append(token)
+        if self.signed_out == "page" or token != self.bot_token:
+            return web.Response(text=SIGN_IN, content_type="text/html")
+        if self.signed_out:
+            elsewhere = f"http://localhost:{self.port}/signin" if self.signed_out == "elsewhere" else "/signin?redir=%2Ffiles"
+            raise web.HTTPFound(elsewhere)
+        answer = web.StreamResponse(headers={"Content-Type": self.home.files[file]["mimetype"] or "application/octet-stream"})
+        if request.query.get("sized"):
+            answer.content_length = len(self.home.contents[file])
+        await answer.prepare(request)
+        await answer.write(self.home.contents[file])
+        return answer
 
-    def _text(self, given: dict[str, Any]) -> str:
-        text = given.get("text") or ""
-        if not text.strip():
-            raise Refused("no_text")
-        if len(text) > LONGEST:
-            raise Refused("msg_too_long")
-        if PING.search(text):
-            self.pings.append(text)
-        return str(text)
+    async def _sign_in(self, request: web.Request) -> web.Response:
+        self.file_requests.append("signin:" + request.headers.get("Authorization", ""))
+        return web.Response(text=SIGN_IN, content_type="text/html")
 
-    def _update(self, given: dict[str, Any]) -> dict[str, Any]:
-        message = next((one for one in self._channel(given) if one["ts"] == given.get("ts")), None)
-        if message is None:
-            raise Refused("message_not_found")
-        if message["user"] != BOT:
-            raise Refused("cant_update_message")
-        message["text"] = self._text(given)
-        return {"channel": given["channel"], "ts": message["ts"], "text": message["text"]}
+    async def _upload(self, request: web.Request) -> web.Response:
+        upload = self.home.uploads.get(request.match_info["file"])
+        content = await request.read()
+        if "Authorization" in request.headers or upload is None or len(content) != upload["length"]:
+            return web.Response(status=400, text="not this")
+        upload["content"] = content
+        return web.Response(text=f"OK - {len(content)}")
 
-    def _read(self, given: dict[str, Any], *, replies: bool) -> dict[str, Any]:
-        if "history" not in self.scopes:
-            raise Refused("missing_scope", needed="channels:history", provided="chat:write")
-        there = self._channel(given)
-        if replies:
-            found = [one for one in there if given["ts"] in {one["ts"], one.get("thread_ts")}]
-        else:
-            found = [one for one in reversed(there) if "thread_ts" not in one or one["thread_ts"] == one["ts"]]
-        found = [one for one in found if float(one["ts"]) > float(given.get("oldest") or 0)]
-        start, limit = int(given.get("cursor") or 0), min(int(given.get("limit") or 100), 999)
-        page = found[start : start + limit]
-        if str(given.get("include_all_metadata", "")).lower() not in {"1", "true"}:
-            page = [{key: value for key, value in one.items() if key != "metadata"} for one in page]
-        more = start + limit < len(found)
-        return {"messages": page, "has_more": more, "response_metadata": {"next_cursor": str(start + limit) if more else ""}}
+    # -- control from another process --------------------------------------------------------------------------------
 
-    def _note(self, channel: str, message: dict[str, Any]) -> dict[str, Any]:
-        self._last = max(self._last + 1, int(time.time() * 1_000_000))
-        noted = {"type": "message", "team": TEAM, **message, "ts": f"{self._last // 1_000_000}.{self._last % 1_000_000:06d}"}
-        self.messages.setdefault(channel, []).append(noted)
-        return noted
+    async def _control(self, request: web.Request) -> web.Response:
+        asked: dict[str, Any] = await request.json() if request.can_read_body else {}
+        answer: Any = None
+        match request.match_info["what"]:
+            case "say":
+                answer = await self.say(asked.pop("user"), asked.pop("text"), **asked)
+            case "edit" | "react" | "press" | "command" as what:
+                await getattr(self, what)(**asked)
+            case "said":
+                answer = self.said(asked["channel"] if "channel" in asked else self.dm(asked["user"]))
+            case "fault":
+                self.fault(asked.pop("method"), asked.pop("kind"), **asked)
+            case "call_at":
+                self.call_at(asked["address"])
+            case "cut":
+                await self.cut()
+            case "state":
+                answer = {
+                    "waiting": len(self.waiting),
+                    "calls": [name for name, _ in self.calls],
+                    "connections": self.connections,
+                }
+            case what:
+                raise web.HTTPNotFound(text=f"no control {what}")
+        return web.json_response(answer)
 
     async def _changed(self) -> None:
         async with self._news:
             self._news.notify_all()
+
+
+def _kind(channel: str) -> str:
+    return "im" if channel.startswith("D") else "channel"
 
 
 async def _arguments(request: web.Request) -> dict[str, Any]:
@@ -364,3 +379,20 @@ async def _arguments(request: web.Request) -> dict[str, Any]:
     elif request.method == "POST":
         arguments.update({key: str(value) for key, value in (await request.post()).items()})
     return arguments
+
+
+async def _main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--port", type=int, default=0)
+    given = options.parse_args()
+    async with SlackPeer(port=given.port) as peer:
+        told = {"root": peer.root, "botToken": peer.bot_token, "appToken": peer.app_token, "signingSecret": peer.signing_secret}
+        print(json.dumps(told), flush=True)  # noqa: T201
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(_main())
+    except KeyboardInterrupt:
+        sys.exit(0)

@@ -1,0 +1,71 @@
+"""Reading what was written while nobody listened, channel by channel and thread by thread. Importing this module loads the library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slack_sdk.errors import SlackApiError
+
+from channels.slack.inbound import order
+from channels.slack.refusals import TROUBLE, code_of, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from slack_sdk.web.async_client import AsyncWebClient
+
+    from channels.clock import Clock
+    from channels.log import Log
+
+PAGE = 200
+MOVES = "moves"
+"""The cursor that keeps which group had which id before."""
+THREADS_FOR = 2 * 24 * 3600.0
+"""Seconds for which a thread is read on after its last message; a channel is read on however old its last one is."""
+_BETWEEN = "/"
+
+
+def thread_mark(channel: str, thread: str) -> str:
+    """Return the name under which the reading mark of a thread is kept."""
+    return f"{channel}{_BETWEEN}{thread}"
+
+
+class CatchingUp:
+    """Reads on from a mark. ``pause`` waits after trouble that passes."""
+
+    def __init__(self, web: AsyncWebClient, clock: Clock, pause: Callable[[str, Exception], Awaitable[None]], log: Log) -> None:
+        self._web = web
+        self._clock = clock
+        self._pause = pause
+        self._log = log
+
+    async def since(self, place: str, mark: str) -> list[dict[str, Any]]:
+        """Return what was written in a channel or a thread since the mark, oldest first; nothing when it may not be read."""
+        channel, _, thread = place.partition(_BETWEEN)
+        if thread and self._clock.now().timestamp() - float(mark) > THREADS_FOR:
+            return []
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while True:
+            try:
+                page = await self._page(channel, thread, mark, cursor)
+            except SlackApiError as error:
+                wait = waiting(error)
+                if wait is None:
+                    self._log.warning("a channel could not be read on", error=code_of(error), channel=place)
+                    return []
+                await self._clock.sleep(wait)
+            except TROUBLE as error:
+                await self._pause("a channel could not be read on", error)
+            else:
+                found += page.get("messages") or []
+                cursor = (page.get("response_metadata") or {}).get("next_cursor") or None
+                if cursor is None:
+                    break
+        newer = [one for one in found if order(one["ts"]) > order(mark)]
+        return [{**one, "channel": channel} for one in sorted(newer, key=lambda one: order(one["ts"]))]
+
+    async def _page(self, channel: str, thread: str, mark: str, cursor: str | None) -> Any:
+        if thread:
+            return await self._web.conversations_replies(channel=channel, ts=thread, oldest=mark, limit=PAGE, cursor=cursor)
+        return await self._web.conversations_history(channel=channel, oldest=mark, limit=PAGE, cursor=cursor)

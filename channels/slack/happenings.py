@@ -1,0 +1,126 @@
+"""What happens besides messages, as inbound messages: an edit, an emoji put somewhere, a button pressed, a slash command given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from channels.messages import Inbound, Sender
+from channels.slack.emoji import emoji_of
+from channels.slack.inbound import attached, moment, names, readable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from datetime import datetime
+
+    from channels.slack.inbound import Identity
+
+_VALUE = 200
+
+
+def edited(event: dict[str, Any], who: Identity, *, event_id: str = "") -> Inbound | None:
+    """Return what a message reads now. None for the app's own, and where a person changed nothing: an unfolded link, a new reply."""
+    now, before = event.get("message") or {}, event.get("previous_message") or {}
+    channel, stamp, sender = str(event.get("channel") or ""), str(now.get("ts") or ""), str(now.get("user") or "")
+    if not (channel and stamp and sender and now.get("edited")) or sender == who.user or now.get("text") == before.get("text"):
+        return None
+    raw = str(now.get("text") or "")
+    text = readable(raw, who.user)
+    if not text:
+        return None
+    thread = str(now.get("thread_ts") or "")
+    parent = thread if thread != stamp else ""
+    direct = event.get("channel_type") == "im" or channel.startswith("D")
+    when = str(event.get("event_ts") or now["edited"].get("ts") or stamp)
+    alias = f"x:{who.team}:{channel}:{stamp}:{when}"
+    return Inbound(
+        conversation=who.place(channel, sender, parent or (stamp if who.opens and not direct else None), direct=direct),
+        sender=Sender(id=sender),
+        text=text,
+        at=moment(when),
+        key=f"e:{event_id}" if event_id else alias,
+        alias=alias,
+        message_id=stamp,
+        reply_to=parent or None,
+        mentioned=direct or names(raw, who.user),
+        event="edited",
+        target=stamp,
+        attachments=attached(now),
+        from_bot=bool(now.get("bot_id")),
+    )
+
+
+def reaction(
+    event: dict[str, Any], who: Identity, thread_of: Callable[[str, str], str | None], *, event_id: str = ""
+) -> Inbound | None:
+    """Return an emoji that somebody put under a message. ``thread_of`` may know the thread that a message is in."""
+    item = event.get("item") or {}
+    channel, target, sender = str(item.get("channel") or ""), str(item.get("ts") or ""), str(event.get("user") or "")
+    name = str(event.get("reaction") or "")
+    if item.get("type") != "message" or not (channel and target and sender and name) or sender == who.user:
+        return None
+    when = str(event.get("event_ts") or target)
+    alias = f"r:{who.team}:{channel}:{target}:{sender}:{name}:{when}"
+    return Inbound(
+        conversation=who.place(channel, sender, thread_of(channel, target)),
+        sender=Sender(id=sender),
+        text=emoji_of(name),
+        at=moment(when),
+        key=f"e:{event_id}" if event_id else alias,
+        alias=alias,
+        message_id=target,
+        mentioned=channel.startswith("D") or event.get("item_user") == who.user,
+        event="reaction",
+        target=target,
+    )
+
+
+def press(payload: dict[str, Any], who: Identity, thread_of: Callable[[str, str], str | None]) -> Inbound | None:
+    """Return a button that somebody pressed under a message of the app's."""
+    container, action = payload.get("container") or {}, (payload.get("actions") or [{}])[0]
+    channel = str((payload.get("channel") or {}).get("id") or container.get("channel_id") or "")
+    target, sender = str(container.get("message_ts") or ""), str((payload.get("user") or {}).get("id") or "")
+    value, when = str(action.get("value") or ""), str(action.get("action_ts") or "")
+    if not (channel and target and sender and value and when):
+        return None
+    shown = payload.get("message") or {}
+    thread = str(shown.get("thread_ts") or container.get("thread_ts") or "")
+    alias = f"b:{who.team}:{channel}:{target}:{sender}:{when}"
+    return Inbound(
+        conversation=who.place(channel, sender, thread if thread and thread != target else thread_of(channel, target)),
+        sender=Sender(id=sender, name=str((payload.get("user") or {}).get("name") or "")),
+        text=value[:_VALUE],
+        at=moment(when),
+        key=alias,
+        alias=alias,
+        message_id=target,
+        mentioned=True,
+        event="button",
+        target=target,
+    )
+
+
+def command(payload: dict[str, Any], who: Identity, known: Collection[str], at: datetime) -> Inbound | None:
+    """Return what somebody wrote behind the slash command: ``/status`` for a word that the house knows as a command, else plain text.
+
+    It comes with the channel it was given in, but never with a thread: Slack has no slash commands there. One that was given in a
+    private conversation of other people is answered in the app's own with that person.
+    """
+    channel, sender = str(payload.get("channel_id") or ""), str(payload.get("user_id") or "")
+    trigger = str(payload.get("trigger_id") or "")
+    if not (channel and sender and trigger):
+        return None
+    said = readable(str(payload.get("text") or ""), who.user) or "/help"
+    first = said.split(maxsplit=1)[0].lower()
+    text = f"/{said}" if first in known else said
+    alias = f"c:{who.team}:{sender}:{trigger}"
+    direct = payload.get("channel_name") == "directmessage"
+    return Inbound(
+        conversation=who.place(channel, sender, direct=direct),
+        sender=Sender(id=sender, name=str(payload.get("user_name") or "")),
+        text=text,
+        at=at,
+        key=alias,
+        alias=alias,
+        message_id=trigger,
+        mentioned=True,
+    )

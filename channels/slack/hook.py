@@ -1,0 +1,105 @@
+"""Hearing Slack's requests: only those that carry its signature, and each answered only after it was taken.
+
+https://docs.slack.dev/authentication/verifying-requests-from-slack. Importing this module loads the library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from slack_bolt.request.async_request import AsyncBoltRequest
+from slack_sdk.errors import SlackApiError
+from slack_sdk.signature import Clock as SignatureClock
+from slack_sdk.signature import SignatureVerifier
+
+from channels.protocol import HookAnswer
+from channels.slack.refusals import TROUBLE, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slack_sdk.web.async_client import AsyncWebClient
+
+    from channels.clock import Clock
+    from channels.log import Log
+    from channels.protocol import Door, HookRequest
+    from channels.slack.receiving import Receiver
+    from channels.slack.settings import SlackAccount
+
+ASK_EVERY = 6
+"""Pings that a connection would take; as often Slack is asked whether the app is still welcome."""
+_STAMP, _SIGNATURE, _RETRY = "x-slack-request-timestamp", "x-slack-signature", "x-slack-retry-num"
+
+
+class _SlackTime(SignatureClock):
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now(self) -> float:
+        return self._clock.now().timestamp()
+
+
+class Signature:
+    """Tells Slack's requests from others: signed with the app's secret, at most five minutes ago."""
+
+    def __init__(self, settings: SlackAccount, clock: Clock) -> None:
+        self._verifier = SignatureVerifier(settings.secret("signing_secret"), clock=_SlackTime(clock))
+
+    def fits(self, body: bytes, headers: Mapping[str, str]) -> bool:
+        """Say whether the raw body is Slack's own."""
+        stamp, signature = headers.get(_STAMP, ""), headers.get(_SIGNATURE, "")
+        if not (stamp.isascii() and stamp.isdigit() and signature.isascii()):
+            return False
+        try:
+            return self._verifier.is_valid(body, stamp, signature)
+        except UnicodeDecodeError:
+            return False
+
+
+class Hook:
+    """One app's ear for requests, while ``run`` runs."""
+
+    def __init__(self, settings: SlackAccount, web: AsyncWebClient, receiver: Receiver, door: Door, log: Log) -> None:
+        self._settings = settings
+        self._web = web
+        self._receiver = receiver
+        self._door = door
+        self._log = log
+
+    async def run(self) -> None:
+        """Read on, then ask now and then whether Slack is there. Raises ChannelBroken when it refuses the token."""
+        await self._receiver.begin()
+        await self._receiver.catch_up()
+        self._door.ready()
+        self._door.alive()
+        while not (await asyncio.wait([self._receiver.broken], timeout=self._settings.ping_seconds))[0]:
+            await self._receiver.fill_gap()
+            await self._ask()
+        self._receiver.broken.result()
+
+    async def _ask(self) -> None:
+        if (await asyncio.wait([self._receiver.broken], timeout=self._settings.ping_seconds * (ASK_EVERY - 1)))[0]:
+            return
+        try:
+            await self._web.auth_test()
+        except SlackApiError as error:
+            refused = refusal(error, self._settings, "bot_token")
+            if refused is not None:
+                raise refused from error
+        except TROUBLE as error:
+            self._log.info("slack does not answer", error=type(error).__name__)
+        else:
+            self._door.alive()
+
+    async def hear(self, request: HookRequest) -> HookAnswer:
+        """Take one request whose signature was found right, and return what Slack is answered."""
+        if _RETRY in request.headers:
+            self._log.info("slack offers something again", attempt=request.headers[_RETRY][:3])
+        bolt = AsyncBoltRequest(
+            body=request.body.decode(), query=request.query, headers={key: [value] for key, value in request.headers.items()}
+        )
+        answer = await self._receiver.dispatch(bolt)
+        self._door.alive()
+        headers = {key: values[0] for key, values in answer.headers.items() if key.lower() == "content-type" and values}
+        return HookAnswer(status=answer.status, body=(answer.body or "").encode(), headers=headers)

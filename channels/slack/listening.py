@@ -1,0 +1,86 @@
+"""Listening over Socket Mode: each envelope is acknowledged only after it was taken. Importing this module loads the library."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from slack_bolt.adapter.socket_mode.async_base_handler import AsyncBaseSocketModeHandler
+from slack_bolt.adapter.socket_mode.async_internals import send_async_response
+from slack_bolt.adapter.socket_mode.internals import build_headers
+from slack_bolt.request.async_request import AsyncBoltRequest
+
+from channels.slack.client import Ear
+from channels.slack.refusals import TROUBLE
+
+if TYPE_CHECKING:
+    from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
+    from slack_sdk.socket_mode.request import SocketModeRequest
+    from slack_sdk.web.async_client import AsyncWebClient
+
+    from channels.log import Log
+    from channels.protocol import Door
+    from channels.slack.receiving import Receiver
+    from channels.slack.settings import SlackAccount
+
+
+class Listener(AsyncBaseSocketModeHandler):
+    """One app's connection."""
+
+    client: Ear
+
+    def __init__(self, settings: SlackAccount, web: AsyncWebClient, receiver: Receiver, door: Door, log: Log) -> None:
+        self._settings = settings
+        self._receiver = receiver
+        self._door = door
+        self._log = log
+        self._hellos = 0
+        self.app = receiver.app
+        self.client = Ear(settings, web, receiver.broken)
+        self.client.on_message_listeners.append(self._alive)
+        self.client.message_listeners.append(self._said)
+        self.client.socket_mode_request_listeners.append(self.handle)
+
+    async def run(self) -> None:
+        """Listen until cancelled. Raises ChannelBroken when Slack refuses a token."""
+        await self._receiver.begin()
+        connecting = asyncio.ensure_future(self.client.connect())  # type: ignore[no-untyped-call]
+        try:
+            answered = None
+            while not (await asyncio.wait([self._receiver.broken], timeout=self._settings.ping_seconds))[0]:
+                if self.client.last_ping_pong_time != answered:
+                    answered = self.client.last_ping_pong_time
+                    self._door.alive()
+            self._receiver.broken.result()
+        finally:
+            connecting.cancel()
+            await asyncio.gather(connecting, return_exceptions=True)
+            await self.client.close()  # type: ignore[no-untyped-call]
+
+    async def handle(self, client: AsyncBaseSocketModeClient, req: SocketModeRequest) -> None:
+        """Take one envelope; see the library. One whose connection ended meanwhile comes again on the next."""
+        request = AsyncBoltRequest(mode="socket_mode", body=req.payload, headers=build_headers(req))
+        answer = await self._receiver.dispatch(request)
+        try:
+            await send_async_response(client, req, answer, 0.0)
+        except TROUBLE as error:
+            self._log.info("an envelope was not acknowledged", error=type(error).__name__)
+
+    async def _alive(self, _: object) -> None:
+        self._door.alive()
+
+    async def _said(self, _: object, message: dict[str, Any], __: object) -> None:
+        """Read on and begin when Slack says hello; it does so on every connection."""
+        if message.get("type") != "hello":
+            return
+        self._hellos += 1
+        open_now = message.get("num_connections")
+        if isinstance(open_now, int) and open_now > min(self._hellos, 2):
+            self._log.warning(
+                "another connection of the same app is open: Slack gives each event to one of them only, so half of what is "
+                "written may not come here. Stop the other program that uses channels.slack.appToken, or make an app of its own "
+                "for each; a connection that was left by a crash ends by itself within minutes",
+                connections=open_now,
+            )
+        await self._receiver.catch_up()
+        self._door.ready()

@@ -1,0 +1,72 @@
+"""Emoji of the app's own under people's messages: one at a time. Importing this module loads the library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slack_sdk.errors import SlackApiError
+
+from channels.slack.emoji import name_of
+from channels.slack.inbound import order
+from channels.slack.recent import PLACE, Recent
+from channels.slack.refusals import code_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from slack_sdk.web.async_client import AsyncWebClient
+
+    from channels.log import Log
+    from channels.slack.patience import Patience
+
+_ALREADY = {"already_reacted", "no_reaction"}
+
+
+class Reactions:
+    """What the app has put where. Of messages that are older than it, Slack is asked."""
+
+    def __init__(self, web: AsyncWebClient, patience: Patience, log: Log, *, me: str, since: float) -> None:
+        self._web = web
+        self._patience = patience
+        self._log = log
+        self._me = me
+        self._since = since
+        self._put: Recent[PLACE, str] = Recent()
+
+    async def react(self, channel: str, message: str, emoji: str | None) -> None:
+        """Put an emoji under a message in the place of an earlier one; None takes it off. Raises SlackApiError and its like."""
+        name = name_of(emoji) if emoji else None
+        if emoji and name is None:
+            self._log.info("slack has no name for an emoji, and none was put", emoji=emoji)
+            return
+        earlier = await self._earlier(channel, message, gone=name is None)
+        if name is not None and name not in earlier:
+            await self._call("reactions.add", lambda: self._web.reactions_add(channel=channel, timestamp=message, name=name))
+            self._put.put((channel, message), name)
+        for one in earlier:
+            if one != name:
+                await self._remove(channel, message, one)
+        if name is None:
+            self._put.take((channel, message))
+
+    async def _remove(self, channel: str, message: str, name: str) -> None:
+        await self._call("reactions.remove", lambda: self._web.reactions_remove(channel=channel, timestamp=message, name=name))
+
+    async def _earlier(self, channel: str, message: str, *, gone: bool) -> list[str]:
+        known = self._put.get((channel, message))
+        if known is not None:
+            return [known]
+        if not gone and float(order(message)) >= self._since:
+            return []
+        answer = await self._patience.call(
+            "reactions.get", "", lambda: self._web.reactions_get(channel=channel, timestamp=message, full=True), for_show=True
+        )
+        shown = (answer.get("message") or {}).get("reactions") or []
+        return [str(one["name"]) for one in shown if self._me in (one.get("users") or [])]
+
+    async def _call(self, method: str, calling: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await self._patience.call(method, "", calling, for_show=True)
+        except SlackApiError as error:
+            if code_of(error) not in _ALREADY:
+                raise
