@@ -137,8 +137,8 @@ class Sender:
         return True
 
     async def _send_file(self, outbound: Outbound, enclosure: Enclosure, record: Record, progress: Progress) -> Sent:
-        """Send a file with as much of the text as a caption holds; the rest follows as a message of its own."""
-        caption, rest = captioned(outbound.text)
+        """Send a file with the text as its caption; a text that is too long for one follows as a message of its own."""
+        caption, rest = captioned((REPEATED if outbound.uncertain and progress.file is None else "") + outbound.text)
         if progress.file is None:
             await self._pacer.turn(outbound.conversation.id)
             options = placing(outbound.conversation) | company(outbound)

@@ -156,9 +156,7 @@ async def test_the_first_answer_makes_the_channel_ready_and_each_one_keeps_it_al
     ],
     ids=["channel", "no text", "a bot"],
 )
-async def test_what_nobody_wrote_is_passed_over_and_confirmed(
-    peer: TelegramPeer, line: Line, content: dict[str, Any]
-) -> None:
+async def test_what_nobody_wrote_is_passed_over_and_confirmed(peer: TelegramPeer, line: Line, content: dict[str, Any]) -> None:
     person = {"id": ANNA, "is_bot": False, "first_name": "Anna"}
     await peer.inject("message", {"message_id": 1, "date": 1, "from": person, **content})
     async with line.running():
@@ -249,11 +247,11 @@ async def test_two_real_pollers_get_each_message_into_one_house(peer: TelegramPe
 
 
 async def test_a_webhook_in_the_way_is_removed(peer: TelegramPeer, line: Line) -> None:
-    peer.webhook = "https://example.org/hook"
+    peer.webhook.url = "https://example.org/hook"
     await peer.say(ANNA, "hello")
     async with line.running():
         await line.door.until(lambda: line.door.texts == ["hello"])
-    assert peer.webhook == ""
+    assert peer.webhook.url == ""
 
 
 async def test_a_reply_is_shown_formatted_and_without_a_link_preview(peer: TelegramPeer, line: Line) -> None:

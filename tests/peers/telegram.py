@@ -20,11 +20,15 @@ from aiohttp import web
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from tests.peers import telegram_files
+from tests.peers.telegram_hook import Webhook
 from tests.peers.telegram_methods import METHODS, Refused
-from tests.peers.telegram_state import Chats
+from tests.peers.telegram_state import BOT, Chats, Query
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.peers.telegram_flood import Flood
 
 TOKEN = "1000:AAExampleTokenOfThePeerOnLoopback00"
 UPDATE_KINDS = {
@@ -69,7 +73,8 @@ class TelegramPeer:
     chats: Chats = field(default_factory=Chats)
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    webhook: str = ""
+    flood: Flood | None = None
+    local: bool = False
 
     def __post_init__(self) -> None:
         self._pending: list[dict[str, Any]] = []
@@ -78,6 +83,8 @@ class TelegramPeer:
         self._news = asyncio.Condition()
         self._poll: asyncio.Event | None = None
         self._runner: web.AppRunner | None = None
+        self._queries = 0
+        self.webhook = Webhook(self)
 
     # -- what a test does and sees -----------------------------------------------------------------------------------
 
@@ -86,11 +93,93 @@ class TelegramPeer:
         """The address to give as ``apiRoot``."""
         return f"http://127.0.0.1:{self.port}"
 
-    async def say(self, user: int, text: str, *, name: str = "Anna", reply_to: int | None = None) -> int:
-        """Let a person write to the bot in private; return the message's id."""
-        message = self.chats.hear(user, text, name=name, reply_to=reply_to)
+    async def say(
+        self,
+        user: int,
+        text: str = "",
+        *,
+        name: str = "Anna",
+        chat: int | None = None,
+        thread: int | None = None,
+        reply_to: int | None = None,
+        **more: Any,
+    ) -> int:
+        """Let a person write, to the bot in private or in a group, with ``more`` fields of a message; return the message's id."""
+        if thread is not None:
+            more |= {"message_thread_id": thread, "is_topic_message": True}
+        message = self.chats.hear(user, text, name=name, chat=chat, reply_to=reply_to, **more)
+        if thread is not None and reply_to is None:
+            message["reply_to_message"] = {**_first_of(thread), "chat": message["chat"]}
         await self.inject("message", message)
         return int(message["message_id"])
+
+    async def attach(
+        self, user: int, kind: str, content: bytes, name: str = "", media_type: str = "", *, text: str = "", **more: Any
+    ) -> int:
+        """Let a person send a file."""
+        return await self.say(user, text, **{kind: telegram_files.put(self.chats, kind, content, name, media_type)}, **more)
+
+    async def edit(self, chat: int, message_id: int, text: str) -> None:
+        """Let the person who wrote a message change it."""
+        message = self.chats.find(chat, message_id)
+        assert message is not None
+        message.update(text=text, edit_date=message["date"] + 7)
+        await self.inject("edited_message", dict(message))
+
+    async def react(self, user: int, chat: int, message_id: int, *emoji: str, before: tuple[str, ...] = ()) -> None:
+        """Let a person have these emoji under a message, where those ``before`` were."""
+        old, new = ([{"type": "emoji", "emoji": one} for one in some] for some in (before, emoji))
+        person = {"id": user, "is_bot": False, "first_name": "Anna"}
+        about = {"chat": self.chats.people[chat], "message_id": message_id, "user": person, "date": 1_790_000_000}
+        await self.inject("message_reaction", {**about, "old_reaction": old, "new_reaction": new})
+
+    async def press(self, user: int, chat: int, label: str, *, wait: bool = True) -> None:
+        """Let a person press the last button with this label, and wait until they see that the press was taken."""
+        message, button = next(
+            (message, button)
+            for message in reversed(self.chats.messages[chat])
+            for row in message.get("reply_markup", {}).get("inline_keyboard", [])
+            for button in row
+            if button["text"] == label
+        )
+        self._queries += 1
+        query = self.chats.queries.setdefault(str(self._queries), Query(chat, message["message_id"]))
+        person = {"id": user, "is_bot": False, "first_name": "Anna"}
+        about = {"id": str(self._queries), "from": person, "chat_instance": "7", "data": button["callback_data"]}
+        await self.inject("callback_query", {**about, "message": dict(message)})
+        if wait:
+            await self.until(lambda: query.answered)
+
+    async def become_supergroup(self, chat: int, present: int) -> None:
+        """Turn a group into a supergroup, which both of them are told."""
+        former = self.chats.people[chat]
+        self.chats.people[present] = {**former, "id": present, "type": "supergroup"}
+        self.chats.moved[chat] = present
+        person = {"id": 42, "is_bot": False, "first_name": "Anna"}
+        await self.inject("message", self.chats.note(chat, person, "", [], None, migrate_to_chat_id=present))
+        await self.inject("message", self.chats.note(present, person, "", [], None, migrate_from_chat_id=chat))
+
+    async def add_bot(self, chat: int, *, status: str = "member", before: str = "left") -> None:
+        """Let somebody add the bot to a group, or remove it."""
+        me = {key: BOT[key] for key in ("id", "is_bot", "first_name", "username")}
+        person = {"id": 42, "is_bot": False, "first_name": "Anna"}
+        was, now = ({"user": me, "status": one} | ({"until_date": 0} if one == "kicked" else {}) for one in (before, status))
+        about = {"chat": self.chats.people[chat], "from": person, "date": 1, "old_chat_member": was, "new_chat_member": now}
+        await self.inject("my_chat_member", about)
+
+    def allow(self, kinds: str | list[str]) -> None:
+        """Choose the kinds of update that are kept."""
+        self._allowed = set(json.loads(kinds) if isinstance(kinds, str) else kinds)
+
+    def first(self) -> dict[str, Any] | None:
+        """Return the update that waits for longest."""
+        return self._pending[0] if self._pending else None
+
+    async def taken(self, update: dict[str, Any]) -> None:
+        """Note that the bot has taken an update."""
+        async with self._news:
+            self._pending.remove(update)
+            self._news.notify_all()
 
     async def inject(self, kind: str, content: dict[str, Any]) -> None:
         """Add an update of any kind."""
@@ -129,6 +218,7 @@ class TelegramPeer:
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_route("*", "/bot{token}/{method}", self._serve)
+        app.router.add_get("/file/bot{token}/{path:.+}", self._download)
         app.router.add_post("/control/{what}", self._control)
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -138,6 +228,7 @@ class TelegramPeer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.webhook.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -153,6 +244,8 @@ class TelegramPeer:
             well_formed = ":" in token and len(token.partition(":")[2]) >= 30
             return _refusal(Refused("Unauthorized", 401) if well_formed else Refused("Not Found", 404))
         try:
+            if self.flood is not None:
+                self.flood.check(method, arguments)
             fault = self._fault(method)
             if fault is not None and fault.kind != "drop_after":
                 await self._break(fault, request)
@@ -166,10 +259,14 @@ class TelegramPeer:
     async def _do(self, method: str, arguments: dict[str, Any]) -> Any:
         if method == "getUpdates":
             return await self._updates(arguments)
-        if method in {"setWebhook", "deleteWebhook"}:
-            self.webhook = str(arguments.get("url", "")) if method == "setWebhook" else ""
-            return True
-        act = METHODS.get(method)
+        match method:
+            case "setWebhook":
+                return self.webhook.set(arguments)
+            case "deleteWebhook":
+                return self.webhook.delete()
+            case "getWebhookInfo":
+                return self.webhook.info()
+        act = METHODS.get(method) or telegram_files.METHODS.get(method)
         if act is None:
             raise Refused("Not Found", 404)
         async with self._news:
@@ -177,15 +274,19 @@ class TelegramPeer:
             self._news.notify_all()
         return result
 
+    async def _download(self, request: web.Request) -> web.StreamResponse:
+        if request.match_info["token"] != self.token:
+            return _refusal(Refused("Unauthorized", 401))
+        return await telegram_files.serve(self.chats, request, request.match_info["path"])
+
     async def _updates(self, arguments: dict[str, Any]) -> list[dict[str, Any]]:
-        if self.webhook:
+        if self.webhook.url:
             raise Refused("Conflict: can't use getUpdates method while webhook is active; use deleteWebhook first", 409)
         if self._poll is not None:
             self._poll.set()
         mine = self._poll = asyncio.Event()
-        allowed = arguments.get("allowed_updates")
-        if allowed:
-            self._allowed = set(json.loads(allowed) if isinstance(allowed, str) else allowed)
+        if arguments.get("allowed_updates"):
+            self.allow(arguments["allowed_updates"])
         self._confirm(int(arguments.get("offset") or 0))
         limit = min(max(int(arguments.get("limit") or 100), 1), 100)
         try:
@@ -264,6 +365,13 @@ async def _arguments(request: web.Request) -> dict[str, Any]:
     else:
         arguments.update(await request.post())
     return arguments
+
+
+def _first_of(thread: int) -> dict[str, Any]:
+    """Return the message that a topic begins with, which those in it are said to answer."""
+    person = {"id": BOT["id"], "is_bot": True, "first_name": "Homebody"}
+    begun = {"name": "a topic", "icon_color": 7322096}
+    return {"message_id": thread, "from": person, "date": 1, "forum_topic_created": begun, "is_topic_message": True}
 
 
 def _refusal(refused: Refused) -> web.Response:
