@@ -28,7 +28,7 @@ from gateway.channel_keeper import ChannelKeeper
 from gateway.clock import SystemClock
 from gateway.commands import MENU
 from gateway.delivery import Delivery
-from gateway.errors import HomebodyError, UsageWrong
+from gateway.errors import HomebodyError, StorageFailed, UsageWrong
 from gateway.inbox import House as Ways
 from gateway.inbox import Inbox
 from gateway.keepers import Keepers
@@ -48,6 +48,7 @@ from gateway.routing import Router
 from gateway.schedule import Schedule
 from gateway.sessions.store import SessionStore
 from gateway.tool_rack import ToolRack, tools_of
+from gateway.setback import Setback
 from gateway.turns import Interrupted, ResetDue, Turns
 from gateway.urgent import Urgent
 
@@ -115,6 +116,7 @@ class House:
         self.line = Line(self.lanes, lambda: self.on.settings.messages, self._queue_chosen, on.clock)
         self.acks = Acks(lambda: self.on.settings.messages, self.channel)
         self.pause = Pause(self.lanes, self._report)
+        self.setback = Setback(ledger, self.lanes, self.pause, on.clock, self.owner.tell)
         self.urgent = Urgent(
             ledger=ledger,
             lanes=self.lanes,
@@ -239,6 +241,7 @@ class House:
 
     async def close(self) -> None:
         """Let everything go."""
+        self.setback.close()
         for memory in self._memories:
             await memory.close()
         await self.shelf.close()
@@ -396,7 +399,11 @@ class House:
             self.lanes.submit(key, ResetDue(agent, key))
 
     def _broken(self, ticket: Ticket[Any], error: Exception) -> None:
-        log.error("a turn of %s could not be carried out: %s", ticket.session, error, exc_info=error)
+        if isinstance(error, StorageFailed):
+            log.warning("a turn of %s could not be carried out: %s", ticket.session, error)
+            self.setback.met(ticket, error)
+        else:
+            log.error("a turn of %s could not be carried out: %s", ticket.session, error, exc_info=error)
         self.turns.told_broken(ticket.item, error)
 
     def _alive(self, channel: str, account: str) -> None:

@@ -81,6 +81,15 @@ class Lanes(Generic[Item]):
             self._go_on(session, lane)
         return ahead
 
+    def put_first(self, session: str, item: Item) -> None:
+        """Put an item at the front of its session's lane. After ``drain`` it is left alone."""
+        if self._closed:
+            return
+        lane = self._lanes.setdefault(session, _Lane())
+        lane.waiting.appendleft(item)
+        if lane.task is None and not self._paused:
+            self._go_on(session, lane)
+
     def queued(self, session: str) -> int:
         """Return how many items wait in a session, the running one not counted."""
         lane = self._lanes.get(session)

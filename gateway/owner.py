@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MOST_UNSAID = 20
+"""Lines kept for a ledger that takes none; the log has them all."""
+
 
 class OwnerLine:
     """Finds where the owner was last spoken with, and says things there through the outbox."""
@@ -30,20 +34,35 @@ class OwnerLine:
         self._agents = agents
         self._connected = connected
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unsaid: deque[str] = deque(maxlen=MOST_UNSAID)
+        self._in_order = asyncio.Lock()
 
     def say(self, text: str) -> None:
-        """Queue a line for the owner; without a place to say it, it is only logged and shown by ``homebody status``."""
+        """Queue a line for the owner; without a place to say it, it is only logged and shown by ``homebody status``.
+
+        What the ledger cannot take is said before the next line that it can.
+        """
         task = asyncio.ensure_future(self._say(text))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _say(self, text: str) -> None:
         try:
-            place = await self.place()
-            if place is not None:
-                await self._ledger.notice([NewOutbound(conversation=place, text=text)])
+            await self.tell(text)
         except StorageFailed as error:
-            log.warning("the owner could not be told %r: %s", text, error)
+            log.warning("the owner could not be told %r yet: %s", text, error)
+
+    async def tell(self, text: str) -> None:
+        """The same, for who must know whether it is written down: raises StorageFailed where it is not, yet."""
+        if text not in self._unsaid:
+            self._unsaid.append(text)
+        async with self._in_order:
+            texts, place = list(self._unsaid), await self.place()
+            if place is not None and texts:
+                await self._ledger.notice([NewOutbound(conversation=place, text=one) for one in texts])
+            for one in texts:
+                if one in self._unsaid:
+                    self._unsaid.remove(one)
 
     async def place(self) -> Conversation | None:
         """The platform conversation of an agent's main session, the one spoken with last first; else where the owner was paired."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from gateway.lanes import Lanes
 
-Cause = Literal["crashes", "disk"]
+Cause = Literal["crashes", "disk", "storage"]
 
 
 class Pause:

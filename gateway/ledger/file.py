@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _SIDE_FILES = ("-wal", "-shm", "-journal")
-_DISK_REFUSES = (apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.BusyError, apsw.NoMemError)
+_OURS_ALONE = 0o600
+_DISK_REFUSES = (apsw.FullError, apsw.IOError, apsw.BusyError, apsw.NoMemError)
 
 
 def connect(path: Path, epoch: str, now: datetime) -> tuple[apsw.Connection, str | None]:
@@ -60,13 +62,13 @@ def _begin_anew(path: Path, epoch: str, now: datetime, error: Exception) -> tupl
 
 
 def _prepare(path: Path) -> None:
-    """See that the file exists and is for the owner's eyes only, before SQLite holds any lock on it."""
+    """See that the file exists and is for the owner's eyes and pen only, before SQLite holds any lock on it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OURS_ALONE))
     except FileExistsError:
-        if path.stat().st_mode & 0o077:
-            path.chmod(0o600)
+        if path.is_file() and stat.S_IMODE(path.stat().st_mode) != _OURS_ALONE:
+            path.chmod(_OURS_ALONE)
 
 
 def _open(path: Path, epoch: str) -> apsw.Connection:

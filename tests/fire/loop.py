@@ -1,9 +1,9 @@
 """The kill loop: SIGKILL at the n-th system call, n = 1, 2, ... until a run comes through untouched, for each call and scenario.
 
 ``python tests/fire/loop.py`` runs all of it and prints the table; ``--kills 400`` a sample, drawn by HOMEBODY_FIRE_SEED or else by the
-day; ``--kill after-accept:1`` that kill alone, in each scenario. Ends with 1 when anything was lost, doubled without a mark, done
-twice, or written badly, and prints for each such run the command that repeats it. Without strace only the places that
-``agent/fault.py`` names are tried, and the table says so.
+day, or with ``--disk`` of writes that fail for a while; ``--kill after-accept:1`` that kill alone, in each scenario. Ends with 1
+when anything was lost, doubled without a mark, done twice, or written badly, and prints for each such run the command that repeats
+it. Without strace only the places that ``agent/fault.py`` names are tried, and the table says so.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ CALLS = ("fdatasync", "fsync", "pwrite64", "write", "sendto", "recvfrom", "ftrun
 FURTHEST = 400
 """No call is made more often than this in one life of these houses; the loop ends before, at the first clean run."""
 
+
+AGAIN = 2
+"""How often a gateway that ended is started again; once is enough, and a second time would show what it left behind."""
 
 REACH = {
     "fdatasync": 32,
@@ -133,15 +136,17 @@ class Fire:
         ) as world:
             await world.say(*scenario.says)
             try:
+                ended = True
                 for kill in kills:
-                    hits += (hit := await world.live(kill))
+                    ended = await world.live(kill)
+                    hits += (hit := ended or world.refused())
+                    self.reach = world.reach()
                     if not hit:
                         break
                     between(root)
-                if hits == len(kills):
-                    await world.live()
-                self.reach = world.reach()
-                verdict = await judge(scenario, world)
+                for _ in range(AGAIN):
+                    ended = ended and await world.live()
+                verdict = await judge(scenario, world, refused=any(kill.error for kill in kills))
             except Stuck as stuck:
                 verdict = Verdict()
                 verdict.wrong("stuck", str(stuck))
@@ -188,6 +193,21 @@ def sample(
         yield scenario, tuple(kills if dice.random() < 0.25 else kills[:1])
 
 
+REFUSED = {"pwrite64": 40, "write": 20, "fdatasync": 16, "fsync": 4, "ftruncate": 1, "linkat": 1, "rename": 2}
+"""System calls that a bad disk lets fail, and how often they are drawn."""
+
+
+def disk_faults(dice: random.Random, scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, tuple[Kill, ...]]]:
+    """Draw writes that fail for a while, for ever."""
+    while True:
+        scenario = dice.choice(scenarios)
+        (call,) = dice.choices(list(REFUSED), list(REFUSED.values()))
+        near = dice.random() < 0.7
+        after = dice.choice(moments(scenario)) if near else None
+        when = dice.randint(1, 6 if near else 40)
+        yield scenario, (Kill(call, when, after, dice.choice(("ENOSPC", "EIO", "EDQUOT")), dice.choice((1, 2, 3, 6))),)
+
+
 def _drawn(dice: random.Random, scenario: Scenario) -> Kill:
     (call,) = dice.choices(list(REACH), list(REACH.values()))
     near = dice.random() < 0.5
@@ -224,6 +244,7 @@ async def burn(jobs: AsyncIterator[Any] | Iterator[Any], at_once: int) -> None:
 def _given() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--kills", type=int, default=0, help="so many runs drawn at random instead of all")
+    options.add_argument("--disk", action="store_true", help="with --kills: let writes fail for a while instead of killing")
     options.add_argument("--seconds", type=float, default=0, help="draw no more after this time")
     options.add_argument("--seed", type=int, default=seed_of_the_day())
     options.add_argument("--at-once", type=int, default=len(os.sched_getaffinity(0)) + 1, help="runs at the same time")
@@ -244,7 +265,8 @@ def _jobs(fire: Fire, given: argparse.Namespace, chosen: Sequence[Scenario], beg
     if given.kill:
         yield from (fire.run(scenario, kills) for scenario in chosen for kills in given.kill)
     elif given.kills:
-        drawn = sample(random.Random(given.seed), chosen, calls=traced)
+        dice = random.Random(given.seed)
+        drawn = disk_faults(dice, chosen) if given.disk else sample(dice, chosen, calls=traced)
         for _ in range(given.kills):
             if given.seconds and time.monotonic() - began > given.seconds:
                 return

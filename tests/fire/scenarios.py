@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 MARK = REPEATED.strip()
 FACTS = [f"fact-{name}" for name in ("iris", "juno", "kite", "lark")]
+_TROUBLE = ("⚠️ ", f"{REPEATED}⚠️ ")
+_HOUSE = (*_TROUBLE, "💾 ", f"{REPEATED}💾 ")
+"""How the house begins what it says of itself."""
 _NOT_ANSWERS = ("(I was restarted and went on.)", "…")
 
 
@@ -57,9 +60,14 @@ class Scenario:
     also: Callable[[World, Verdict], Awaitable[None]] | None = None
 
 
-async def judge(scenario: Scenario, world: World) -> Verdict:
-    """Look at what the person saw, at what was done, and at what is kept. No house may be running."""
+async def judge(scenario: Scenario, world: World, *, refused: bool = False) -> Verdict:
+    """Look at what the person saw, at what was done, and at what is kept. No house may be running.
+
+    With ``refused`` (a disk that failed for a while) a message may also be answered by being told so.
+    """
     verdict = Verdict()
+    if refused:
+        scenario = _without_told_failures(scenario, world)
     _judge_answers(scenario, world, verdict)
     entries = _judge_transcripts(world, verdict)
     _judge_deeds(scenario, world, entries, verdict)
@@ -68,13 +76,29 @@ async def judge(scenario: Scenario, world: World) -> Verdict:
         heard = sum(isinstance(m := _message(e), UserMessage) and text in m.text for e in entries)
         if heard != 1 and not text.startswith("/"):
             verdict.wrong("transcript", f"{text!r} is in it {heard} times")
-    if scenario.also is not None:
+    if scenario.also is not None and not refused:
         await scenario.also(world, verdict)
     return verdict
 
 
+def _without_told_failures(scenario: Scenario, world: World) -> Scenario:
+    """Leave out messages without an answer, as many as the person was told a failure of."""
+    told = sum(text.startswith(_TROUBLE) for text in world.said())
+    kept = []
+    for index, answer in enumerate(scenario.answers):
+        if not any(answer in text for text in world.said()) and told:
+            told -= 1
+        else:
+            kept.append(index)
+
+    def of(values: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(values[index] for index in kept if index < len(values))
+
+    return replace(scenario, says=of(scenario.says), answers=of(scenario.answers), deeds=of(scenario.deeds))
+
+
 def _judge_answers(scenario: Scenario, world: World, verdict: Verdict) -> None:
-    said = [text for text in world.said() if text.removeprefix(REPEATED) not in _NOT_ANSWERS]
+    said = [text for text in world.said() if text.removeprefix(REPEATED) not in _NOT_ANSWERS and not text.startswith(_HOUSE)]
     verdict.strays = world.said().count("…")
     for answer in scenario.answers:
         plain = [text for text in said if answer in text and MARK not in text]

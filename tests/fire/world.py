@@ -36,30 +36,44 @@ class Kill:
     """SIGKILL at the ``when``-th call of one system call, counted in each thread; or at one of the places of ``agent.fault``.
 
     It is counted from the start of the gateway, or, with ``after`` (such as ``("model", 3)``), from the moment on when a peer has the
-    third request and is about to answer it: that reaches the places where several threads take turns. Written ``fdatasync:5``,
-    ``write:2@model:3`` or ``after-accept:1``.
+    third request and is about to answer it: that reaches the places where several threads take turns. With ``error`` nobody is
+    killed: from then on so many calls (``lasts``) fail, as on a disk that is full (ENOSPC) or broken (EIO), and then all is well.
+
+    Written ``fdatasync:5``, ``write:2@model:3``, ``after-accept:1``, or ``pwrite64:7=ENOSPC*20``.
     """
 
     call: str
     when: int
     after: tuple[str, int] | None = None
+    error: str = ""
+    lasts: int = 1
 
     def __str__(self) -> str:
+        fails = f"={self.error}*{self.lasts}" if self.error else ""
         behind = "" if self.after is None else f"@{self.after[0]}:{self.after[1]}"
-        return f"{self.call}:{self.when}{behind}"
+        return f"{self.call}:{self.when}{fails}{behind}"
 
     @classmethod
     def parse(cls, text: str) -> Kill:
         """The reverse of ``str``. Raises ValueError."""
         place, _, moment = text.partition("@")
+        place, _, fails = place.partition("=")
         call, _, when = place.rpartition(":")
         peer, _, count = moment.partition(":")
-        return cls(call, int(when), (peer, int(count)) if moment else None)
+        error, _, lasts = fails.partition("*")
+        return cls(call, int(when), (peer, int(count)) if moment else None, error, int(lasts or 1))
 
     @property
     def named(self) -> bool:
         """Whether it is a place of ``agent.fault``, for which no strace is needed."""
         return self.call.startswith(("before-", "after-"))
+
+    @property
+    def injection(self) -> str:
+        """The same for strace."""
+        what = f"error={self.error}" if self.error else "signal=KILL"
+        until = f"..{self.when + self.lasts - 1}" if self.error else ""
+        return f"inject={self.call}:{what}:when={self.when}{until}"
 
 
 class WatchedTelegram(TelegramPeer):
@@ -184,13 +198,17 @@ class World:
             (self.root / "person" / "homebody").mkdir(parents=True)
             (self.root / "state").mkdir(mode=0o700)
             (self.root / "person" / "homebody" / DEEDS).write_text("# Deeds\n\n<end>\n")
-        (self.root / "state" / "homebody.json").write_text(json.dumps(self._settings()))
-        (self.root / "state" / "homebody.json").chmod(0o600)
+        self.settle_in()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.telegram.__aexit__()
         await self.model.__aexit__()
+
+    def settle_in(self) -> None:
+        """Write the settings."""
+        (self.root / "state" / "homebody.json").write_text(json.dumps(self._settings()))
+        (self.root / "state" / "homebody.json").chmod(0o600)
 
     def _settings(self) -> dict[str, Any]:
         window = self.settings.get("window", 200_000)
@@ -254,6 +272,16 @@ class World:
                 await asyncio.sleep(0.04)
         return False
 
+    async def until_paused(self) -> dict[str, Any]:
+        """Wait until the house says that it paused; return its status."""
+        async with asyncio.timeout(QUIET_SECONDS):
+            while True:
+                with contextlib.suppress(HomebodyError, OSError, ValueError):  # it is not open yet
+                    status = await admin.ask(self.root / STATE, "status")
+                    if status["paused"]:
+                        return dict(status)
+                await asyncio.sleep(0.04)
+
     async def _idle(self) -> bool:
         try:
             facts = await admin.ask(self.root / STATE, "status")
@@ -263,7 +291,8 @@ class World:
         return not (facts["inbox"]["waiting"] or facts["turns"]["running"] or any(under_way))
 
     async def live(self, kill: Kill | None = None) -> bool:
-        """Let a gateway work until it is done and told to end. Returns whether the kill hit it."""
+        """Let a gateway work until it is done and told to end. Returns whether it ended before, or the kill hit it."""
+        (self.root / "calls").unlink(missing_ok=True)
         life = await self.start(kill)
         done = False
         try:
@@ -302,6 +331,10 @@ class World:
         threads = Counter(line.split()[0] for line in (self.root / "calls").read_text(errors="replace").splitlines())
         return max(threads.values(), default=0)
 
+    def refused(self) -> bool:
+        """Whether a call of the last life was made to fail."""
+        return (self.root / "calls").exists() and "(INJECTED)" in (self.root / "calls").read_text(errors="replace")
+
     def transcripts(self) -> list[Path]:
         return sorted((self.root / "state" / "agents" / "main" / "sessions").glob("*.jsonl"))
 
@@ -316,9 +349,8 @@ def _ended_gently(root: Path) -> bool:
 
 
 async def _under_strace(pid: int, kill: Kill, calls: Path) -> asyncio.subprocess.Process:
-    inject = f"inject={kill.call}:signal=KILL:when={kill.when}"
     process = await asyncio.create_subprocess_exec(
-        *("strace", "-f", "-e", f"trace={kill.call}", "-e", inject, "-o", str(calls), "-p", str(pid)),
+        *("strace", "-f", "-e", f"trace={kill.call}", "-e", kill.injection, "-o", str(calls), "-p", str(pid)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
