@@ -141,9 +141,11 @@ def why(index: Index, recalled: Recalled, path: str, line: int) -> dict[str, Any
     ids = {chunk.id for chunk in chunks}
     places = [place for place, c in enumerate(recalled.ranked, 1) if c.id in ids]
     if not places:
-        waiting = any(not chunk.embedded for chunk in chunks)
-        reason = "it shares no rare word with the question, and its meaning is not among the nearest"
-        return {"found": False, "reason": f"{reason}; its vector is still to be made" if waiting else reason}
+        reason = "it shares no rare word with the question"
+        if recalled.scan != "none":
+            waiting = any(not chunk.embedded for chunk in chunks)
+            reason += "; its vector is still to be made" if waiting else ", and its meaning is not among the nearest"
+        return {"found": False, "reason": reason}
     best = recalled.ranked[places[0] - 1]
     shown = any(chunk.id in ids for passage in recalled.passages for chunk in passage.chunks)
     reason = "it is in the results" if shown else f"it came at place {places[0]}, behind what fits into the results"

@@ -81,7 +81,8 @@ def get(invocation: Invocation, /, path: str, from_line: int, lines: int | None,
 
         async with opened(invocation, options) as notes:
             excerpt = await notes.get(path, audience=OWNER, from_line=from_line, lines=lines)
-        _print(asdict(excerpt), excerpt.text, as_json=options["as_json"])
+        facts = {_camel(name): value for name, value in asdict(excerpt).items()}
+        _print(facts, excerpt.text, as_json=options["as_json"])
 
     _run(work())
 
