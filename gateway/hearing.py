@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.messages import Text, UserMessage
+from gateway.attachments.intake import Taken
 from gateway.happenings import quoted
 from gateway.happenings import speaker as speaker_of
 from gateway.shelving import shelved
@@ -12,14 +13,17 @@ from gateway.shelving import shelved
 if TYPE_CHECKING:
     from agent.conversation import Conversation
     from gateway.arrived import Arrived
+    from gateway.attachments.intake import Intake
 
 
-async def heard(conversation: Conversation, arrived: Arrived) -> UserMessage:
-    """Put a message as the agent hears it: with its speaker where several people hear, and cut where it is too long."""
+async def heard(conversation: Conversation, arrived: Arrived, intake: Intake | None = None) -> UserMessage:
+    """Put a message as the agent hears it: with its speaker where several people hear, its files, and cut where it is too long."""
     inbound = arrived.inbound
     text = told(arrived, await shelved(conversation, inbound.text, arrived.row.uid))
+    taken = await intake.take(conversation, arrived) if intake is not None and inbound.attachments else Taken()
+    text = "\n".join(filter(None, [text, *taken.lines]))
     speaker = (inbound.sender.name or inbound.sender.id) if arrived.route.audience.kind == "group" else ""
-    return UserMessage(content=(Text(text=text),), at=inbound.at, sender=speaker)
+    return UserMessage(content=(Text(text=text), *taken.pictures), at=inbound.at, sender=speaker)
 
 
 def told(arrived: Arrived, text: str) -> str:

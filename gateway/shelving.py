@@ -23,8 +23,7 @@ async def shelved(conversation: Conversation, text: str, name: str) -> str:
     limit = conversation.window.size // SHARE
     if len(text) <= limit or tokens.estimate(text) <= limit:
         return text
-    folder = "inbox" if conversation.audience.kind == "owner" else f"{conversation.audience.folder}/inbox"
-    path = f"{folder}/{name}.txt"
+    path = f"{conversation.audience.inbox}/{name}.txt"
     call = ToolCall(id="shelve", name="write", arguments={"path": path, "content": text, "mode": "create"})
     result = await conversation.toolbox.run(call, conversation.scene("shelving"))
     lies = f"The whole of it is in {path}: read it in parts, or search it with grep." if not result.is_error else result.text

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from datetime import date
 
 PRIVATE_FILES = frozenset({"memory.md", "user.md"})
+INBOX = "inbox"
+"""The folder of what people sent: the owner's lies in the workspace, everybody else's in their own folder of the memory."""
 _FOLDER_OF = {"group": "groups", "peer": "peers"}
 
 
@@ -19,7 +21,7 @@ class Audience:
     """The people who hear a session: its owner alone, one group, or one other person.
 
     ``memory/groups/<key>/`` belongs to that group and ``memory/peers/<key>/`` to that person. The owner sees everything;
-    everybody else sees their own folder of ``memory/`` and none of the owner's private files.
+    everybody else sees their own folder of ``memory/`` and none of the owner's private files, nor what was sent to the owner.
     """
 
     kind: Literal["owner", "group", "peer"] = "owner"
@@ -35,6 +37,11 @@ class Audience:
         """Where this audience's notes are kept, relative to the workspace."""
         root = PurePosixPath("memory")
         return root if self.kind == "owner" else root / _FOLDER_OF[self.kind] / self.key
+
+    @property
+    def inbox(self) -> PurePosixPath:
+        """Where what this audience sent is kept, relative to the workspace. It is no memory, whatever it is called."""
+        return PurePosixPath(INBOX) if self.kind == "owner" else self.folder / INBOX
 
     def daily_note(self, day: date) -> PurePosixPath:
         """The note of ``day`` (the owner's calendar), relative to the workspace."""
@@ -53,7 +60,7 @@ class Audience:
         if not parts:
             return True
         if parts[0] != "memory":
-            return not (len(parts) == 1 and parts[0] in PRIVATE_FILES)
+            return parts[0] != INBOX and not (len(parts) == 1 and parts[0] in PRIVATE_FILES)
         return parts == ("memory",) or path.parts[: len(self.folder.parts)] == self.folder.parts
 
 

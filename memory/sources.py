@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
+from memory.audience import INBOX
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -82,7 +84,8 @@ class Sources:
             if root.label and pure.parts[: len(label.parts)] != label.parts:
                 continue
             below = PurePosixPath(*pure.parts[len(label.parts) :])
-            if below.parts and (not root.only or _within(below, root.only)) and not any(p.startswith(".") for p in below.parts):
+            hidden = any(part.startswith(".") for part in below.parts) or is_received(pure.parts)
+            if below.parts and (not root.only or _within(below, root.only)) and not hidden:
                 return root.folder, below
         return None
 
@@ -167,6 +170,11 @@ def is_note(name: str) -> bool:
     return lowered.endswith(_SUFFIX) and not lowered.startswith((_TEMPLATE, "."))
 
 
+def is_received(parts: Sequence[str]) -> bool:
+    """Tell whether a path in the workspace lies where what a group or a guest sent is kept: that is not memory."""
+    return len(parts) > 3 and parts[0] == FOLDER and parts[1] in _FOLDERS_OF and parts[3] == INBOX  # noqa: PLR2004 - memory/groups/<key>/inbox
+
+
 def audience_of(path: str, source: Source = "memory") -> str:
     """Return who, beside the owner, may hear of a file: ``group:<key>``, ``peer:<key>``, or "" for nobody."""
     parts = PurePosixPath(path).parts
@@ -204,7 +212,7 @@ def _walk(folder: Path | str, label: str) -> Iterator[Found]:
 
 
 def _entry(entry: os.DirEntry[str], path: str) -> Iterator[Found]:
-    if entry.name.startswith("."):
+    if entry.name.startswith(".") or is_received(path.split("/")):
         return
     try:
         if entry.is_symlink():

@@ -12,6 +12,7 @@ from agent.tools.paths import workspace_path
 from agent.tools.readings import Readings
 from memory.errors import MemoryTrouble
 from memory.journal import Author
+from memory.sources import is_received
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath
@@ -80,7 +81,9 @@ def visible(path: PurePosixPath, audience: Audience) -> bool:
 def is_note(path: PurePosixPath) -> bool:
     """Say whether a path is part of the searchable memory."""
     first = path.parts[0].casefold()
-    return first == "memory.md" if len(path.parts) == 1 else first == "memory" and path.suffix.casefold() == ".md"
+    if len(path.parts) == 1:
+        return first == "memory.md"
+    return first == "memory" and path.suffix.casefold() == ".md" and not is_received(path.parts)
 
 
 def _history(path: PurePosixPath) -> bool:

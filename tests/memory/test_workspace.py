@@ -117,6 +117,19 @@ async def test_nothing_crosses_from_one_audience_to_another(workspace: Path, aud
     await memory.close()
 
 
+@pytest.mark.parametrize("folder", ["memory/groups/family/inbox", "memory/peers/anna/inbox/deep"])
+async def test_what_people_sent_is_no_memory_whatever_it_is_called(workspace: Path, folder: str) -> None:
+    note(workspace, f"{folder}/0123-1-note.md", "the walrus sings at dusk\n")
+    note(workspace, "memory/groups/family/kept.md", "the walrus sleeps at noon\n")
+    memory = opened(workspace)
+    await memory.sync()
+    assert await paths(memory, "walrus") == ["memory/groups/family/kept.md"]
+    assert await paths(memory, "walrus", FAMILY) == ["memory/groups/family/kept.md"]
+    with pytest.raises(MemoryUnreadable):
+        await memory.get(f"{folder}/0123-1-note.md", audience=OWNER)
+    await memory.close()
+
+
 async def test_get_refuses_what_lies_outside(workspace: Path, tmp_path: Path) -> None:
     secret = note(tmp_path, "secret.md", "outside")
     (workspace / "memory" / "link.md").symlink_to(secret)

@@ -1,0 +1,82 @@
+"""Telling what a file is by its content. What its sender calls it is only ever shown, never believed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from agent.tools.pictures import picture
+from agent.tools.read_file import is_binary
+
+UNKNOWN: Final = "application/octet-stream"
+TEXT: Final = "text/plain"
+
+_AT_START: Final = (
+    (b"%PDF-", "application/pdf"),
+    (b"PK\x03\x04", "application/zip"),
+    (b"PK\x05\x06", "application/zip"),
+    (b"\x1f\x8b", "application/gzip"),
+    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+    (b"Rar!\x1a\x07", "application/vnd.rar"),
+    (b"BZh", "application/x-bzip2"),
+    (b"\xfd7zXZ\x00", "application/x-xz"),
+    (b"\x28\xb5\x2f\xfd", "application/zstd"),
+    (b"OggS", "audio/ogg"),
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"\xff\xf3", "audio/mpeg"),
+    (b"\xff\xf1", "audio/aac"),
+    (b"\xff\xf9", "audio/aac"),
+    (b"fLaC", "audio/flac"),
+    (b"#!AMR", "audio/amr"),
+    (b"\x1a\x45\xdf\xa3", "video/webm"),
+    (b"\x7fELF", "application/x-executable"),
+    (b"MZ", "application/x-msdownload"),
+    (b"\xca\xfe\xba\xbe", "application/java-vm"),
+    (b"BM", "image/bmp"),
+    (b"II*\x00", "image/tiff"),
+    (b"MM\x00*", "image/tiff"),
+    (b"SQLite format 3\x00", "application/vnd.sqlite3"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"),
+)
+_SHORT: Final = frozenset({"image/bmp", "application/x-msdownload", "application/x-bzip2", "audio/mpeg"})
+"""Told by so few letters that a text might begin with them."""
+_OFFICE: Final = (
+    (b"word/", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    (b"xl/", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    (b"ppt/", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+)
+_BRANDS: Final = {
+    b"M4A ": "audio/mp4",
+    b"M4B ": "audio/mp4",
+    b"heic": "image/heic",
+    b"mif1": "image/heif",
+    b"avif": "image/avif",
+}
+_RIFF: Final = {b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
+_HEAD: Final = 4096
+_KB: Final = 1000
+_MB: Final = 1_000_000
+
+
+def media_type(data: bytes) -> str:
+    """Say what a file is: one of a few types known by their first bytes, plain text, or ``application/octet-stream``."""
+    found = picture(data)
+    if found is not None:
+        return found.media_type
+    if data[4:8] == b"ftyp":
+        return _BRANDS.get(data[8:12], "video/mp4")
+    if data.startswith(b"RIFF"):
+        return _RIFF.get(data[8:12], UNKNOWN)
+    known = next((kind for start, kind in _AT_START if data.startswith(start)), None)
+    if known == "application/zip":
+        return next((kind for mark, kind in _OFFICE if mark in data[:_HEAD]), known)
+    if known is not None and (known not in _SHORT or is_binary(data)):
+        return known
+    return UNKNOWN if not data or is_binary(data) else TEXT
+
+
+def size_told(size: int) -> str:
+    """Return a size as people read it."""
+    if size < _KB:
+        return f"{size} bytes"
+    return f"{size / _KB:.0f} kB" if size < _MB else f"{size / _MB:.1f} MB"

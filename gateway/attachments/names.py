@@ -1,0 +1,50 @@
+"""Names for files that others named: what is left of a name once nothing in it can lead anywhere or deceive anybody."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+LONGEST: Final = 80
+"""In bytes of UTF-8, so that there is room for what stands before it."""
+_LONGEST_END: Final = 12
+_UNFIT: Final = re.compile(r"[\\/:*?\"<>|%~$`;&#{}\[\]\s]+")
+_FALLBACK: Final = "file"
+_ENDINGS: Final = {
+    "image/jpeg": ".jpg",
+    "image/png": ".png",
+    "image/gif": ".gif",
+    "image/webp": ".webp",
+    "audio/ogg": ".ogg",
+    "audio/mpeg": ".mp3",
+    "audio/mp4": ".m4a",
+    "audio/wav": ".wav",
+    "video/mp4": ".mp4",
+    "video/webm": ".webm",
+    "application/pdf": ".pdf",
+    "text/plain": ".txt",
+}
+
+
+def safe_name(name: str, media_type: str, kind: str = _FALLBACK) -> str:
+    """Return a plain file name: no folder, nothing invisible, no dot in front, not too long, and an ending where one is missing.
+
+    A name that says nothing becomes the ``kind`` of the file.
+    """
+    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    plain = "".join(character for character in unicodedata.normalize("NFKC", last) if _visible(character))
+    plain = _UNFIT.sub("_", plain).strip(". _-")
+    stem, dot, end = plain.rpartition(".")
+    if not dot or not stem or len(end.encode()) > _LONGEST_END:
+        stem, end = plain, ""
+    stem = _cut(stem, LONGEST - len(end.encode()) - 1).strip(". _-") or kind
+    return f"{stem}.{end}" if end else f"{stem}{_ENDINGS.get(media_type, '')}"
+
+
+def _visible(character: str) -> bool:
+    return character == " " or unicodedata.category(character)[0] not in {"C", "Z"}
+
+
+def _cut(text: str, most: int) -> str:
+    return text.encode()[:most].decode("utf-8", "ignore")
