@@ -44,7 +44,7 @@ def platforms(settings: Settings, clock: SystemClock, env: Mapping[str, str]) ->
         (channels.slack, _slack(channels, clock, env)),
     ):
         for channel, policy in found:
-            bots = bool(getattr(section.account(channel.account), "allow_bots", False))
+            bots = policy.bots or bool(getattr(section.account(channel.account), "allow_bots", False))
             yield channel, replace(policy, bots=bots)
     yield from _others(channels, clock)
 
@@ -144,7 +144,8 @@ def slack_policy(account: SlackAccount) -> Policy:
     if account.group_policy == "open":
         rules.setdefault(ANYBODY, GroupRule())
     dm_policy = account.dm.policy if account.dm.enabled else "disabled"
-    return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules={ANYBODY: rules})
+    bots = account.allow_bots or any(rule.allow_bots for rule in account.channels.values())
+    return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules={ANYBODY: rules}, bots=bots)
 
 
 def _people(listed: list[str] | None) -> tuple[str, ...] | None:

@@ -136,11 +136,10 @@ class SlackChannel:
                 receiver.broken.set_exception(error)
 
         patience = Patience(self._clock)
-        since = self._clock.now().timestamp()
         return _Line(
             sender=Sender(self._settings, web, self._known, patience, self._log, refused=refused, team=who.team),
             files=Files(self._settings, web, patience),
-            reactions=Reactions(web, patience, self._log, me=who.user, since=since),
+            reactions=Reactions(web, patience, self._log, self._known, me=who.user),
         )
 
     async def _signed_in(self, web: AsyncWebClient) -> Identity:

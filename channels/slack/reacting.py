@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from slack_sdk.errors import SlackApiError
 
 from channels.slack.emoji import name_of
-from channels.slack.inbound import order
 from channels.slack.recent import PLACE, Recent
 from channels.slack.refusals import code_of
 
@@ -18,19 +17,20 @@ if TYPE_CHECKING:
 
     from channels.log import Log
     from channels.slack.patience import Patience
+    from channels.slack.recent import Acquaintance
 
 _ALREADY = {"already_reacted", "no_reaction"}
 
 
 class Reactions:
-    """What the app has put where. Of messages that are older than it, Slack is asked."""
+    """What the app has put where. Of messages that it did not see come, Slack is asked."""
 
-    def __init__(self, web: AsyncWebClient, patience: Patience, log: Log, *, me: str, since: float) -> None:
+    def __init__(self, web: AsyncWebClient, patience: Patience, log: Log, known: Acquaintance, *, me: str) -> None:
         self._web = web
         self._patience = patience
         self._log = log
+        self._known = known
         self._me = me
-        self._since = since
         self._put: Recent[PLACE, str] = Recent()
 
     async def react(self, channel: str, message: str, emoji: str | None) -> None:
@@ -56,7 +56,7 @@ class Reactions:
         known = self._put.get((channel, message))
         if known is not None:
             return [known]
-        if not gone and float(order(message)) >= self._since:
+        if not gone and self._known.fresh.get((channel, message)):
             return []
         answer = await self._patience.call(
             "reactions.get", "", lambda: self._web.reactions_get(channel=channel, timestamp=message, full=True), for_show=True

@@ -230,6 +230,7 @@ class Receiver:
         self._known.writers.put(place.address, message.sender.id)
         if message.event != "message" or not channel:
             return
+        self._known.fresh.put((channel, message.message_id), True)  # noqa: FBT003 - a mark, not a switch
         if message.reply_to is not None:
             self._marks.note(thread_mark(channel, message.reply_to), message.message_id)
             self._known.starters.take((channel, message.reply_to))
