@@ -12,7 +12,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import StorageFailed
-from gateway.turns import Interrupted, Queued
+from gateway.queueing.line import Queued
+from gateway.turns import Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -162,6 +162,8 @@ class Turns:
         except (AgentError, errors.HomebodyError) as error:
             for item in items[1:]:
                 self.told_broken(item, error)
+            if isinstance(error, errors.StorageFailed):  # the first one is taken back by whoever hears of the error
+                self._lanes.give_back(ticket.session, items[1:])
             raise
         finally:
             if self._under_way.get(ticket.session) is under_way:
