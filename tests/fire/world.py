@@ -221,6 +221,7 @@ class World:
         telegram = {
             "botToken": TOKEN,
             "apiRoot": self.telegram.root,
+            "pacing": False,
             "pollTimeoutSeconds": 2,
             "allowFrom": [str(OWNER)],
             **self.settings.get("telegram", {}),

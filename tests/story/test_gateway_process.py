@@ -34,7 +34,7 @@ class Machine:
         self.person.mkdir()
         self.env = {"PATH": os.environ["PATH"], "HOME": str(self.person), "HOMEBODY_HOME": str(self.home)}
         settings = {
-            "channels": {"telegram": {"botToken": TOKEN, "apiRoot": telegram.root, "pollTimeoutSeconds": 2}},
+            "channels": {"telegram": {"botToken": TOKEN, "apiRoot": telegram.root, "pollTimeoutSeconds": 2, "pacing": False}},
             "gateway": {"port": 0},
         }
         (self.home / "homebody.json").write_text(json.dumps(settings))

@@ -79,7 +79,9 @@ class Story:
                     }
                 },
                 "models": {"providers": {"anthropic": {"baseUrl": aimock.anthropic_url, "apiKey": "sk-test-key"}}},
-                "channels": {"telegram": {"botToken": TOKEN, "apiRoot": telegram.root, "pollTimeoutSeconds": 2}},
+                "channels": {
+                    "telegram": {"botToken": TOKEN, "apiRoot": telegram.root, "pollTimeoutSeconds": 2, "pacing": False}
+                },
                 "gateway": {"port": 0},
             }
         )
