@@ -26,7 +26,7 @@ from gateway.sessions.settings import InternalHooksSettings, SessionMemorySettin
 from gateway.stand_in import stand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine
+    from collections.abc import Callable, Collection, Coroutine
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from agent.workspace import Workspace
     from gateway.budget.brake import Brake
     from gateway.config.settings import AgentProfile, Settings
+    from gateway.model_shelf import AgentModels
     from gateway.sessions.settings import SessionSettings
     from gateway.sessions.store import SessionStore
     from gateway.tool_rack import ToolRack
@@ -66,7 +67,7 @@ class HousedAgent:
         store: SessionStore,
         zone: ZoneInfo,
         clock: Clock,
-        model: Callable[[str | None], Awaitable[Model]],
+        models: AgentModels,
         new_id: Callable[[], str],
         hooks: InternalHooksSettings | None = None,
         tell: Callable[[str], None] = log.warning,
@@ -80,7 +81,7 @@ class HousedAgent:
         self.zone = zone
         self._session_settings = session_settings
         self._clock = clock
-        self._model = model
+        self.models = models
         self._new_id = new_id
         self._tell = tell
         self.brake = brake
@@ -346,7 +347,7 @@ class HousedAgent:
             NotKept: its transcript cannot be used.
             AgentError: its model cannot be used.
         """
-        chosen = self._metered(await self._model(model or record.model), record.key)
+        chosen = self._metered(await self._chosen(model or record.model), record.key)
         conversation = self._open.get(record.session)
         if conversation is None:
             conversation = await self._conversation_of(record, record.session, audience, chosen)
@@ -380,6 +381,9 @@ class HousedAgent:
         conversation.settings = self.profile.settings
         conversation.toolbox = self.rack.box(conversation.model.name)
 
+    async def _chosen(self, name: str | None) -> Model:
+        return await self.models.get(name, self.profile.settings)
+
     def _metered(self, model: Model, session: str) -> Model:
         """Put the brake before a model. The notebook costs nothing and needs none."""
         return model if self.brake is None or model.name == NOTEBOOK else self.brake.metered(model, session)
@@ -387,7 +391,7 @@ class HousedAgent:
     async def _conversation_of(
         self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None
     ) -> Conversation:
-        model = model or self._metered(await self._model(record.model), record.key)
+        model = model or self._metered(await self._chosen(record.model), record.key)
         return Conversation(
             agent=self.id,
             session=session,
@@ -427,7 +431,7 @@ class HousedAgent:
         if name is None:
             return None
         try:
-            return await self._model(name)
+            return await self._chosen(name)
         except AgentError as error:
             log.warning("the flush model cannot be used: %s", error)
             return None

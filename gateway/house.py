@@ -36,7 +36,7 @@ from gateway.lanes import Lanes, Ticket
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.lock import Holder, StateLock, boot_id
 from gateway.memories import keep_memory, owner_zone
-from gateway.model_shelf import ModelShelf
+from gateway.model_shelf import ModelShelf, open_shelf
 from gateway.moves import Moves
 from gateway.owner import OwnerLine
 from gateway.pause import Pause
@@ -186,7 +186,7 @@ class House:
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
             lock.release()
             raise
-        shelf = ModelShelf(on.settings.models, on.env, clock=on.clock, random=on.random)
+        shelf = open_shelf(on.settings, on.paths, on.env, clock=on.clock, random=on.random)
         house = cls(on, lock, ledger, shelf)
         for notice in (*on.notices, *([ledger.warning] if ledger.warning else [])):
             house._report(notice)
@@ -326,7 +326,7 @@ class House:
             store=store,
             zone=zone,
             clock=on.clock,
-            model=lambda name: self.shelf.get(name, profile.settings),
+            models=self.shelf.of(agent_id),
             hooks=on.settings.hooks.internal,
             tell=self._report,
             brake=Brake(

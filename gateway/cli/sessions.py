@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gateway.cli.invocation import Invocation, pass_invocation
-from gateway.errors import UsageWrong
+from gateway.errors import StorageFailed, UsageWrong
 
 if TYPE_CHECKING:
+    from gateway.sessions.finding import Found
     from gateway.sessions.store import SessionStore
 
 
@@ -22,10 +25,14 @@ def sessions() -> None:
 
 @sessions.command(name="list")
 @click.option("--agent", "agent_id", help="Only this agent's.")
+@click.option("--all", "everything", is_flag=True, help="Also conversations that were left, and archived ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
-def list_sessions(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
+def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool, as_json: bool) -> None:
     """List the sessions of all agents, the one spoken with last first."""
+    from gateway.sessions.finding import key_of, left
+
+    stores = _stores(invocation, agent_id)
     rows = [
         {
             "agent": agent,
@@ -37,15 +44,21 @@ def list_sessions(invocation: Invocation, agent_id: str | None, as_json: bool) -
             "compactions": record.compactions,
             "transcript": str(store.transcript(record.session)),
         }
-        for agent, store in _stores(invocation, agent_id).items()
+        for agent, store in stores.items()
         for record in store.all()
     ]
+    former = [
+        {"agent": one.agent, "sessionKey": key_of(one), "sessionId": one.session, "left": True, "transcript": str(one.path)}
+        for one in (left(stores) if everything else ())
+    ]
     if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False))
+        click.echo(json.dumps(rows + former, ensure_ascii=False))
         return
     for row in rows:
         click.echo(f"{row['sessionKey']}  {row['turns']} turns, last {row['lastInteractionAt']}  ({row['sessionId']})")
-    if not rows:
+    for row in former:
+        click.echo(f"{row['sessionKey'] or '?'}  left  ({row['sessionId']})")
+    if not rows and not former:
         click.echo("No sessions yet. Begin one with: homebody chat")
 
 
@@ -55,32 +68,53 @@ def list_sessions(invocation: Invocation, agent_id: str | None, as_json: bool) -
 @pass_invocation
 def show(invocation: Invocation, key: str, as_json: bool) -> None:
     """Show the conversation of a session key, or of a session id."""
-    from agent.entries import Entry, Said, Torn, decode
+    from agent.entries import Said
+    from channels.terminal.visible import visible
 
-    path = next(
-        (
-            store.transcript(record.session)
-            for store in _stores(invocation, None).values()
-            for record in store.all()
-            if key in {record.key, record.session}
-        ),
-        None,
-    )
-    if path is None or not path.exists():
-        raise UsageWrong(f"there is no session {key!r}", mend="`homebody sessions list` shows them.")
-    for line in path.read_bytes().splitlines():
-        if as_json:
+    found = _found(invocation, key)
+    if as_json:
+        for line in found.lines():
             click.echo(line.decode("utf-8", "replace"))
-            continue
-        try:
-            entry: Entry = decode(line)
-        except Torn:
+        return
+    for entry in found.entries():
+        if entry is None:
             click.echo("(a line that cannot be read)")
-            continue
-        if isinstance(entry.body, Said):
-            click.echo(_told(entry.at.isoformat(timespec="minutes"), entry.body.message))
+        elif isinstance(entry.body, Said):
+            click.echo(visible(_told(entry.at.isoformat(timespec="minutes"), entry.body.message)))
         else:
             click.echo(f"{entry.at:%Y-%m-%d %H:%M}  · {entry.body.kind}")
+
+
+@sessions.command()
+@click.argument("key", default="agent:main:main")
+@click.option(
+    "--format", "form", type=click.Choice(["md", "jsonl"]), help="What to write (default: by the name of --output, else md)."
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write to this file, or into this folder; never over a file."
+)
+@pass_invocation
+def export(invocation: Invocation, key: str, form: str | None, output: Path | None) -> None:
+    """Write a conversation as Markdown to read, or as JSONL with everything that is kept of it.
+
+    KEY is a session key or a session id, also of a conversation that was left (`homebody sessions list --all`).
+    """
+    from gateway.memories import owner_zone
+    from gateway.sessions.export import page
+
+    found = _found(invocation, key)
+    wanted = form or ("jsonl" if output is not None and output.suffix in {".jsonl", ".json"} else "md")
+    if wanted == "jsonl":
+        text = b"".join(line + b"\n" for line in found.lines())
+    else:
+        zone = owner_zone(invocation.loaded.settings.agent(found.agent))
+        text = ("\n\n".join(page(found.entries(), zone)) + "\n").encode("utf-8", "replace")
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    target = output / f"{found.session}.{wanted}" if output.is_dir() else output
+    _write_new(target, text)
+    click.echo(f"{target} is written ({len(text):,} bytes).", err=True)
 
 
 @sessions.command(name="repair")
@@ -119,6 +153,27 @@ def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
         if record := store.get(key):
             return repair(store.transcript(record.session), SystemClock().now())
     raise UsageWrong(f"there is no session {key!r}", mend="`homebody sessions list` shows them.")
+
+
+def _found(invocation: Invocation, key: str) -> Found:
+    from gateway.sessions.finding import find
+
+    found = find(_stores(invocation, None), key)
+    if found is None:
+        raise UsageWrong(f"there is no session {key!r}", mend="`homebody sessions list --all` shows them.")
+    return found
+
+
+def _write_new(target: Path, text: bytes) -> None:
+    """Write a file that must not be there yet, for its owner's eyes only."""
+    try:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError as error:
+        raise UsageWrong(f"{target} is there already", mend="Name another file; nothing was written.") from error
+    except OSError as error:
+        raise StorageFailed.from_os(error, "write the export", target) from error
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text)
 
 
 def _told(at: str, message: Any) -> str:

@@ -16,6 +16,8 @@ from gateway.config.yaml_notation import read_yaml
 from gateway.errors import SettingsWrong, UsageWrong
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from gateway.config.load import Loaded
     from gateway.config.node import Node
 
@@ -101,10 +103,14 @@ def reload_of(path: KeyPath) -> str:
     found = "restart"
     for step in path:
         here = here.under(step) if here else None
-        extra = here.field.json_schema_extra if here and here.field else None
-        if isinstance(extra, dict) and extra.get("reload") in {"hot", "restart"}:
-            found = str(extra["reload"])
+        found = (declared_reload(here.field) if here and here.field else None) or found
     return found
+
+
+def declared_reload(field: FieldInfo) -> str | None:
+    """Return what a key declares of itself: "hot", "restart" or nothing."""
+    extra = field.json_schema_extra
+    return str(extra["reload"]) if isinstance(extra, dict) and extra.get("reload") in {"hot", "restart"} else None
 
 
 def typed_value(text: str, path: KeyPath) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from gateway.config.asking import reload_of
+from gateway.config.asking import declared_reload
 from gateway.config.key import KeyPath, dotted
 from gateway.config.settings import MAIN, AgentEntry, Settings
 
@@ -50,19 +50,23 @@ class _Comparing:
     taken: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
 
-    def section(self, present: M, wanted: M, path: KeyPath) -> M:
-        """Merge two sections: hot keys as wanted, others as they are. Whether a key was said goes with its value."""
+    def section(self, present: M, wanted: M, path: KeyPath, above: str = "restart") -> M:
+        """Merge two sections: hot keys as wanted, others as they are. Whether a key was said goes with its value.
+
+        ``above`` is what the nearest section above declares, for keys that declare nothing themselves.
+        """
         values: dict[str, Any] = {}
         said: set[str] = set()
         for name, info in type(wanted).model_fields.items():
             here = (*path, info.alias or name)
             before, after = getattr(present, name), getattr(wanted, name)
             holds: tuple[M, ...] = (wanted, present)
+            declared = declared_reload(info) or above
             if here == _AGENTS:
-                values[name] = self.agents(before, after)
+                values[name] = self.agents(before, after, declared)
             elif isinstance(before, BaseModel) and type(before) is type(after):
-                values[name] = self.section(before, after, here)
-            elif reload_of(here) == "hot":
+                values[name] = self.section(before, after, here, declared)
+            elif declared == "hot":
                 values[name], holds = after, (wanted,)
                 self._note(self.taken, before, after, here)
             else:
@@ -72,14 +76,15 @@ class _Comparing:
                 said.add(name)
         return type(wanted).model_construct(_fields_set=said, **values)
 
-    def agents(self, before: Sequence[AgentEntry], after: Sequence[AgentEntry]) -> tuple[AgentEntry, ...]:
+    def agents(self, before: Sequence[AgentEntry], after: Sequence[AgentEntry], above: str) -> tuple[AgentEntry, ...]:
         """Merge the lists of agents. Which agents there are, and in which order, waits for a restart."""
         old, new = _by_id(before), _by_id(after)
         if list(old) != list(new):
             self.waiting.append(dotted(_AGENTS))
         index = {agent: number for number, agent in enumerate(new)}
         return tuple(
-            self.section(entry, new[agent], (*_AGENTS, index[agent])) if agent in new else entry for agent, entry in old.items()
+            self.section(entry, new[agent], (*_AGENTS, index[agent]), above) if agent in new else entry
+            for agent, entry in old.items()
         )
 
     def _note(self, where: list[str], before: Any, after: Any, path: KeyPath) -> None:

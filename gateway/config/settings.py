@@ -16,6 +16,7 @@ from agent.tools.settings import HouseTools, ToolRules
 from channels.discord.settings import DiscordSettings
 from channels.slack.settings import SlackSettings
 from channels.telegram.settings import TelegramSettings
+from gateway.auth.settings import AuthSettings
 from gateway.budget.settings import BudgetSettings
 from gateway.errors import UsageWrong
 from gateway.http.settings import GatewaySettings
@@ -135,6 +136,8 @@ class Settings(Section):
     """The agents of the house."""
     models: ModelsSettings = Field(default=ModelsSettings(), json_schema_extra=_HOT)
     """Providers of language models beyond those known from the environment."""
+    auth: AuthSettings = Field(default=AuthSettings(), json_schema_extra=_HOT)
+    """Keys of model providers in files of their own."""
     session: SessionSettings = Field(default=SessionSettings(), json_schema_extra=_HOT)
     """Who shares a session, and when it starts afresh."""
     hooks: HooksSettings = Field(default=HooksSettings(), json_schema_extra=_HOT)
