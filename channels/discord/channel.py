@@ -8,29 +8,34 @@ import random as system_random
 from typing import TYPE_CHECKING
 
 from channels.discord.markup import written
-from channels.errors import ChannelError, NotSent
+from channels.errors import ChannelError, NotFetched, NotSent
 from channels.fitting import fitted
 from channels.log import NoLog
 from channels.previews import Previews
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
 
     from channels.clock import Clock
     from channels.discord.client import Link
+    from channels.discord.reacting import Reacting
     from channels.discord.receiving import Receiver
     from channels.discord.sending import Sender
     from channels.discord.settings import DiscordAccount, DiscordSettings
     from channels.log import Log
-    from channels.messages import Conversation, Outbound, Sent
-    from channels.protocol import Door
+    from channels.messages import Attachment, Conversation, Outbound, Sent
+    from channels.protocol import Door, MenuEntry
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 
 
 class DiscordChannel:
-    """A ``Channel`` with ``Drafts``. The client library is loaded in a thread, when ``run`` or ``probe`` first needs it."""
+    """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts`` and ``Menu``.
+
+    The client library is loaded in a thread, when ``run`` or ``probe`` first needs it.
+    """
 
     name = "discord"
     repeats_safely = True
@@ -49,17 +54,22 @@ class DiscordChannel:
         self._clock = clock
         self._log: Log = log or NoLog()
         self._random = random
+        self.reply_to_mode = self._settings.reply_to_mode
         self._receiver: Receiver | None = None
+        self._reacting: Reacting | None = None
+        self._entries: Sequence[MenuEntry] | None = None
         self._dms: dict[str, str] = {}
         self._previews = Previews(self, clock)
 
     async def run(self, door: Door) -> None:
         """Listen until cancelled, with ever longer pauses between connections that do not come about."""
         await asyncio.to_thread(_load)
-        from channels.discord.client import TROUBLE
+        from channels.discord.reacting import Reacting
         from channels.discord.receiving import Receiver
+        from channels.discord.refusals import TROUBLE
 
-        failures = 0
+        failures, reacting = 0, Reacting()
+        self._reacting = reacting
         while True:
             receiver = Receiver(
                 self._settings,
@@ -69,11 +79,13 @@ class DiscordChannel:
                 random=self._random,
                 log=self._log,
                 dms=self._dms,
+                taken=reacting.taken,
             )
             try:
                 await receiver.link.sign_in()
                 self._receiver = receiver
                 failures = 0
+                await self._try(self._offer(), "the menu of commands could not be offered")
                 await receiver.run()
             except TROUBLE as error:
                 pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**failures) * (0.5 + self._random() / 2)
@@ -102,6 +114,41 @@ class DiscordChannel:
         if self._settings.streaming != "off":
             await self._try(self._previews.show(conversation, turn, text), "a preview was not shown")
 
+    async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
+        """Save a file that came with a message; see ``channels.discord.fetching``."""
+        from channels.discord.fetching import Fetcher
+
+        try:
+            await Fetcher(self._settings, self._link).fetch(attachment, path, limit)
+        except NotSent as error:
+            raise NotFetched(str(error), permanent=False) from error
+
+    async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
+        """Put an emoji under a message."""
+        await self._try(self._react(conversation, message_id, emoji), "a reaction was not put")
+
+    async def menu(self, entries: Sequence[MenuEntry]) -> None:
+        """Offer commands, now or as soon as Discord is reached."""
+        self._entries = entries
+        if self._receiver is not None:
+            await self._try(self._offer(), "the menu of commands could not be offered")
+
+    async def _offer(self) -> None:
+        from channels.discord.menu import offer
+
+        if self._entries is None:
+            return
+        entries = self._entries if self._settings.commands.native else ()
+        if await offer(self._link(), entries):
+            self._log.info("the menu of commands was written", commands=len(entries), account=self.account)
+
+    async def _react(self, conversation: Conversation, message: str, emoji: str | None) -> None:
+        from channels.discord.sending import number
+
+        if self._reacting is not None:
+            channel = await self._sender().channel(conversation)
+            await self._reacting.put(self._link(), channel, str(number(message)), emoji)
+
     async def typing_once(self, conversation: Conversation) -> None:
         """Ask Discord to show "typing". Raises for platform trouble."""
         await self._sender().typing(conversation)
@@ -121,7 +168,8 @@ class DiscordChannel:
             ChannelError: it cannot be reached; ``ChannelBroken`` when its token is wrong.
         """
         await asyncio.to_thread(_load)
-        from channels.discord.client import TROUBLE, Link
+        from channels.discord.client import Link
+        from channels.discord.refusals import TROUBLE
 
         link = Link(self._settings, lambda *_: None)
         try:
@@ -144,12 +192,12 @@ class DiscordChannel:
 
     async def _try(self, showing: Awaitable[None], event: str) -> None:
         """Do what is only for show."""
-        from channels.discord.client import TROUBLE
+        from channels.discord.refusals import TROUBLE
 
         try:
             await showing
         except (*TROUBLE, ChannelError) as error:
-            self._log.info(event, error=type(error).__name__, account=self.account)
+            self._log.info(event, error=str(error) or type(error).__name__, account=self.account)
 
     def _sender(self) -> Sender:
         from channels.discord.sending import Sender
@@ -164,5 +212,5 @@ class DiscordChannel:
 
 def _load() -> None:
     """Load the library; a second of work that must not stop the event loop."""
-    for part in ("receiving", "sending"):
+    for part in ("receiving", "sending", "fetching", "reacting"):
         importlib.import_module(f"channels.discord.{part}")

@@ -1,31 +1,23 @@
-"""The client library, pointed at the settings' addresses, and what its errors mean. Importing this module loads the library."""
+"""The client library, pointed at the settings' addresses. Importing this module loads the library."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import aiohttp
 import discord
 from discord.http import HTTPClient, Route
 
+from channels.discord.refusals import NO_TOKEN, no_intent, wrong_token
 from channels.discord.settings import OFFICIAL
-from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from channels.discord.settings import DiscordAccount
+    import aiohttp
 
-PORTAL = "https://discord.com/developers/applications"
-_NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
-_TOO_MANY = 429
-_UNAUTHORISED = 401
-_SERVER = 500
-_NO_TOKEN = 4004
-_NO_INTENT = 4014
+    from channels.discord.settings import DiscordAccount
 
 
 class RootedHttp(HTTPClient):
@@ -47,12 +39,19 @@ class RootedHttp(HTTPClient):
 
 
 class Link(discord.Client):
-    """One bot's connection. ``heard`` is given every event as Discord sent it: its name and content, in order."""
+    """One bot's connection. ``heard`` is given every event as Discord sent it: its name, content and number, in order."""
 
-    def __init__(self, settings: DiscordAccount, heard: Callable[[str, dict[str, Any]], None]) -> None:
+    def __init__(self, settings: DiscordAccount, heard: Callable[[str, dict[str, Any], int], None]) -> None:
         self._account = settings
         self._heard = heard
-        intents = discord.Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True)
+        intents = discord.Intents(
+            guilds=True,
+            guild_messages=True,
+            dm_messages=True,
+            guild_reactions=True,
+            dm_reactions=True,
+            message_content=True,
+        )
         super().__init__(
             intents=intents,
             enable_debug_events=True,  # the library's way to hand events out as they came
@@ -78,11 +77,16 @@ class Link(discord.Client):
     async def on_socket_raw_receive(self, message: str | bytes) -> None:
         """Pass an event on. The library calls this for each in turn."""
         event = json.loads(message)
-        self._heard(event.get("t") or "", event.get("d") or {})
+        self._heard(event.get("t") or "", event.get("d") or {}, event.get("s") or 0)
 
     async def on_error(self, event_method: str, /, *_: Any, **__: Any) -> None:
         """Let a defect in handling an event be seen by ``heard``'s owner, not on the error stream."""
-        self._heard("ERROR", {"in": event_method})
+        self._heard("ERROR", {"in": event_method}, 0)
+
+    async def answer(self, interaction: dict[str, Any], answer: dict[str, Any]) -> None:
+        """Answer a command or a press, which Discord waits for. Raises one of ``TROUBLE``."""
+        route = Route("POST", "/interactions/{identity}/{key}/callback", identity=interaction["id"], key=interaction["token"])
+        await self.http.request(route, json=answer)
 
     async def sign_in(self) -> None:
         """Learn who the bot is, which also opens the way for requests.
@@ -106,44 +110,6 @@ class Link(discord.Client):
         except discord.PrivilegedIntentsRequired as error:
             raise no_intent() from error
         except discord.ConnectionClosed as error:
-            if error.code == _NO_TOKEN:
+            if error.code == NO_TOKEN:
                 raise wrong_token(self._account) from error
             raise
-
-
-TROUBLE = (discord.DiscordException, aiohttp.ClientError, OSError, asyncio.TimeoutError)
-"""What passing trouble looks like; the library lets those of its transport through."""
-
-
-def wrong_token(settings: DiscordAccount) -> ChannelBroken:
-    """Return the error for a token that the server does not know."""
-    where = "" if settings.api_root == OFFICIAL else f" at {settings.api_root}"
-    return ChannelBroken(
-        f"the token in channels.discord is not accepted{where}",
-        mend=f"make a new one ({PORTAL}, your application, Bot, Reset Token), then: homebody config set channels.discord.token TOKEN",
-    )
-
-
-def no_intent() -> ChannelBroken:
-    """Return the error for a bot that may not read what is written."""
-    return ChannelBroken(
-        "Discord does not let this bot read messages: the Message Content Intent is off",
-        mend=f"switch it on ({PORTAL}, your application, Bot, Privileged Gateway Intents), then start the gateway again",
-    )
-
-
-def send_error(error: BaseException) -> ChannelError:
-    """Return what a failed send means: surely without effect, or uncertain."""
-    if isinstance(error, discord.RateLimited):
-        return NotSent("Discord asks to wait", retry_after=error.retry_after)
-    if isinstance(error, discord.HTTPException):
-        text = f"Discord: {error.status} {error.text[:200]}"
-        if error.status == _TOO_MANY:
-            wait = error.response.headers.get("Retry-After", "")
-            return NotSent(text, retry_after=float(wait) if wait.replace(".", "", 1).isdigit() else None)
-        if error.status == _UNAUTHORISED:
-            return NotSent(text)
-        return Uncertain(text) if error.status >= _SERVER else NotSent(text, permanent=True)
-    if isinstance(error, _NOT_CONNECTED):
-        return NotSent("Discord cannot be reached")
-    return Uncertain(f"Discord: {str(error) or type(error).__name__}")

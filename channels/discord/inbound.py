@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from channels.discord.attachments import attachments_of
 from channels.messages import Conversation, Inbound, Sender
 
 _WRITTEN = {0, 19}
-"""Kinds of message that a person wrote: an ordinary one, and a reply."""
+"""Kinds of message that somebody wrote: an ordinary one, and a reply."""
 THREADS = {10, 11, 12}
+QUOTED_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A channel. ``parent`` is the channel that a thread hangs on; ``guild`` is empty for private ones."""
+    """A channel. ``parent`` is the channel or forum that a thread or post hangs on; ``guild`` is empty for private ones."""
 
     id: str
     guild: str = ""
     parent: str = ""
+
+    def conversation(self, account: str, person: str) -> Conversation:
+        """Return the address of what ``person`` writes here: a private channel is known by them, a thread by its parent too."""
+        if not self.guild:
+            return Conversation(channel="discord", account=account, kind="direct", id=person)
+        thread = self.id if self.parent else None
+        return Conversation(
+            channel="discord", account=account, kind="group", id=self.parent or self.id, thread=thread, space=self.guild
+        )
 
 
 def place_of(channel: dict[str, Any]) -> Place:
@@ -30,38 +41,46 @@ def place_of(channel: dict[str, Any]) -> Place:
     return Place(str(channel["id"]), str(channel.get("guild_id") or ""), parent)
 
 
-def inbound(message: dict[str, Any], place: Place, account: str, me: str) -> Inbound | None:
-    """Return what a person wrote, or None for everything else: bots, webhooks, notices, messages without text."""
+def inbound(message: dict[str, Any], place: Place, account: str, me: str, *, bots: bool = False) -> Inbound | None:
+    """Return what somebody wrote, or None for everything else: the bot itself, notices, nothing at all; other bots unless wanted."""
     author = message.get("author") or {}
-    if author.get("bot") or message.get("webhook_id") or message.get("type", 0) not in _WRITTEN:
+    program = bool(author.get("bot") or message.get("webhook_id"))
+    if message.get("type", 0) not in _WRITTEN or str(author.get("id")) == me or (program and not bots):
         return None
-    text = _readable(message, me)
-    if not text:
+    text, attachments = _said(message, me), attachments_of(message)
+    if not text and not attachments:
         return None
-    identity, sender = str(message["id"]), str(author["id"])
-    if place.guild:
-        conversation = Conversation(
-            channel="discord",
-            account=account,
-            kind="group",
-            id=place.parent or place.id,
-            thread=place.id if place.parent else None,
-            space=place.guild,
-        )
-    else:
-        conversation = Conversation(channel="discord", account=account, kind="direct", id=sender)
-    answered = message.get("message_reference") or {}
+    identity, answered = str(message["id"]), message.get("message_reference") or {}
+    reply = answered.get("message_id") if not answered.get("type") else None
     return Inbound(
-        conversation=conversation,
-        sender=Sender(id=sender, name=str(author.get("global_name") or author.get("username") or "")),
+        conversation=place.conversation(account, str(author["id"])),
+        sender=sender_of(author),
         text=text,
         at=datetime.fromisoformat(message["timestamp"]),
         key=f"m:{identity}",
         alias=f"m:{identity}",
         message_id=identity,
-        reply_to=str(answered["message_id"]) if answered.get("message_id") else None,
+        reply_to=str(reply) if reply else None,
         mentioned=not place.guild or _mentioned(message, me),
+        quoted=_readable(message.get("referenced_message") or {}, me)[:QUOTED_CHARS],
+        attachments=attachments,
+        from_bot=program,
     )
+
+
+def edited(message: dict[str, Any], place: Place, account: str, me: str, *, bots: bool = False) -> Inbound | None:
+    """Return what a message reads now, or None when nobody changed it: Discord also tells of previews that it added."""
+    at = message.get("edited_timestamp")
+    found = inbound(message, place, account, me, bots=bots) if at and message.get("author") else None
+    if found is None or not at:
+        return None
+    key = f"e:{found.message_id}:{at}"
+    return replace(found, event="edited", target=found.message_id, key=key, alias=key, at=datetime.fromisoformat(at))
+
+
+def sender_of(user: dict[str, Any]) -> Sender:
+    """Return a person as this house knows them: by their id."""
+    return Sender(id=str(user["id"]), name=str(user.get("global_name") or user.get("username") or ""))
 
 
 def _mentioned(message: dict[str, Any], me: str) -> bool:
@@ -69,12 +88,23 @@ def _mentioned(message: dict[str, Any], me: str) -> bool:
     return any(str(one.get("id")) == me for one in message.get("mentions") or ()) or str(answered.get("id")) == me
 
 
+def _said(message: dict[str, Any], me: str) -> str:
+    """Return the text, and in words what Discord shows beside text: forwarded messages, stickers, a poll."""
+    forwarded = [_readable(one.get("message") or {}, me) for one in message.get("message_snapshots") or ()]
+    parts = [_readable(message, me), *(f"[forwarded]\n{text}".strip() for text in forwarded)]
+    parts += [f"[sticker: {one.get('name', '')}]" for one in message.get("sticker_items") or ()]
+    if poll := message.get("poll"):
+        answers = [str((one.get("poll_media") or {}).get("text") or "") for one in poll.get("answers") or ()]
+        parts.append(f"[poll: {(poll.get('question') or {}).get('text', '')} {' / '.join(answers)}]")
+    return "\n".join(part for part in parts if part)
+
+
 def _readable(message: dict[str, Any], me: str) -> str:
     """Return the text with people's names in place of their ids, and without the mention of the bot itself."""
     names = {
         str(one["id"]): str(one.get("global_name") or one.get("username") or one["id"]) for one in message.get("mentions") or ()
     }
-    text = (
-        re.sub(rf"<@!?{re.escape(me)}>[ ]?", "", str(message.get("content") or "")) if me else str(message.get("content") or "")
-    )
+    text = str(message.get("content") or "")
+    if me:
+        text = re.sub(rf"<@!?{re.escape(me)}>[ ]?", "", text)
     return re.sub(r"<@!?(\d+)>", lambda found: f"@{names.get(found[1], found[1])}", text).strip()

@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import discord
 
-from channels.discord.client import TROUBLE, Link
-from channels.discord.inbound import Place, inbound, place_of
+from channels.discord.asking import Asking
+from channels.discord.client import Link
+from channels.discord.happenings import reaction
+from channels.discord.inbound import Place, edited, inbound, place_of
+from channels.discord.places import Places
+from channels.discord.refusals import TROUBLE, meaning
 from channels.messages import Cursor
-from channels.reading import CURSOR, ReadingMarks
+from channels.reading import CURSOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,13 +34,16 @@ if TYPE_CHECKING:
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 PAGE = 100
+PEOPLE = 20
+"""Listed people whose private channel is looked at after a start."""
 _MESSAGE = "MESSAGE_CREATE"
+_CHANGED = {"MESSAGE_UPDATE", "MESSAGE_REACTION_ADD"}
 _CONNECTED = {"READY", "RESUMED"}
-_QUEUED = {_MESSAGE, *_CONNECTED, "GUILD_CREATE"}
+_QUEUED = {_MESSAGE, *_CHANGED, *_CONNECTED, "GUILD_CREATE"}
 
 
 class Receiver:
-    """One bot's ear. ``dms`` is filled with the private channel of each person who was heard."""
+    """One bot's ear. ``dms`` is filled with the private channel of each person who was heard, ``taken`` is told of each message."""
 
     def __init__(
         self,
@@ -48,6 +55,7 @@ class Receiver:
         random: Callable[[], float],
         log: Log,
         dms: dict[str, str],
+        taken: Callable[[str], None],
     ) -> None:
         self._settings = settings
         self._account = account
@@ -55,17 +63,20 @@ class Receiver:
         self._clock = clock
         self._random = random
         self._log = log
-        self._dms = dms
-        self._events: deque[tuple[str, dict[str, Any]]] = deque()
+        self._taken = taken
+        self._events: deque[tuple[str, dict[str, Any], str]] = deque()
         self._news = asyncio.Event()
-        self._marks = ReadingMarks(int)
-        self._places: dict[str, Place] = {}
+        self._places = Places(settings, None, dms)
+        self._session = ""
+        self._gap = 0
+        self._looked_up = False
         self._failures = 0
         self.link = Link(settings, self._heard)
+        self._asking = Asking(account, door=door, clock=clock, log=log, link=self.link)
 
     async def run(self) -> None:
         """Listen until cancelled or the connection ends. Raises ChannelBroken, or one of ``TROUBLE``."""
-        self._marks = ReadingMarks(int, await self._door.cursor(CURSOR))
+        self._places = Places(self._settings, await self._door.cursor(CURSOR), self._places.dms)
         tasks = [asyncio.ensure_future(self.link.listen()), asyncio.ensure_future(self._work())]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -75,43 +86,55 @@ class Receiver:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._asking.close()
 
-    def _heard(self, name: str, content: dict[str, Any]) -> None:
+    def _heard(self, name: str, content: dict[str, Any], number: int) -> None:
         self._door.alive()
         match name:
+            case "READY":
+                self._session = str(content.get("session_id"))
+                self._gap = self._places.connected()
             case "GUILD_CREATE":
-                for channel in [*content.get("channels", ()), *content.get("threads", ())]:
-                    self._seen({**channel, "guild_id": content["id"]})
+                self._places.joined(content)
+            case "GUILD_DELETE" if not content.get("unavailable"):
+                self._log.warning("the bot was removed from a server", server=content.get("id"), account=self._account)
+                self._places.left(str(content.get("id")))
             case "CHANNEL_CREATE" | "THREAD_CREATE":
-                self._seen(content)
+                self._places.made(content)
+            case "CHANNEL_DELETE" | "THREAD_DELETE":
+                self._places.gone(str(content.get("id")))
+            case "INTERACTION_CREATE":
+                self._asking.take(content, self._places)
             case "ERROR":
                 self._log.warning("an event could not be read", account=self._account, **content)
         if name in _QUEUED:
-            self._events.append((name, content))
+            self._events.append((name, content, f"{self._session}:{number}"))
             self._news.set()
-
-    def _seen(self, channel: dict[str, Any]) -> None:
-        """Learn of a channel; from its newest message on, nothing in it will be missed."""
-        place = place_of(channel)
-        self._places[place.id] = place
-        if self._reads(place) and place.id not in self._marks.all():
-            self._marks.note(place.id, str(channel.get("last_message_id") or place.id))
 
     async def _work(self) -> None:
         while True:
             await self._news.wait()
-            name = self._events[0][0]
+            name, content, stamp = self._events[0]
             if name == _MESSAGE:
                 await self._take(self._batch())
             else:
                 self._events.popleft()
-                if name in _CONNECTED:
-                    await self._catch_up()
-                    self._door.ready()
-                else:
-                    await self._store([])
+                await self._other(name, content, stamp)
             if not self._events:
                 self._news.clear()
+
+    async def _other(self, name: str, content: dict[str, Any], stamp: str) -> None:
+        if name in _CONNECTED:
+            await self._catch_up()
+            self._door.ready()
+        elif name == "GUILD_CREATE":
+            while self._places.unread:
+                await self._read_on(*self._places.unread.pop(0))
+            await self._store([])
+        elif (place := await self._place(content)) is not None and self._places.reads(place):
+            found = await self._changed(name, content, place, stamp)
+            if found is not None:
+                await self._store([found])
 
     def _batch(self) -> list[dict[str, Any]]:
         batch: list[dict[str, Any]] = []
@@ -120,18 +143,37 @@ class Receiver:
         return batch
 
     async def _catch_up(self) -> None:
-        """Read on, in every channel that was read before."""
-        for channel, mark in self._marks.all().items():
+        """Read on, in every channel that was read before, and in those of listed people who may have written first."""
+        for channel, mark in self._places.marks.all().items():
             await self._read_on(channel, mark)
+        if self._gap and not self._looked_up:
+            self._looked_up = True
+            for person in [one for one in self._settings.dm.allow_from if one != "*"][:PEOPLE]:
+                await self._look_up(person)
+
+    async def _look_up(self, person: str) -> None:
+        """Read what a listed person wrote in the gap who had no private channel before: Discord tells a bot of none."""
+        with contextlib.suppress(*TROUBLE):
+            channel: dict[str, Any] = dict(await self.link.http.start_private_message(int(person)))
+            identity, last = str(channel["id"]), int(channel.get("last_message_id") or 0)
+            self._places.dms[person] = identity
+            place = self._places.note(Place(identity))
+            if self._places.reads(place) and identity not in self._places.marks.all() and last > self._gap:
+                await self._read_on(identity, str(self._gap))
 
     async def _read_on(self, channel: str, mark: str) -> None:
         while True:
             try:
-                place = self._places.get(channel) or place_of(dict(await self.link.http.get_channel(int(channel))))
-                self._places[channel] = place
-                page = await self.link.http.logs_from(int(channel), PAGE, after=int(mark)) if self._reads(place) else []
-            except (discord.Forbidden, discord.NotFound):
-                self._marks.forget(channel)
+                place = self._places.known(channel) or place_of(dict(await self.link.http.get_channel(int(channel))))
+                self._places.note(place)
+                reads = self._places.reads(place)
+                page = await self.link.http.logs_from(int(channel), PAGE, after=int(mark)) if reads else []
+            except (discord.Forbidden, discord.NotFound) as error:
+                text, mend = meaning(error)
+                self._log.warning(
+                    "a channel is not read any more", channel=channel, error=text, mend=mend, account=self._account
+                )
+                self._places.gone(channel)
                 return
             except TROUBLE as error:
                 await self._pause("a channel could not be read on", error)
@@ -146,45 +188,66 @@ class Receiver:
         """Hand on what people wrote where this bot reads. Events carry the server they come from; private ones have none."""
         messages: list[Inbound] = []
         for one in batch:
-            channel = str(one["channel_id"])
-            known = self._places.get(channel) or (Place(channel) if "guild_id" not in one else await self._asked(channel))
-            if known is None or not self._reads(known):
+            place = await self._place(one)
+            if place is None or not self._places.reads(place):
                 continue
-            self._places[channel] = known
-            self._marks.note(channel, str(one["id"]))
-            message = inbound(one, known, self._account, self.link.me)
+            self._places.marks.note(place.id, str(one["id"]))
+            message = inbound(one, place, self._account, self.link.me, bots=self._settings.allow_bots)
             if message is not None:
                 messages.append(message)
-                if not known.guild:
-                    self._dms[message.sender.id] = channel
+                self._taken(message.message_id)
+                if not place.guild:
+                    self._places.dms[message.sender.id] = place.id
         if messages:
             await self._store(messages)
+
+    async def _changed(self, name: str, content: dict[str, Any], place: Place, stamp: str) -> Inbound | None:
+        """Return what a person did to a message, when it is to be told."""
+        if name == "MESSAGE_UPDATE":
+            return edited(content, place, self._account, self.link.me, bots=self._settings.allow_bots)
+        which = self._settings.reactions_told(place.guild)
+        if which == "off" or str(content.get("user_id")) == self.link.me:
+            return None
+        mine = await self._is_mine(content)
+        if which == "own" and not mine:
+            return None
+        found = reaction(content, place, self._account, self._clock.now(), f"r:{stamp}", mine=mine)
+        return found if self._settings.allow_bots or not found.from_bot else None
+
+    async def _is_mine(self, reaction: dict[str, Any]) -> bool:
+        """Tell whether a reaction stands under a message of the bot's."""
+        author = reaction.get("message_author_id")
+        if author is None:
+            try:
+                message = await self.link.http.get_message(int(reaction["channel_id"]), int(reaction["message_id"]))
+                author = message["author"]["id"]
+            except TROUBLE as error:
+                self._log.info("it is not known under whose message a reaction stands", error=str(error), account=self._account)
+        return str(author) == self.link.me
 
     async def _store(self, messages: list[Inbound]) -> None:
         """Hand messages to the house, until it has them."""
         while True:
             try:
-                await self._door.accept(messages, Cursor(name=CURSOR, value=self._marks.written()))
+                await self._door.accept(messages, Cursor(name=CURSOR, value=self._places.marks.written()))
             except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
                 await self._pause("messages could not be stored, and are offered again", error)
             else:
                 self._failures = 0
                 return
 
-    async def _asked(self, channel: str) -> Place | None:
-        """Ask Discord about a channel or thread that was not heard of."""
-        while True:
+    async def _place(self, content: dict[str, Any]) -> Place | None:
+        """Return where an event happened; Discord is asked about a channel or thread that was not heard of."""
+        channel = str(content["channel_id"])
+        known = self._places.known(channel) or (Place(channel) if "guild_id" not in content else None)
+        while known is None:
             try:
-                return place_of(dict(await self.link.http.get_channel(int(channel))))
+                known = place_of(dict(await self.link.http.get_channel(int(channel))))
             except (discord.Forbidden, discord.NotFound):
                 return None
             except TROUBLE as error:
                 await self._pause("a channel could not be looked up", error)
-
-    def _reads(self, place: Place) -> bool:
-        if place.guild:
-            return self._settings.reads(place.guild, place.parent or place.id)
-        return self._settings.dm.enabled and self._settings.dm.policy != "disabled"
+        return self._places.note(known)
 
     async def _pause(self, event: str, error: Exception) -> None:
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)

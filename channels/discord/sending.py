@@ -6,10 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import discord
-from discord.http import handle_message_parameters
+from discord.http import MultipartParameters
 
-from channels.discord.client import TROUBLE, send_error
+from channels.discord.letters import NO_PINGS, QUIETLY, SILENTLY, file_name, multipart, rows
 from channels.discord.markup import written
+from channels.discord.places import first_id
+from channels.discord.refusals import TROUBLE, send_error
 from channels.errors import NotSent, Uncertain
 from channels.messages import Sent
 from channels.previews import PREFIX
@@ -20,14 +22,15 @@ if TYPE_CHECKING:
     from channels.clock import Clock
     from channels.discord.client import Link
     from channels.discord.settings import DiscordAccount
-    from channels.messages import Conversation, Outbound
+    from channels.messages import Conversation, Enclosure, Outbound
     from channels.previews import Previews
 
 AFTER = "after:"
-EPOCH_MS = 1_420_070_400_000
 SLACK_SECONDS = 30
 """How much Discord's clock may be behind ours."""
 LOOK_BACK = 100
+SLOWEST = 50_000
+"""Bytes a second below which sending a file is given up."""
 
 
 class Sender:
@@ -40,7 +43,7 @@ class Sender:
         self._dms = dms
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]], previews: Previews) -> Sent:
-        """Send a chunk, or make it the last edit of a preview.
+        """Send a chunk or a file, or make a chunk the last edit of a preview.
 
         Discord compares nonces for some minutes. After that a doubtful message is looked for in the channel, from the moment of
         the first attempt on (which is recorded when an attempt ends in doubt).
@@ -49,65 +52,75 @@ class Sender:
             NotSent: it did not arrive.
             Uncertain: it may have.
         """
-        preview = _after(outbound.recorded, PREFIX) or await previews.take(outbound.conversation)
-        began = self._clock.now().timestamp()
+        size = await asyncio.to_thread(_size, outbound.enclosure, self._settings.media_max_mb)
+        preview = _after(outbound.recorded, PREFIX)
+        if preview is None and outbound.enclosure is None:
+            preview = await previews.take(outbound.conversation)
+        began = self._clock.now()
         if preview is not None:
             await record(PREFIX + preview)
         try:
-            async with asyncio.timeout(self._settings.timeout_seconds):
+            async with asyncio.timeout(self._settings.timeout_seconds + size / SLOWEST):
                 channel = await self.channel(outbound.conversation)
-                if preview is not None and await self._finished(channel, preview, outbound.text):
+                if preview is not None and await self._finished(channel, preview, outbound):
                     return Sent(platform_id=preview)
                 found = await self._found(channel, outbound) if outbound.uncertain else None
                 return Sent(platform_id=found or await self._post(channel, outbound))
         except TROUBLE as error:
             meaning = send_error(error)
             if isinstance(meaning, Uncertain) and outbound.recorded is None and preview is None:
-                await record(f"{AFTER}{int((began - SLACK_SECONDS) * 1000 - EPOCH_MS) << 22}")
+                await record(f"{AFTER}{max(0, first_id(began) - (SLACK_SECONDS * 1000 << 22))}")
             raise meaning from error
 
     async def _post(self, channel: int, outbound: Outbound) -> str:
-        parameters = handle_message_parameters(
-            content=written(outbound.text),
-            nonce=outbound.key,
-            flags=discord.MessageFlags(suppress_embeds=True),
-            allowed_mentions=discord.AllowedMentions.none(),
-            **_reply(channel, outbound.reply_to),
-        )
-        with parameters as given:
+        message: dict[str, Any] = {
+            "content": written(outbound.text),
+            "nonce": outbound.key,
+            "enforce_nonce": True,
+            "flags": QUIETLY,
+            "allowed_mentions": NO_PINGS,
+        }
+        if outbound.buttons:
+            message["components"] = rows(outbound.buttons)
+        if outbound.reply_to is not None:
+            message["message_reference"] = _reply(channel, outbound.reply_to)
+        given = await asyncio.to_thread(multipart, message, outbound.enclosure)
+        with given:
             return str((await self._link().http.send_message(channel, params=given))["id"])
 
-    async def _finished(self, channel: int, message: str, text: str) -> bool:
+    async def _finished(self, channel: int, message: str, outbound: Outbound) -> bool:
         """Edit a preview into the answer. Returns whether it was still there."""
         try:
-            await self._edit(channel, message, written(text))
-        except discord.NotFound:
+            await self._edit(channel, message, written(outbound.text), components=rows(outbound.buttons))
+        except discord.NotFound as error:
+            if error.code == _UNKNOWN_CHANNEL:
+                raise
             return False
         return True
 
-    async def _edit(self, channel: int, message: str, text: str) -> None:
-        with handle_message_parameters(content=text, allowed_mentions=discord.AllowedMentions.none()) as given:
-            await self._link().http.edit_message(channel, int(message), params=given)
+    async def _edit(self, channel: int, message: str, text: str, **more: Any) -> None:
+        changed = {"content": text, "allowed_mentions": NO_PINGS, **more}
+        await self._link().http.edit_message(channel, int(message), params=MultipartParameters(changed, None, None))
 
     async def _found(self, channel: int, outbound: Outbound) -> str | None:
-        """Look for a message that may have arrived: by its nonce, or by its text when it was sent after the first attempt."""
+        """Look for a message that may have arrived: by its nonce, or by its content when it was sent after the first attempt."""
         link = self._link()
         since = _after(outbound.recorded, AFTER)
         page = await link.http.logs_from(channel, LOOK_BACK, after=int(since) if since else None)
-        text = written(outbound.text)
+        same = (written(outbound.text), [file_name(outbound.enclosure)] if outbound.enclosure else [])
         for one in [dict[str, Any](found) for found in page]:
             mine = str(one["author"]["id"]) == link.me
-            if mine and (str(one.get("nonce")) == outbound.key or (since is not None and one.get("content") == text)):
+            content = (one.get("content"), [file["filename"] for file in one.get("attachments") or ()])
+            if mine and (str(one.get("nonce")) == outbound.key or (since is not None and content == same)):
                 return str(one["id"])
         return None
 
     async def post(self, conversation: Conversation, text: str) -> str:
         """Post the first form of a preview, silently."""
         try:
-            flags = discord.MessageFlags(suppress_embeds=True, suppress_notifications=True)
             channel = await self.channel(conversation)
-            with handle_message_parameters(content=text, flags=flags, allowed_mentions=discord.AllowedMentions.none()) as given:
-                return str((await self._link().http.send_message(channel, params=given))["id"])
+            message = {"content": text, "flags": QUIETLY | SILENTLY, "allowed_mentions": NO_PINGS}
+            return str((await self._link().http.send_message(channel, params=MultipartParameters(message, None, None)))["id"])
         except TROUBLE as error:
             raise send_error(error) from error
 
@@ -125,25 +138,44 @@ class Sender:
     async def channel(self, conversation: Conversation) -> int:
         """Return the channel to write to: the thread, the group's channel, or the private one of a person."""
         if conversation.kind == "group":
-            return _number(conversation.thread or conversation.id)
+            return number(conversation.thread or conversation.id)
         known = self._dms.get(conversation.id)
         if known is None:
-            opened: dict[str, Any] = dict(await self._link().http.start_private_message(_number(conversation.id)))
+            opened: dict[str, Any] = dict(await self._link().http.start_private_message(number(conversation.id)))
             known = self._dms[conversation.id] = str(opened["id"])
         return int(known)
 
 
-def _reply(channel: int, message: str | None) -> dict[str, Any]:
-    if message is None:
-        return {}
-    return {"message_reference": {"message_id": str(_number(message)), "channel_id": str(channel), "fail_if_not_exists": False}}
+_UNKNOWN_CHANNEL = 10003
+
+
+def number(identity: str) -> int:
+    """Return an id of Discord's as a number. Raises ``NotSent`` for what is none."""
+    if not identity.isdecimal():
+        raise NotSent(f"{identity[:80]!r} is no id of Discord's", permanent=True)
+    return int(identity)
+
+
+def _size(enclosure: Enclosure | None, most_mb: float) -> int:
+    """Return how many bytes a file has. Raises ``NotSent`` when it is larger than is sent at all, or gone."""
+    if enclosure is None:
+        return 0
+    try:
+        size = enclosure.path.stat().st_size
+    except OSError as error:
+        raise NotSent(f"the file {enclosure.name!r} to send cannot be read: {error.strerror}", permanent=True) from error
+    if size > most_mb * 1_048_576:
+        raise NotSent(
+            f"{enclosure.name!r} has {size / 1_048_576:.1f} MB, and Discord takes {most_mb:g} MB from a bot",
+            permanent=True,
+            mend="send a smaller one or a link; where a boosted server takes more, set channels.discord.mediaMaxMb",
+        )
+    return size
+
+
+def _reply(channel: int, message: str) -> dict[str, Any]:
+    return {"message_id": str(number(message)), "channel_id": str(channel), "fail_if_not_exists": False}
 
 
 def _after(recorded: str | None, prefix: str) -> str | None:
     return recorded.removeprefix(prefix) if recorded is not None and recorded.startswith(prefix) else None
-
-
-def _number(identity: str) -> int:
-    if not identity.isdecimal():
-        raise NotSent(f"{identity[:80]!r} is no id of Discord's", permanent=True)
-    return int(identity)

@@ -48,6 +48,9 @@ Place = Annotated[str, BeforeValidator(_place)]
 Root = Annotated[str, AfterValidator(_root)]
 
 
+Reactions = Literal["off", "own", "all"]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
@@ -85,6 +88,15 @@ class DiscordGuildRule(_Section):
     """Numeric ids of those who may speak to the agent here; those in `dm.allowFrom` when not set, nobody when empty."""
     channels: dict[Place, DiscordChannelRule] = Field(default_factory=dict)
     """Channels by id; when any is listed, the others are not read."""
+    reaction_notifications: Reactions | None = None
+    """Which reactions on this server the agent is told of; as the account says when not set."""
+
+
+class DiscordCommands(_Section):
+    """The menu of commands that Discord shows after a slash."""
+
+    native: bool = True
+    """Whether the agent's commands are offered there; when off, the menu is emptied, and commands are typed as messages."""
 
 
 class DiscordAccount(_Section):
@@ -110,6 +122,16 @@ class DiscordAccount(_Section):
     """The longest message that is sent, in letters; longer replies become several messages."""
     max_lines_per_message: int = Field(default=17, ge=16, le=2000)
     """The most lines in one message, so that a list does not fill the screen."""
+    reply_to_mode: Literal["off", "first", "all"] = "off"
+    """Whether answers are shown as replies to the message that they answer: none, the first part of each, or all parts."""
+    allow_bots: bool = False
+    """Whether other bots and webhooks are heard, by the same rules as people; the bot never hears itself."""
+    reaction_notifications: Reactions = "own"
+    """Which emoji under messages the agent is told of: none, those under its own messages, or all."""
+    media_max_mb: float = Field(default=10, gt=0, le=500)
+    """The largest file that is sent, in MB; Discord takes 10 from a bot, and more on a boosted server."""
+    commands: DiscordCommands = DiscordCommands()
+    """The menu of commands."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     """How long one request to Discord may take."""
     streaming: Literal["off", "edit"] = "edit"
@@ -141,6 +163,13 @@ class DiscordAccount(_Section):
             return None
         rule = self.guilds.get(guild) or self.guilds.get("*")
         return DiscordGuildRule() if rule is None and self.group_policy == "open" else rule
+
+    def reactions_told(self, guild: str) -> Reactions:
+        """Return which reactions on a server, or in private (no server), are told."""
+        rule = self.guild(guild) if guild else None
+        return (
+            self.reaction_notifications if rule is None or rule.reaction_notifications is None else rule.reaction_notifications
+        )
 
     def reads(self, guild: str, channel: str) -> bool:
         """Tell whether a channel of a server is read."""

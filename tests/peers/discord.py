@@ -184,11 +184,13 @@ class DiscordPeer:
         place, message = self.found(message_id)
         [button] = [one for one in check_components(message["components"]) if one["label"] == label]
         data = {"custom_id": button["custom_id"], "component_type": 2, "id": 1}
-        return await self._interact(3, user, place, data, message=dict(message))
+        return await self._interact(3, user, place, data, message)
 
-    async def _interact(self, kind: int, user: str, place: Channel, data: dict[str, Any], **more: Any) -> Interaction:
+    async def _interact(
+        self, kind: int, user: str, place: Channel, data: dict[str, Any], message: dict[str, Any] | None = None
+    ) -> Interaction:
         identity = self.snowflake()
-        made = self.interactions[identity] = Interaction(identity, f"token.{identity}", kind, place)
+        made = self.interactions[identity] = Interaction(identity, f"token.{identity}", kind, place, message)
         who = {"member": member(user, "Anna")} if place.guild else {"user": person(user, "Anna")}
         event = {
             "id": identity,
@@ -206,7 +208,7 @@ class DiscordPeer:
             "attachment_size_limit": 10485760,
             "context": 0 if place.guild else 1,
             **who,
-            **more,
+            **({} if message is None else {"message": dict(message)}),
         }
         await self.sessions.announce("INTERACTION_CREATE", event, place.guild)
         return made

@@ -254,7 +254,7 @@ class Rest:
         if found.answer is not None:
             raise Refused(400, 40060, "Interaction has already been acknowledged.")
         kind, data = asked.body.get("type"), asked.body.get("data", {})
-        if kind not in {4, 5, 6} or (kind == 6 and found.kind != 3):
+        if kind not in {4, 5, 6, 7} or (kind in {6, 7} and found.kind != 3):
             raise Refused(400, INVALID, "Invalid Form Body: type")
         if kind == 4:
             content = check_content(data, files=0)
@@ -262,6 +262,8 @@ class Rest:
                 self.peer.whispers.append(content)
             else:
                 self.peer.note(found.channel, person(BOT, "homebody", bot=True), content)
+        if kind == 7 and found.message is not None:
+            self._edit(found.message, data)
         found.answer = asked.body
         found.taken.set()
         return 204, None

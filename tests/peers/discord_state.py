@@ -103,6 +103,7 @@ class Interaction:
     token: str
     kind: int
     channel: Channel
+    message: dict[str, Any] | None = None
     answer: dict[str, Any] | None = None
     late: bool = False
     taken: asyncio.Event = field(default_factory=asyncio.Event)
