@@ -111,7 +111,7 @@ def test_a_conversation_is_exported_and_no_file_is_overwritten(
     run: Callable[..., tuple[int, str, str]], spoken: str, tmp_path: Path
 ) -> None:
     code, out, _ = run("sessions", "export")
-    assert (code, "What colour is the shed?" in out, "Remember that the shed" in out) == (0, True, False)
+    assert (code, "What colour is the shed?" in out, f"session {spoken}," in out) == (0, True, False)
     target = tmp_path / "talk.md"
     assert run("sessions", "export", spoken, "--output", str(target))[0] == 0
     assert "Remember that the shed is green." in target.read_text()
