@@ -3,18 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gateway.ledger.rows import NewOutbound
+from gateway.reply_tags import untagged
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from channels.messages import Button
     from channels.protocol import Channel
     from gateway.arrived import Arrived
+    from gateway.reply_tags import Tagged
+
+    Knows = Callable[[str, str], Awaitable[bool]]
+    """Says whether a platform's id names a message of the conversation with an address."""
 
 QUICK_CHARS = 2000
 
 
-async def replies(channel: Channel, arrived: Arrived, text: str) -> list[NewOutbound]:
-    """Cut a reply to a message; a long one in a thread, because parsing Markdown takes its time."""
-    pieces = channel.chunks(text) if len(text) < QUICK_CHARS else await asyncio.to_thread(channel.chunks, text)
-    return [NewOutbound(conversation=arrived.inbound.conversation, text=piece) for piece in pieces]
+async def replies(
+    channel: Channel, arrived: Arrived, text: str, *, knows: Knows | None = None, buttons: Sequence[Button] = ()
+) -> list[NewOutbound]:
+    """Cut a reply to a message; a long one in a thread, because parsing Markdown takes its time.
+
+    What it is shown as a reply to is said by a tag in the text, or by the channel's ``reply_to_mode``. Buttons go under the last piece.
+    """
+    said = untagged(text)
+    pieces = channel.chunks(said.text) if len(text) < QUICK_CHARS else await asyncio.to_thread(channel.chunks, said.text)
+    place = arrived.inbound.conversation
+    mode = getattr(channel, "reply_to_mode", "off") if place.kind == "group" else "off"
+    usual = arrived.inbound.message_id or None if mode != "off" else None
+    first = await _target(arrived, said, knows) or usual
+    rest = usual if mode == "all" else None
+    rows = [NewOutbound(conversation=place, text=piece, reply_to=rest if n else first) for n, piece in enumerate(pieces)]
+    return [*rows[:-1], replace(rows[-1], buttons=tuple(buttons))] if rows and buttons else rows
+
+
+async def _target(arrived: Arrived, said: Tagged, knows: Knows | None) -> str | None:
+    """Return the message that a tag names, where it is one of this conversation."""
+    if said.current:
+        return arrived.inbound.message_id or None
+    if said.target is None or knows is None:
+        return None
+    return said.target if await knows(arrived.inbound.conversation.address, said.target) else None

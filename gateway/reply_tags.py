@@ -1,0 +1,58 @@
+"""``[[reply_to_current]]`` and ``[[reply_to:<id>]]``: how an agent says which message it answers. Nobody ever sees one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_TAG: Final = re.compile(r"\[\[\s*(?:reply_to_current|reply_to\s*:\s*(?P<id>[^\[\]\r\n]{1,120}?))\s*\]\][ \t]?", re.IGNORECASE)
+_LONGEST: Final = 160
+"""No tag is longer: what is open for longer is none."""
+_WORD: Final = "reply_to"
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A reply without its tags. ``current`` and ``target`` say what the last of them named, if there was any."""
+
+    text: str
+    current: bool = False
+    target: str | None = None
+
+
+def untagged(text: str) -> Tagged:
+    """Take all tags out of a finished reply."""
+    found = list(_TAG.finditer(text))
+    if not found:
+        return Tagged(text)
+    bare = text
+    while (shorter := _TAG.sub("", bare)) != bare:  # what closes around a tag that is gone is none that anybody should see
+        bare = shorter
+    target = found[-1]["id"]
+    return Tagged(bare.strip("\n") if bare.strip() else "", current=target is None, target=target)
+
+
+def shown(text: str) -> str:
+    """Return what of an unfinished reply may be shown: without its tags, and up to where one may have begun."""
+    bare = untagged(text).text
+    while (begun := _beginning(bare)) is not None:
+        bare = bare[:begun]
+    return bare
+
+
+def _beginning(text: str) -> int | None:
+    """Return where a tag begins that is not whole yet."""
+    for at in range(max(0, len(text) - _LONGEST), len(text)):
+        if text[at] == "[" and _may_become_tag(text[at:]):
+            return at
+    return None
+
+
+def _may_become_tag(tail: str) -> bool:
+    if tail == "[":
+        return True
+    if not tail.startswith("[[") or "\n" in tail or "]]" in tail:
+        return False
+    word = tail[2:].lstrip().casefold()
+    return word.startswith(_WORD) or _WORD.startswith(word)

@@ -1,0 +1,135 @@
+"""How a reply is cut, what it is shown as an answer to, and that nobody sees the tags that say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from channels.messages import Button, Conversation, Inbound, Sender
+from gateway.access import Actor
+from gateway.arrived import Arrived
+from gateway.commands import COMMANDS, parse
+from gateway.ledger.rows import InboxRow
+from gateway.offers import LONGEST_VALUE, MOST, after_command, after_turn
+from gateway.reply_tags import shown, untagged
+from gateway.replying import replies
+from gateway.routing import Route
+from memory.audience import OWNER
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@dataclass
+class Paper:
+    """A channel that cuts at blank lines."""
+
+    reply_to_mode: str = "off"
+
+    def chunks(self, markdown: str) -> list[str]:
+        return [piece for piece in markdown.split("\n\n") if piece.strip()]
+
+
+def arrived(kind: Any = "group") -> Arrived:
+    place = Conversation(channel="telegram", kind=kind, id="7")
+    inbound = Inbound(conversation=place, sender=Sender(id="42"), text="hi", at=NOON, key="k", alias="a", message_id="11")
+    row = InboxRow(id=1, account="a", alias="a", conversation="c", session="s", sender="42", payload="", received_at=NOON)
+    return Arrived(
+        row=row,
+        inbound=inbound,
+        actor=Actor(role="owner", person="anna", sender="42"),
+        route=Route(agent="main", session="s", audience=OWNER),
+    )
+
+
+async def knows(address: str, message: str) -> bool:
+    return (address, message) == ("telegram:default:group:7", "5")
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "kind", "told"),
+    [
+        ("one\n\ntwo", "off", "group", [("one", None), ("two", None)]),
+        ("one\n\ntwo", "first", "group", [("one", "11"), ("two", None)]),
+        ("one\n\ntwo", "all", "group", [("one", "11"), ("two", "11")]),
+        ("one\n\ntwo", "all", "direct", [("one", None), ("two", None)]),
+        ("[[reply_to_current]] one\n\ntwo", "off", "group", [("one", "11"), ("two", None)]),
+        ("[[reply_to_current]]one", "off", "direct", [("one", "11")]),
+        ("one\n\ntwo [[ Reply_To : 5 ]]", "first", "group", [("one", "5"), ("two ", None)]),
+        ("[[reply_to:6]] one", "off", "group", [("one", None)]),
+        ("[[reply_to:5]] one", "off", "direct", [("one", None)]),
+        ("[[reply_to:6]] one", "first", "group", [("one", "11")]),
+        ("[[reply_to_current]]", "all", "group", []),
+        ("a[[reply_to_cur[[reply_to:5]]rent]]b", "off", "group", [("ab", "5")]),
+        ("see [[wiki]] and [[reply_to_me]]", "off", "group", [("see [[wiki]] and [[reply_to_me]]", None)]),
+    ],
+)
+async def test_a_reply_is_shown_as_an_answer_to_what_its_tag_or_its_channel_says(
+    text: str, mode: str, kind: str, told: list[tuple[str, str | None]]
+) -> None:
+    rows = await replies(Paper(mode), arrived(kind), text, knows=knows)  # type: ignore[arg-type]
+    assert [(row.text, row.reply_to) for row in rows] == told
+
+
+async def test_buttons_go_under_the_last_piece() -> None:
+    press = (Button(label="Undo", value="/undo"),)
+    rows = await replies(Paper(), arrived(), "one\n\ntwo", buttons=press)  # type: ignore[arg-type]
+    assert [row.buttons for row in rows] == [(), press]
+    assert await replies(Paper(), arrived(), "", buttons=press) == []  # type: ignore[arg-type]
+
+
+PIECES = st.sampled_from(
+    [
+        "[[reply_to_current]]",
+        "[[reply_to: 5]]",
+        "[[",
+        "]]",
+        "[",
+        "[[reply",
+        "reply_to",
+        ":5]]",
+        " ",
+        "hello",
+        "\n",
+        "[[wiki]]",
+        "_",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+@example("[[reply_to_current]")
+def test_however_far_a_reply_has_come_what_is_shown_has_no_part_of_a_tag_and_only_grows(text: str) -> None:
+    whole = untagged(text).text
+    assert untagged(whole).text == whole
+    last = ""
+    for end in range(len(text) + 1):
+        so_far = shown(text[:end])
+        assert "[[reply_to_current" not in so_far.replace(" ", "").casefold()
+        assert not so_far.endswith(("[[reply_to", "[[re", "[["))
+        last = so_far
+    assert whole.startswith(last.rstrip("\n")) or last.strip() in whole
+
+
+def test_what_may_be_pressed_is_a_command_that_fits_every_platform() -> None:
+    models = [f"provider/model-{n}" for n in range(20)] + ["provider/" + "x" * 100]
+    for name in COMMANDS:
+        for button in after_command(name, "", models):
+            assert parse(button.value) is not None, button
+            assert len(button.value.encode()) <= LONGEST_VALUE
+    assert len(after_command("model", "", models)) == MOST
+    assert after_command("verbose", "on") == ()
+    assert [button.value for button in after_command("reset", "")] == ["/undo"]
+
+
+def test_only_the_owner_may_let_one_more_through() -> None:
+    owner = Actor(role="owner", person="anna", sender="42")
+    held = "Today's budget is used up. Say /budget once"
+    assert [button.value for button in after_turn("billing", held, owner)] == ["/budget once"]
+    assert after_turn("billing", held, replace(owner, role="peer")) == ()
+    assert after_turn("billing", "Your account with the provider is empty.", owner) == ()
+    assert after_turn(None, held, owner) == ()
