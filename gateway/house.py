@@ -47,8 +47,8 @@ from gateway.reload import Reload
 from gateway.routing import Router
 from gateway.schedule import Schedule
 from gateway.sessions.store import SessionStore
-from gateway.tool_rack import ToolRack, tools_of
 from gateway.setback import Setback
+from gateway.tool_rack import ToolRack, tools_of
 from gateway.turns import Interrupted, ResetDue, Turns
 from gateway.urgent import Urgent
 

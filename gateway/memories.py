@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from gateway.auth.profiles import Profiles
 from gateway.errors import UsageWrong
 from memory.embedding.choice import Choice, Surroundings, choose
 from memory.embedding.keys import KeyRing, ProviderAccess
@@ -106,7 +107,7 @@ def open_memory(
         for name, provider in settings.models.providers.items()
     }
     around = Surroundings(
-        keys=KeyRing(providers=providers, environ=env),
+        keys=KeyRing(profile=Profiles(paths, settings.auth).for_embeddings(profile.id), providers=providers, environ=env),
         clock=clock,
         random=random.random,
         cache_dir=paths.home / "models",

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
-from agent.models.choice import choose, find
+from agent.models.choice import build, find, locate
 from agent.models.discovery import find_local
+from agent.models.key_health import KeyHealth
+from agent.models.keyed import Keyed
+from agent.models.keys import NO_SECRET, Key, keys_of, no_profiles
+from agent.models.naming import ModelNames
 from agent.models.offline import OfflineModel
 from agent.models.patience import Patient
 from agent.models.standby import Standby
+from agent.models.survey import offers
 from agent.settings import ModelChoice
+from gateway.auth.health_file import FILE_NAME as HEALTH_FILE
+from gateway.auth.health_file import HealthFile
+from gateway.auth.profiles import Profiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,97 +28,197 @@ if TYPE_CHECKING:
 
     from agent.clock import Clock
     from agent.models.catalog import Price
+    from agent.models.choice import Place
+    from agent.models.keys import Wallet
     from agent.models.protocol import Model
     from agent.models.settings import ModelsSettings
+    from agent.models.survey import Offer
     from agent.settings import AgentSettings
+    from gateway.auth.settings import AuthSettings
+    from gateway.config.settings import Settings
+    from gateway.paths import Paths
 
 log = logging.getLogger(__name__)
 
+_ANY_KEY = Key("any key", "none needed", NO_SECRET)
+"""Stands in where no key is sent."""
 LOOK_AGAIN_SECONDS = 30.0
 """While no model is configured, a local server that was started meanwhile is found this soon."""
 
 
-class ModelShelf:
-    """Finds models by name."""
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A first choice with those that stand by, made with the keys that there were then."""
 
-    def __init__(self, settings: ModelsSettings, env: Mapping[str, str], *, clock: Clock, random: Random) -> None:
+    model: Model
+    keys: object
+
+
+class ModelShelf:
+    """Finds models by name. ``profiles`` has the keys that stand in files; ``health`` knows how each key has been doing."""
+
+    def __init__(
+        self,
+        settings: ModelsSettings,
+        env: Mapping[str, str],
+        *,
+        clock: Clock,
+        random: Random,
+        profiles: Profiles | None = None,
+        health: KeyHealth | None = None,
+    ) -> None:
         self._settings = settings
         self._env = env
         self._clock = clock
         self._random = random
-        self._models: dict[str, Model] = {}
-        self._put: set[str] = set()
+        self._profiles = profiles
+        self._health = health or KeyHealth(clock)
+        self._models: dict[tuple[str, str], Model] = {}
+        self._put: dict[str, Model] = {}
         self._retired: list[Model] = []
-        self._standby: dict[ModelChoice, Model] = {}
-        self._by_default: tuple[Model, float] | None = None
+        self._standby: dict[tuple[str, ModelChoice], _Line] = {}
+        self._by_default: dict[str, tuple[Model, float]] = {}
 
-    async def get(self, name: str | None, agent: AgentSettings) -> Model:
+    def of(self, agent: str) -> AgentModels:
+        """Return the models as one agent has them."""
+        return AgentModels(self, agent)
+
+    async def get(self, name: str | None, agent: AgentSettings, agent_id: str = "") -> Model:
         """Return the model of that name, or without one the agent's own with those that stand by, or what the environment offers.
 
         Raises:
             AgentError: no model answers to the name, or it lacks a key or an address.
         """
+        names, owner = self.names(agent), self._owner(agent_id)
         if name is not None:
-            return await self._named(name)
+            return await self._named(names.full(name), owner)
         if isinstance(agent.model, ModelChoice):
-            return await self._with_fallbacks(agent.model)
-        return await self._default() if agent.model is None else await self._named(agent.model)
+            fallbacks = tuple(names.full(one) for one in agent.model.fallbacks)
+            return await self._with_fallbacks(ModelChoice(primary=names.full(agent.model.primary), fallbacks=fallbacks), owner)
+        return await self._default(owner) if agent.model is None else await self._named(names.full(agent.model), owner)
 
-    async def _named(self, name: str) -> Model:
-        if name not in self._models:
-            self._models[name] = self._patient(await choose(name, self._settings, self._env))
-        return self._models[name]
+    def names(self, agent: AgentSettings) -> ModelNames:
+        """Return what people may call the models."""
+        return ModelNames(agent, self._settings, self._env)
 
-    async def _with_fallbacks(self, choice: ModelChoice) -> Model:
-        """Put the fallbacks behind the first choice; one that cannot be used as configured is left out and told in the log."""
-        if choice not in self._standby:
-            models = [await self._named(choice.primary)]
-            for name in choice.fallbacks:
-                try:
-                    models.append(await self._named(name))
-                except AgentError as error:
-                    log.warning("the fallback %s is left out: %s %s", name, error, error.mend)
-            self._standby[choice] = Standby(models, clock=self._clock)
-        return self._standby[choice]
+    async def offers(self, agent_id: str = "") -> tuple[Offer, ...]:
+        """Return the models worth naming, with what is known of each; servers on this machine are looked for."""
+        here = await find_local(self._env)
+        return offers(self._settings, self._env, here, self._wallet(self._owner(agent_id)))
 
     def price(self, name: str) -> Price | None:
         """Return what is known of a model's price, the owner's settings first."""
         try:
-            place = find(name, self._settings, self._env)
+            place = find(name, self._settings, self._env, lambda _provider: (_ANY_KEY,))
         except AgentError:
             return None
         return None if place is None else place.facts.price
 
-    def adopt(self, settings: ModelsSettings) -> None:
+    def adopt(self, settings: ModelsSettings, auth: AuthSettings | None = None) -> None:
         """Find models by other settings from now on. Those in use go on until the house closes."""
         self._settings = settings
-        self._retired += [model for name, model in self._models.items() if name not in self._put]
-        self._models = {name: model for name, model in self._models.items() if name in self._put}
+        if self._profiles is not None and auth is not None:
+            self._profiles.settings = auth
+        self._retired += [*self._models.values(), *(model for model, _ in self._by_default.values())]
+        self._models.clear()
         self._standby.clear()
-        if self._by_default is not None:
-            self._retired.append(self._by_default[0])
-            self._by_default = None
+        self._by_default.clear()
 
     def put(self, name: str, model: Model) -> None:
         """Put a model there under a name (for tests and for trying the house out)."""
-        self._models[name] = model
-        self._put.add(name)
+        self._put[name] = model
 
     async def close(self) -> None:
         """Release every model's connections."""
-        models = [*self._models.values(), *self._retired, *([self._by_default[0]] if self._by_default else [])]
-        for model in models:
+        for model in (
+            *self._put.values(),
+            *self._models.values(),
+            *self._retired,
+            *(one for one, _ in self._by_default.values()),
+        ):
             await model.close()
 
-    async def _default(self) -> Model:
+    async def _named(self, name: str, owner: str) -> Model:
+        if name in self._put:
+            return self._put[name]
+        if (owner, name) not in self._models:
+            place = find(name, self._settings, self._env, self._wallet(owner))
+            self._models[owner, name] = self._made(place, owner)
+        return self._models[owner, name]
+
+    async def _with_fallbacks(self, choice: ModelChoice, owner: str) -> Model:
+        """Put the fallbacks behind the first choice; one that cannot be used as configured is left out and told in the log.
+
+        They are lined up anew when keys were added or taken away: what rested for want of a key is asked again then.
+        """
+        keys = self._profiles.stamp(owner) if self._profiles else None
+        line = self._standby.get((owner, choice))
+        if line is None or line.keys != keys:
+            models = [await self._named(choice.primary, owner)]
+            for name in choice.fallbacks:
+                try:
+                    models.append(await self._named(name, owner))
+                except AgentError as error:
+                    log.warning("the fallback %s is left out: %s %s", name, error, error.mend)
+            line = self._standby[owner, choice] = _Line(Standby(models, clock=self._clock), keys)
+        return line.model
+
+    async def _default(self, owner: str) -> Model:
         now = self._clock.monotonic()
-        if self._by_default is not None:
-            model, since = self._by_default
+        if owner in self._by_default:
+            model, since = self._by_default[owner]
             if not isinstance(model, OfflineModel) or now - since < LOOK_AGAIN_SECONDS:
                 return model
-        found = await choose(None, self._settings, self._env, discover=find_local)
-        self._by_default = (self._patient(found), now)
-        return self._by_default[0]
+        place = await locate(None, self._settings, self._env, discover=find_local, wallet=self._wallet(owner))
+        self._by_default[owner] = (self._made(place, owner), now)
+        return self._by_default[owner][0]
 
-    def _patient(self, model: Model) -> Model:
-        return model if isinstance(model, OfflineModel) else Patient(model, clock=self._clock, random=self._random)
+    def _made(self, place: Place | None, owner: str) -> Model:
+        if place is None:
+            return OfflineModel()
+        provider = place.provider
+
+        def keys() -> tuple[Key, ...]:
+            found = keys_of(provider, self._settings, self._env, self._wallet(owner)) or place.keys
+            return tuple(key for key in found if key.is_sendable) or found
+
+        def fixed() -> bool:
+            return self._profiles is None or self._profiles.ordered(provider)
+
+        keyed = Keyed(keys, lambda key: build(place, key), self._health, fixed=fixed)
+        return Patient(keyed, clock=self._clock, random=self._random)
+
+    def _wallet(self, owner: str) -> Wallet:
+        return no_profiles if self._profiles is None else self._profiles.wallet(owner)
+
+    def _owner(self, agent_id: str) -> str:
+        """Agents without keys of their own share the house's models and their connections."""
+        own = self._profiles is not None and bool(agent_id) and self._profiles.file(agent_id).profiles()
+        return agent_id if own else ""
+
+
+def open_shelf(settings: Settings, paths: Paths, env: Mapping[str, str], *, clock: Clock, random: Random) -> ModelShelf:
+    """Return the shelf of a house, with the keys that stand in its files and what is known of how they have been doing."""
+    health = KeyHealth(clock, HealthFile(paths.state / HEALTH_FILE))
+    profiles = Profiles(paths, settings.auth)
+    return ModelShelf(settings.models, env, clock=clock, random=random, profiles=profiles, health=health)
+
+
+class AgentModels:
+    """The shelf as one agent sees it: with its own keys first."""
+
+    def __init__(self, shelf: ModelShelf, agent_id: str) -> None:
+        self._shelf = shelf
+        self._agent_id = agent_id
+
+    async def get(self, name: str | None, agent: AgentSettings) -> Model:
+        """See ``ModelShelf.get``."""
+        return await self._shelf.get(name, agent, self._agent_id)
+
+    def names(self, agent: AgentSettings) -> ModelNames:
+        """See ``ModelShelf.names``."""
+        return self._shelf.names(agent)
+
+    async def offers(self) -> tuple[Offer, ...]:
+        """See ``ModelShelf.offers``."""
+        return await self._shelf.offers(self._agent_id)

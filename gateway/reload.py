@@ -155,8 +155,8 @@ class Reload:
         busy = {ticket.session for ticket in house.lanes.running()}
         for agent in house.agents.values():
             agent.adopt(settings, busy)
-        if not alike(former.models, settings.models):
-            house.shelf.adopt(settings.models)
+        if not (alike(former.models, settings.models) and alike(former.auth, settings.auth)):
+            house.shelf.adopt(settings.models, settings.auth)
         if not alike(former.session, settings.session):
             house.schedule.look_again()
         if house.on.logs is not None:

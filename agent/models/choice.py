@@ -11,6 +11,7 @@ from agent.errors import ModelUnusable, UnknownModel
 from agent.models.anthropic import AnthropicModel
 from agent.models.catalog import MODELS, PROVIDERS, SAME_PROVIDER, Provider, facts_of
 from agent.models.discovery import Found, ollama_url
+from agent.models.keys import NO_SECRET, Key, Wallet, keys_of, no_profiles
 from agent.models.offline import NAME as OFFLINE
 from agent.models.offline import OfflineModel
 from agent.models.openai_chat import OpenAIChatModel
@@ -37,8 +38,7 @@ ALIASES = {
 BY_KEY = ("anthropic", "openai", "google", "openrouter")
 """Providers whose key in the environment makes a model without settings, first one wins."""
 
-_NO_KEY = "none"
-"""Sent where a server wants no key but the SDK insists on one."""
+_NO_KEY = Key("no key", "none needed", NO_SECRET)
 _KINDS: dict[Api, Callable[..., Model]] = {
     "anthropic-messages": AnthropicModel,
     "openai-completions": OpenAIChatModel,
@@ -49,7 +49,10 @@ _BARE = (("claude-", "anthropic"), ("gpt-", "openai"), ("o3", "openai"), ("o4", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Everything that is needed to build a model: where it is, what it is called, and what is known of it. No secret is shown."""
+    """Everything that is needed to build a model: where it is, what it is called, and what is known of it. No secret is shown.
+
+    ``keys`` has one key at least, in the order in which they are tried.
+    """
 
     provider: str
     model: str
@@ -57,7 +60,7 @@ class Place:
     api: Api
     base_url: str
     facts: Facts
-    key: str = ""
+    keys: tuple[Key, ...] = (_NO_KEY,)
     headers: Mapping[str, str] | None = None
 
     @property
@@ -70,28 +73,48 @@ class Place:
 
 
 async def choose(
-    name: str | None, settings: ModelsSettings, env: Mapping[str, str], *, discover: Discover | None = None
+    name: str | None,
+    settings: ModelsSettings,
+    env: Mapping[str, str],
+    *,
+    discover: Discover | None = None,
+    wallet: Wallet = no_profiles,
 ) -> Model:
-    """Return the model to use; nothing is imported or connected before its first call.
+    """Return the model to use, with the first of its keys; nothing is imported or connected before its first call.
 
-    ``name`` is ``provider/model``, a bare model id, or an alias; None leaves it to keys in the settings and the environment, then
-    to ``discover`` (``agent.models.discovery.find_local``; None does not look), then to the notebook.
-    Raises UnknownModel for a name that nothing answers to, ModelUnusable where a key or an address is missing.
+    See ``locate`` for the names. Raises as that does, and ModelUnusable for a key that cannot be one.
     """
-    if name is not None and name.strip():
-        place = find(name.strip(), settings, env)
-        return OfflineModel() if place is None else build(place)
-    place = by_key(settings, env)
-    if place is None and discover is not None and settings.mode == "merge" and (found := await discover(env)) is not None:
-        place = _discovered(found)
+    place = await locate(name, settings, env, discover=discover, wallet=wallet)
     return OfflineModel() if place is None else build(place)
 
 
-def build(place: Place) -> Model:
-    """Return the model at a place. Raises ModelUnusable for a key that cannot be one."""
+async def locate(
+    name: str | None,
+    settings: ModelsSettings,
+    env: Mapping[str, str],
+    *,
+    discover: Discover | None = None,
+    wallet: Wallet = no_profiles,
+) -> Place | None:
+    """Return where the model to use is; None for the notebook.
+
+    ``name`` is ``provider/model``, a bare model id, or an alias; None leaves it to keys in auth profiles (``wallet``), the settings
+    and the environment, then to ``discover`` (``agent.models.discovery.find_local``; None does not look), then to the notebook.
+    Raises UnknownModel for a name that nothing answers to, ModelUnusable where a key or an address is missing.
+    """
+    if name is not None and name.strip():
+        return find(name.strip(), settings, env, wallet)
+    place = by_key(settings, env, wallet)
+    if place is None and discover is not None and settings.mode == "merge" and (found := await discover(env)) is not None:
+        place = _discovered(found)
+    return place
+
+
+def build(place: Place, key: Key | None = None) -> Model:
+    """Return the model at a place, with one of its keys (default: the first). Raises ModelUnusable for a key that cannot be one."""
     return _KINDS[place.api](
         place.model,
-        key=_sendable(place),
+        key=_sendable(place, key or place.keys[0]),
         facts=place.facts,
         base_url=place.base_url,
         provider=place.provider,
@@ -100,7 +123,7 @@ def build(place: Place) -> Model:
     )
 
 
-def find(name: str, settings: ModelsSettings, env: Mapping[str, str]) -> Place | None:
+def find(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> Place | None:
     """Return where a named model is; None for the notebook. Raises UnknownModel and ModelUnusable."""
     full = ALIASES.get(name.lower(), name)
     if full.lower() == OFFLINE:
@@ -109,21 +132,21 @@ def find(name: str, settings: ModelsSettings, env: Mapping[str, str]) -> Place |
     provider = _same(provider, settings) if slash else ""
     if not slash or not model or not _is_known(provider, settings):
         provider, model = _guess(full, settings)
-    return _place(provider, model, settings, env)
+    return _place(provider, model, settings, env, wallet)
 
 
-def by_key(settings: ModelsSettings, env: Mapping[str, str]) -> Place | None:
-    """Return the default model of the first provider that has a key, in the settings or the environment."""
+def by_key(settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> Place | None:
+    """Return the default model of the first provider that has a key, in a profile, the settings or the environment."""
     for name in BY_KEY:
-        if _is_known(name, settings) and _key(name, settings, env):
-            return _place(name, PROVIDERS[name].default_model, settings, env)
+        if _is_known(name, settings) and keys_of(name, settings, env, wallet):
+            return _place(name, PROVIDERS[name].default_model, settings, env, wallet)
     described = (
         (name, provider)
         for name, provider in settings.providers.items()
         if provider.models and (provider.base_url or name in PROVIDERS)
     )
     first = next(described, None)
-    return None if first is None else _place(first[0], first[1].models[0].id, settings, env)
+    return None if first is None else _place(first[0], first[1].models[0].id, settings, env, wallet)
 
 
 def known_names(settings: ModelsSettings) -> tuple[str, ...]:
@@ -134,14 +157,12 @@ def known_names(settings: ModelsSettings) -> tuple[str, ...]:
 
 
 def key_origin(
-    provider: str, settings: ModelsSettings, env: Mapping[str, str]
-) -> Literal["settings", "environment", "none needed", "missing"]:
-    """Tell where a provider's key comes from."""
+    provider: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles
+) -> Literal["profile", "settings", "environment", "none needed", "missing"]:
+    """Tell where a provider's first key comes from."""
     own, known = settings.providers.get(provider), PROVIDERS.get(provider)
-    if own is not None and own.api_key is not None and own.api_key.get_secret_value().strip():
-        return "settings"
-    if _key(provider, settings, env):
-        return "environment"
+    if keys := keys_of(provider, settings, env, wallet):
+        return keys[0].origin
     return "none needed" if known is None or known.local or (own is not None and own.base_url) else "missing"
 
 
@@ -170,7 +191,7 @@ def _guess(name: str, settings: ModelsSettings) -> tuple[str, str]:
     )
 
 
-def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str, str]) -> Place:
+def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Place:
     own = settings.providers.get(provider, ProviderSettings())
     known = PROVIDERS.get(provider)
     described = next((item for item in own.models if item.id == model), None)
@@ -182,7 +203,7 @@ def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str
         api=_api(provider, own, known, address),
         base_url=address,
         facts=facts_of(provider, model).with_settings(described),
-        key=_key(provider, settings, env) or _missing(provider, model, own, known),
+        keys=keys_of(provider, settings, env, wallet) or (_missing(provider, model, own, known),),
         headers={name: value.get_secret_value() for name, value in own.headers.items()},
     )
 
@@ -210,31 +231,24 @@ def _address(provider: str, own: ProviderSettings, known: Provider | None, env: 
     )
 
 
-def _key(provider: str, settings: ModelsSettings, env: Mapping[str, str]) -> str:
-    own = settings.providers.get(provider)
-    if own is not None and own.api_key is not None and own.api_key.get_secret_value().strip():
-        return own.api_key.get_secret_value().strip()
-    known = PROVIDERS.get(provider)
-    return next((value for name in (known.keys if known else ()) if (value := env.get(name, "").strip())), "")
-
-
-def _missing(provider: str, model: str, own: ProviderSettings, known: Provider | None) -> str:
+def _missing(provider: str, model: str, own: ProviderSettings, known: Provider | None) -> Key:
     """A server of one's own may want no key; a public one always does."""
     if known is None or known.local or own.base_url:
         return _NO_KEY
     raise ModelUnusable(
         f"{provider}/{model} needs a key of {known.label}, and there is none.",
-        mend=f"export {known.keys[0]}=...   (or: homebody config set models.providers.{provider}.apiKey ...)",
+        mend=f"export {known.keys[0]}=...   (or: homebody models auth add {provider})",
     )
 
 
-def _sendable(place: Place) -> str:
-    """Refuse a key that no HTTP header can carry, such as one pasted with a line break or a typographic dash in it."""
-    if place.key.isascii() and place.key.isprintable() and " " not in place.key:
-        return place.key
+def _sendable(place: Place, key: Key) -> str:
+    """Refuse a key that cannot be one."""
+    if key.is_sendable:
+        return key.secret
     raise ModelUnusable(
-        f"The key for {place.provider} holds a character that no key has (a blank, a line break or a letter beyond ASCII).",
-        mend=f"Copy it again: homebody config set models.providers.{place.provider}.apiKey ...",
+        f"The key for {place.provider} ({key.label}) holds a character that no key has (a blank, a line break or a letter "
+        "beyond ASCII).",
+        mend=f"Copy it again: homebody models auth add {place.provider}   (or write it anew where it stands)",
     )
 
 
@@ -246,5 +260,4 @@ def _discovered(found: Found) -> Place:
         api=PROVIDERS[found.provider].api,
         base_url=found.base_url,
         facts=found.facts,
-        key=_NO_KEY,
     )

@@ -50,6 +50,8 @@ class ProviderSettings(Section):
     """The address of the API, such as `http://127.0.0.1:8000/v1`; the provider's public one when not set."""
     api_key: SecretStr | None = None
     """The key that is sent; the provider's environment variable is used when not set."""
+    api_keys: tuple[SecretStr, ...] = ()
+    """Further keys: when one is refused or used up for now, the next one is tried."""
     api: Api | None = None
     """The language the server speaks: anthropic-messages, openai-completions or openai-responses."""
     headers: dict[str, SecretStr] = Field(default_factory=dict)

@@ -9,6 +9,7 @@ from agent.errors import ModelUnusable
 from agent.models.catalog import PROVIDERS
 from agent.models.choice import find, key_origin, known_names
 from agent.models.discovery import ollama_url
+from agent.models.keys import no_profiles
 from agent.models.offline import NAME as OFFLINE
 from agent.models.offline import OfflineModel
 
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent.models.discovery import Found
+    from agent.models.keys import Wallet
     from agent.models.settings import ModelsSettings
 
-Origin = Literal["settings", "environment", "none needed", "missing"]
+Origin = Literal["profile", "settings", "environment", "none needed", "missing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +63,18 @@ class Standing:
         return asdict(self)
 
 
-def offers(settings: ModelsSettings, env: Mapping[str, str], here: Found | None = None) -> tuple[Offer, ...]:
+def offers(
+    settings: ModelsSettings, env: Mapping[str, str], here: Found | None = None, wallet: Wallet = no_profiles
+) -> tuple[Offer, ...]:
     """Return the models worth naming: what runs on this machine, those of the settings, of the catalogue, and the notebook."""
     local = () if here is None else (_local(here),)
-    return local + tuple(_offer(name, settings, env) for name in known_names(settings))
+    return local + tuple(_offer(name, settings, env, wallet) for name in known_names(settings))
 
 
-def standings(settings: ModelsSettings, env: Mapping[str, str]) -> tuple[Standing, ...]:
+def standings(settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> tuple[Standing, ...]:
     """Return every provider of the settings and, unless they replace them, of the catalogue."""
     known = tuple(PROVIDERS) if settings.mode == "merge" else ()
-    return tuple(_standing(provider, settings, env) for provider in dict.fromkeys((*settings.providers, *known)))
+    return tuple(_standing(provider, settings, env, wallet) for provider in dict.fromkeys((*settings.providers, *known)))
 
 
 def _local(here: Found) -> Offer:
@@ -84,7 +88,7 @@ def _local(here: Found) -> Offer:
     )
 
 
-def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str]) -> Offer:
+def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Offer:
     if name == OFFLINE:
         return Offer(
             name=name,
@@ -96,7 +100,7 @@ def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str]) -> Offer
         )
     usable = True
     try:
-        place = find(name, settings, env)
+        place = find(name, settings, env, wallet)
     except ModelUnusable:
         usable = False
         place = find(name, settings, {**env, **{key: "-" for provider in PROVIDERS.values() for key in provider.keys}})
@@ -115,7 +119,7 @@ def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str]) -> Offer
     )
 
 
-def _standing(provider: str, settings: ModelsSettings, env: Mapping[str, str]) -> Standing:
+def _standing(provider: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Standing:
     own, known = settings.providers.get(provider), PROVIDERS.get(provider)
     public = known.base_url if known else ""
     if provider == "ollama":
@@ -124,6 +128,6 @@ def _standing(provider: str, settings: ModelsSettings, env: Mapping[str, str]) -
         provider=provider,
         label=known.label if known else provider,
         address=(own.base_url if own else None) or (env.get(known.address, "") if known and not known.local else "") or public,
-        key=key_origin(provider, settings, env),
+        key=key_origin(provider, settings, env, wallet),
         variable=known.keys[0] if known and known.keys else "",
     )

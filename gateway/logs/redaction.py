@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 REDACTED = "[secret]"
 SHORTEST = 6  # a shorter one would black out ordinary words, and is no secret for long
-_SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(?:_\d+)?$", re.IGNORECASE)
+
+_LISTED = re.compile(r"[,;\s]+")  # several keys in one variable
 
 
 class Redactor:
@@ -55,8 +57,11 @@ class Redactor:
 
 
 def secrets_in(env: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of those environment variables whose names say that they are secret."""
-    return (value for name, value in env.items() if _SECRET_NAME.search(name))
+    """Yield the values of those environment variables whose names say that they are secret, and each of several in one."""
+    for name, value in env.items():
+        if _SECRET_NAME.search(name):
+            yield value
+            yield from (part for part in _LISTED.split(value) if part and part != value)
 
 
 def _shown(value: Any) -> str:

@@ -69,3 +69,5 @@ def test_secrets_may_be_learnt_later():
 def test_the_environment_names_its_secrets():
     env = {"OPENAI_API_KEY": "a", "X_TOKEN": "b", "PATH": "c", "MONKEY": "d", "DB_PASSWORD": "e", "HOMEBODY_HOME": "f"}
     assert sorted(secrets_in(env)) == ["a", "b", "e"]
+    several = {"OPENAI_API_KEYS": "k1, k2", "OPENAI_API_KEY_2": "k3", "KEYBOARDS": "d", "TOKENS_A_DAY": "9"}
+    assert sorted(secrets_in(several)) == ["k1", "k1, k2", "k2", "k3"]

@@ -142,7 +142,7 @@ async def test_a_key_that_cannot_be_one_is_refused_without_showing_it(key: str) 
 
 
 async def test_blanks_around_a_key_are_no_part_of_it() -> None:
-    assert place("anthropic/claude-opus-5", ANTHROPIC_API_KEY=" k\n").key == "k"
+    assert place("anthropic/claude-opus-5", ANTHROPIC_API_KEY=" k\n").keys[0].secret == "k"
 
 
 def test_a_provider_of_ones_own_needs_an_address() -> None:
@@ -154,7 +154,7 @@ def test_a_provider_of_ones_own_needs_an_address() -> None:
 def test_settings_go_before_the_environment() -> None:
     made = settings(anthropic={"apiKey": "own", "baseUrl": "http://proxy", "headers": {"x-team": "home"}})
     found = place("claude-opus-5", made, ANTHROPIC_API_KEY="other", ANTHROPIC_BASE_URL="http://elsewhere")
-    assert (found.key, found.base_url, found.headers) == ("own", "http://proxy", {"x-team": "home"})
+    assert (found.keys[0].secret, found.base_url, found.headers) == ("own", "http://proxy", {"x-team": "home"})
 
 
 def test_a_place_never_shows_its_key() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 
 from agent.errors import ScriptOver
 from agent.events import Restarted, TextDelta
-from agent.messages import Failure
+from agent.messages import AssistantMessage, Failure
 from agent.models.patience import Limits, Patient
 from agent.models.scripted import ScriptedModel, Stall
 from gateway.clock import ManualClock
-from tests.models.conversation import NOON, ask, hear, shown, user
+from tests.models.conversation import NOON, ask, assistant, call, hear, result, shown, user
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -84,9 +85,25 @@ async def test_a_stream_that_breaks_is_taken_back_and_begun_anew() -> None:
     assert shown(deltas[taken_back:]) == answer.text == "The key is under the pot"
 
 
+async def test_an_empty_answer_to_a_person_is_asked_for_again_and_told_in_the_end() -> None:
+    empty = AssistantMessage(content=(), model="scripted/model", stop="end")
+    model, clock = ScriptedModel([empty, "Here."]), ManualClock(NOON)
+    (_, answer), _ = await turning(clock, hear(patient(model, clock), REQUEST), step=10)
+    assert (answer.text, len(model.requests)) == ("Here.", 2)
+    model.then(empty, empty, empty)
+    (_, answer), _ = await turning(clock, hear(patient(model, clock), REQUEST), step=10)
+    assert answer.failure is not None
+    assert "empty answer" in answer.failure.message
+    behind_a_tool = ask(user("a"), assistant("Noting it.", call()), result("done"))
+    for request in (behind_a_tool, replace(REQUEST, background=True)):
+        model.then(empty)
+        (_, answer), _ = await turning(clock, hear(patient(model, clock), request), step=10)
+        assert (answer.failure, answer.text) == (None, ""), "there it may mean that nothing is left to say"
+
+
 @given(
     st.lists(st.lists(st.text(min_size=1, max_size=5), max_size=4), max_size=2),
-    st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=4),
+    st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=4).filter(lambda pieces: "".join(pieces).strip()),
 )
 async def test_what_is_shown_after_the_last_restart_is_the_answer(broken: list[list[str]], whole: list[str]) -> None:
     scripts = [[*map(TextDelta, pieces), failure("network")] for pieces in broken]

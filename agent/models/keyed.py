@@ -1,0 +1,95 @@
+"""A model behind several keys: when one is refused or used up, the provider's next one is tried at once, unseen by whoever waits."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import aclosing
+from typing import TYPE_CHECKING, cast
+
+from agent.events import Aside, Restarted, StoodIn
+from agent.messages import AssistantMessage
+from agent.models.key_health import TURNING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+
+    from agent.models.key_health import KeyHealth
+    from agent.models.keys import Key
+    from agent.models.protocol import Model, Part, Request
+
+log = logging.getLogger(__name__)
+
+
+class Keyed:
+    """A Model that is one and the same at a provider, whichever key opens it.
+
+    ``keys`` is asked before each call, so that keys which come and go count at once; ``make`` returns the model for a key, once.
+    ``fixed`` says that the owner gave the keys an order.
+    """
+
+    def __init__(
+        self,
+        keys: Callable[[], Sequence[Key]],
+        make: Callable[[Key], Model],
+        health: KeyHealth,
+        *,
+        fixed: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._keys = keys
+        self._make = make
+        self._health = health
+        self._fixed = fixed
+        self._models: dict[str, Model] = {}
+        self._latest = self._of(keys()[0])
+
+    @property
+    def name(self) -> str:
+        """The name of the model within."""
+        return self._latest.name
+
+    @property
+    def window(self) -> int:
+        """Its window, as the key that answered last told it."""
+        return self._latest.window
+
+    @property
+    def max_output(self) -> int:
+        """Its longest answer, the same way."""
+        return self._latest.max_output
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """Stream the answer of the first key that is accepted; of refusals, the last one is told."""
+        told: AssistantMessage | None = None
+        for key in self._health.order(self._keys(), self.name, request.cache_key, fixed=self._fixed()):
+            model, shown = self._of(key), False
+            self._health.begun(key, self.name, request.cache_key)
+            stream = cast("AsyncGenerator[Part, None]", model.stream(request))  # every model's stream is a generator
+            async with aclosing(stream) as parts:
+                async for part in parts:
+                    if isinstance(part, AssistantMessage):
+                        answer = part
+                    else:
+                        shown = shown or not isinstance(part, (Aside, StoodIn))
+                        yield part
+            self._latest, told = model, answer
+            if answer.failure is None:
+                await self._health.worked(key, self.name)
+                break
+            if answer.failure.kind not in TURNING:
+                break
+            log.warning("the key %s was turned down for %s: %s", key.label, self.name, answer.failure.message)
+            await self._health.failed(key, self.name, answer.failure)
+            if shown:
+                yield Restarted(answer.failure.message)
+        assert told is not None, "there is a key, or the model could not have been made"
+        yield told
+
+    async def close(self) -> None:
+        """Close the connections of every key."""
+        for model in self._models.values():
+            await model.close()
+
+    def _of(self, key: Key) -> Model:
+        if key.id not in self._models:
+            self._models[key.id] = self._make(key)
+        return self._models[key.id]
