@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _WRITTEN = {None, "file_share", "thread_broadcast", "me_message", "bot_message"}
 """Kinds of message that a person or another app wrote."""
-_COMMAND = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
+_COMMAND = re.compile(r"<([@#!]|(?=[a-z][a-z0-9+.-]*:))([^<>|]*)(?:\|([^<>]*))?>")
 QUOTED = 300
 
 

@@ -231,11 +231,12 @@ class Receiver:
         if message.event != "message" or not channel:
             return
         self._known.fresh.put((channel, message.message_id), True)  # noqa: FBT003 - a mark, not a switch
+        mark = channel if message.reply_to is None else thread_mark(channel, message.reply_to)
+        if not self._gap:  # what was missed before this must be read first
+            self._marks.note(mark, message.message_id)
         if message.reply_to is not None:
-            self._marks.note(thread_mark(channel, message.reply_to), message.message_id)
             self._known.starters.take((channel, message.reply_to))
         else:
-            self._marks.note(channel, message.message_id)
             self._known.starters.put((channel, message.message_id), message.text[:QUOTED])
 
     def _reads(self, message: Inbound, channel: str) -> bool:

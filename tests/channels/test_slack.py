@@ -1,57 +1,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
-from channels.messages import Button, Conversation, Outbound
-from channels.slack.channel import SlackChannel
-from channels.slack.settings import SlackSettings
-from tests.peers.door import BookDoor
-from tests.peers.hasty import HastyClock
-from tests.peers.slack import APP_TOKEN, BOT, BOT_TOKEN, TEAM, SlackPeer
+from channels.messages import Button, Conversation
+from tests.channels.slack_line import ANNA, DIRECT, POST, ROOM, Line
+from tests.peers.slack import APP_TOKEN, BOT, TEAM, SlackPeer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-ANNA = "UANNA0001"
-ROOM = "CROOM0001"
-POST = "chat.postMessage"
-DIRECT = Conversation(channel="slack", kind="direct", id=ANNA)
-
-
-class Line:
-    """A channel against a peer."""
-
-    def __init__(self, peer: SlackPeer, cursors: dict[str, str] | None = None, **settings: Any) -> None:
-        self.peer = peer
-        self.door = BookDoor(cursors)
-        self.clock = HastyClock()
-        self.recorded: list[str] = []
-        given = {"botToken": BOT_TOKEN, "appToken": APP_TOKEN, "apiRoot": peer.root, "timeoutSeconds": 2, "pingSeconds": 0.5}
-        found = SlackSettings.model_validate({**given, **settings})
-        self.channel = SlackChannel(found, "default", clock=self.clock, random=lambda: 1.0)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[asyncio.Task[None]]:
-        ready = asyncio.ensure_future(self.door.until_ready())
-        task = asyncio.ensure_future(self.channel.run(self.door))
-        try:
-            await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
-            yield task
-        finally:
-            task.cancel()
-            ready.cancel()
-            await asyncio.gather(task, ready, return_exceptions=True)
-
-    async def send(self, text: str, *, to: Conversation = DIRECT, key: str = "k1", **more: Any) -> str:
-        async def record(noted: str) -> None:
-            self.recorded.append(noted)
-
-        return (await self.channel.send(Outbound(key=key, conversation=to, text=text, **more), record)).platform_id
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from channels.messages import Cursor, Inbound
+    from channels.messages import Conversation, Cursor, Inbound
 
 
 class BookDoor:
@@ -21,6 +21,7 @@ class BookDoor:
         self.refused = 0
         self.readied = 0
         self.lives = 0
+        self.moves: list[tuple[Conversation, Conversation]] = []
         self._changed = asyncio.Condition()
         self._ready = asyncio.Event()
 
@@ -38,6 +39,13 @@ class BookDoor:
 
     async def cursor(self, name: str) -> str | None:
         return self.cursors.get(name)
+
+    async def moved(self, former: Conversation, present: Conversation) -> None:
+        async with self._changed:
+            if self.refuse is not None:
+                raise self.refuse
+            self.moves.append((former, present))
+            self._changed.notify_all()
 
     def ready(self) -> None:
         self.readied += 1

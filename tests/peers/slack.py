@@ -74,7 +74,7 @@ class SlackPeer:
         self._tickets: set[str] = set()
         self._news = asyncio.Condition()
         self._runner: web.AppRunner | None = None
-        self.delivery = Delivery(self.ack_seconds, self.signing_secret, self._changed)
+        self.delivery = Delivery(lambda: self.ack_seconds, self.signing_secret, self._changed)
         home, out = self.home, self.delivery
         self.messages, self.people, self.scopes, self.pings = home.messages, home.people, home.scopes, home.pings
         self.statuses, self.dm, self.said = home.statuses, home.dm, home.said

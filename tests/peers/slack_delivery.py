@@ -39,7 +39,7 @@ class Envelope:
 class Delivery:
     """What is on its way. ``hook``, when set, is where requests go, as an address or as a function; else sockets are used."""
 
-    ack_seconds: float
+    ack_seconds: Callable[[], float]
     signing_secret: str
     changed: Callable[[], Awaitable[None]]
     hook: str | Hook | None = None
@@ -97,7 +97,7 @@ class Delivery:
         self._later(self._expire(envelope))
 
     async def _expire(self, envelope: Envelope) -> None:
-        await asyncio.sleep(self.ack_seconds)
+        await asyncio.sleep(self.ack_seconds())
         await self._again(envelope, "timeout")
 
     async def _again(self, envelope: Envelope, reason: str) -> None:
@@ -131,7 +131,7 @@ class Delivery:
     async def _request(self, envelope: Envelope) -> None:
         body, headers = self.signed(envelope)
         try:
-            async with asyncio.timeout(self.ack_seconds):
+            async with asyncio.timeout(self.ack_seconds()):
                 status, answer = await self._posted(body, headers)
         except TimeoutError:
             await self._again(envelope, "http_timeout")

@@ -1,0 +1,218 @@
+"""Slack calling the house: what is signed is taken, acknowledged after it is durable, and taken once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.protocol import HookRequest
+from channels.slack.channel import SlackChannel
+from channels.slack.hook import Signature
+from channels.slack.settings import SlackSettings
+from tests.channels.slack_line import ANNA, ROOM, Line, PunctualClock
+from tests.peers.hasty import HastyClock
+from tests.peers.slack import BOT, BOT_TOKEN, SIGNING_SECRET, SlackPeer
+from tests.peers.slack_delivery import Delivery, Envelope
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[SlackPeer]:
+    async with SlackPeer() as started:
+        yield started
+
+
+def signed(payload: dict[str, Any], kind: str = "events_api", *, secret: str = SIGNING_SECRET, skew: float = 0) -> HookRequest:
+    async def nothing() -> None: ...
+
+    delivery = Delivery(lambda: 3.0, secret, nothing, skew=skew)
+    body, headers = delivery.signed(Envelope("e", payload, kind))
+    return HookRequest(method="POST", query="", headers=headers, body=body)
+
+
+def message(text: str = "hi", event_id: str = "Ev1") -> dict[str, Any]:
+    event = {
+        "type": "message",
+        "user": ANNA,
+        "text": text,
+        "channel": "D00000000",
+        "channel_type": "im",
+        "ts": "1700000000.000100",
+    }
+    return {"type": "event_callback", "team_id": "T0HOME001", "api_app_id": "A1", "event_id": event_id, "event": event}
+
+
+async def test_events_come_as_requests_and_are_answered_after_the_house_has_them(peer: SlackPeer) -> None:
+    line = Line(peer, http=True, channels={ROOM: {}})
+    async with line.running():
+        assert line.channel.hooked
+        await peer.say(ANNA, "hello")
+        await peer.say(ANNA, f"<@{BOT}> in here", channel=ROOM)
+        await line.quiet()
+        place = line.door.messages[0].conversation
+        await line.send("hello to you", to=place)
+        await line.quiet()
+    assert line.door.texts == ["hello", "in here"]
+    assert peer.said(peer.dm(ANNA)) == ["hello to you"]
+    assert peer.connections == 0
+    assert {status for _, status, _ in peer.delivery.answers} == {200}
+
+
+async def test_slack_is_told_the_challenge_it_asks_for(peer: SlackPeer) -> None:
+    line = Line(peer, http=True)
+    async with line.running():
+        answer = await line.channel.hear(signed({"type": "url_verification", "challenge": "c-42", "token": "t"}))
+    assert (answer.status, json.loads(answer.body)) == (200, {"challenge": "c-42"})
+
+
+async def test_what_is_forged_replayed_or_unsigned_is_refused_without_a_trace(peer: SlackPeer) -> None:
+    line = Line(peer, http=True)
+    good = signed(message())
+    changed = HookRequest(method="POST", query="", headers=good.headers, body=good.body.replace(b"hi", b"ho"))
+    bare = HookRequest(method="POST", query="", headers={"content-type": "application/json"}, body=good.body)
+    odd = [
+        {**good.headers, "x-slack-signature": ""},
+        {**good.headers, "x-slack-signature": "v0=é"},
+        {**good.headers, "x-slack-signature": good.headers["x-slack-signature"].upper()},
+        {**good.headers, "x-slack-request-timestamp": "soon"},
+        {**good.headers, "x-slack-request-timestamp": "-1"},
+        {**good.headers, "x-slack-request-timestamp": "²"},
+    ]
+    forged = [
+        changed,
+        bare,
+        signed(message(), secret="f" * 32),
+        signed(message(), skew=-301),
+        signed(message(), skew=301),
+        signed({"type": "url_verification", "challenge": "c"}, secret="f" * 32),
+        HookRequest(method="GET", query="", headers=good.headers, body=good.body),
+        HookRequest(method="POST", query="", headers=good.headers, body=b"\xff"),
+        HookRequest(method="POST", query="", headers={}, body=urlencode({"ssl_check": "1"}).encode()),
+        *(HookRequest(method="POST", query="", headers=headers, body=good.body) for headers in odd),
+    ]
+    async with line.running():
+        before = (line.door.lives, len(peer.calls), dict(line.door.cursors), len(line.log.lines))
+        answers = [await line.channel.hear(request) for request in forged]
+        assert {(answer.status, answer.body) for answer in answers} == {(401, b"")}
+        assert (line.door.lives, len(peer.calls), dict(line.door.cursors), len(line.log.lines)) == before
+        assert (await line.channel.hear(signed(message(), skew=-290))).status == 200
+    assert line.door.texts == ["hi"]
+
+
+@given(st.binary(max_size=200), st.binary(min_size=1, max_size=20), st.integers(0, 199))
+def test_no_other_body_fits_a_signature(body: bytes, instead: bytes, at: int) -> None:
+    given = {"botToken": BOT_TOKEN, "signingSecret": SIGNING_SECRET, "mode": "http"}
+    signature = Signature(SlackSettings.model_validate(given).account("default"), PunctualClock())
+    text = body.decode("utf-8", "ignore").encode()
+    request = signed({"text": text.decode()})
+    other = request.body[:at] + instead + request.body[at + len(instead) :]
+    assert signature.fits(request.body, request.headers)
+    assert signature.fits(other, request.headers) == (other == request.body)
+
+
+async def test_what_is_offered_again_is_taken_once_and_never_dropped(peer: SlackPeer) -> None:
+    peer.ack_seconds = 0.05
+    line = Line(peer, http=True)
+    async with line.running():
+        line.door.refuse = OSError("disk full")
+        await peer.say(ANNA, "once")
+        await peer.until(lambda: any(one.attempt >= 2 for one in peer.waiting.values()))
+        line.door.refuse = None
+        await line.quiet()
+        again = signed(message("again"))
+        for _ in range(2):
+            assert (await line.channel.hear(again)).status == 200
+    assert line.door.texts == ["once", "again"]
+    assert [status for _, status, _ in peer.delivery.answers][-1] == 200
+    assert 503 in [status for _, status, _ in peer.delivery.answers]
+    assert line.log.told("offers something again")
+
+
+async def test_what_slack_gave_up_is_read_when_the_house_can_store_again(peer: SlackPeer) -> None:
+    peer.ack_seconds = 0.01
+    line = Line(peer, http=True, pingSeconds=0.05)
+    async with line.running():
+        await peer.say(ANNA, "before")
+        await line.quiet()
+        line.door.refuse = OSError("disk full")
+        await peer.say(ANNA, "given up")
+        await peer.until(lambda: bool(peer.given_up))
+        line.door.refuse = None
+        await peer.say(ANNA, "after")
+        await line.heard(lambda: "given up" in line.door.texts)
+    assert sorted(line.door.texts) == ["after", "before", "given up"]
+
+
+async def test_what_was_written_while_the_house_slept_is_read_on_starting(peer: SlackPeer) -> None:
+    first = Line(peer, http=True)
+    async with first.running():
+        await peer.say(ANNA, "before")
+        await first.quiet()
+    peer.call_at(None)
+    await peer.say(ANNA, "meanwhile")
+    peer.waiting.clear()
+    second = Line(peer, http=True, cursors=first.door.cursors)
+    async with second.running():
+        assert second.door.texts == ["meanwhile"]
+
+
+async def test_before_it_runs_and_in_socket_mode_nothing_is_heard(peer: SlackPeer) -> None:
+    line = Line(peer, http=True)
+    assert (await line.channel.hear(signed(message()))).status == 503
+    async with line.running():
+        pass
+    assert (await line.channel.hear(signed(message()))).status == 503
+    assert line.door.messages == []
+    other = Line(peer)
+    assert not other.channel.hooked
+    assert (await other.channel.hear(signed(message()))).status == 404
+
+
+async def test_buttons_and_commands_come_as_forms(peer: SlackPeer) -> None:
+    from channels.messages import Button
+
+    line = Line(peer, http=True)
+    async with line.running():
+        await peer.say(ANNA, "hi")
+        await line.quiet()
+        await line.send("Shall I?", buttons=(Button(label="Yes", value="/yes 1"),))
+        await peer.press(ANNA, "Yes")
+        await peer.command(ANNA, "what is the time?")
+        await line.quiet()
+    assert [(one.event, one.text) for one in line.door.messages] == [
+        ("message", "hi"),
+        ("button", "/yes 1"),
+        ("message", "what is the time?"),
+    ]
+    assert peer.responses[-1]["response_type"] == "ephemeral"
+
+
+async def test_a_token_that_is_taken_back_meanwhile_is_told(peer: SlackPeer) -> None:
+    from channels.errors import ChannelBroken
+
+    line = Line(peer, http=True, pingSeconds=0.02)
+    async with line.running() as task:
+        peer.bot_token = "xoxb-another"
+        with pytest.raises(ChannelBroken, match="botToken is not accepted"):
+            await asyncio.wait_for(task, 10)
+
+
+@pytest.mark.parametrize("secret", ["", "   ", "short", BOT_TOKEN, "xapp-1-A1-longenoughforasecret"])
+async def test_without_a_signing_secret_the_channel_does_not_start(peer: SlackPeer, secret: str) -> None:
+    from channels.errors import ChannelBroken
+
+    given = {"botToken": BOT_TOKEN, "signingSecret": secret, "mode": "http", "apiRoot": peer.root}
+    channel = SlackChannel(SlackSettings.model_validate(given), "default", clock=HastyClock())
+    with pytest.raises(ChannelBroken, match="signingSecret") as caught:
+        await channel.run(Line(peer).door)
+    assert "Signing Secret" in caught.value.mend
+    assert peer.calls == []
+    assert (await channel.hear(signed(message(), secret=secret or "x"))).status == 503
