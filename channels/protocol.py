@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -107,6 +107,20 @@ class Reacts(Protocol):
     async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
         """Put ``emoji`` there in the place of an earlier one; None takes it off. Best effort: never raises for platform trouble."""
         ...
+
+
+class Shows(Protocol):
+    """An extra that a channel may offer: messages with more than text. Where it does not, the house sends words instead."""
+
+    shows: frozenset[Literal["buttons", "files"]]
+    """What of ``Outbound.buttons`` and ``Outbound.enclosure`` its ``send`` takes."""
+
+
+class Refers(Protocol):
+    """An extra that a channel may offer: messages shown as a reply to another one."""
+
+    reply_to_mode: Literal["off", "first", "all"]
+    """Which pieces of an answer in a group name the message they answer in ``Outbound.reply_to``, when the agent does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from channels.errors import NotSent, Uncertain
-from channels.messages import Outbound
 from gateway.errors import OutOfStep, StorageFailed
 from gateway.ledger.part import account_of
+from gateway.outward import outward
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
+    from pathlib import Path
 
     from channels.protocol import Channel
     from gateway.ledger.protocol import OutboxLedger
@@ -40,19 +41,32 @@ class Clock(Protocol):
         ...
 
 
+async def _nothing_to_do(_: Path) -> None:
+    """Stand in where nobody keeps files."""
+
+
 class Delivery:
     """Sends. Each conversation has one chunk under way at most; ``parallel`` conversations at once.
 
     Nothing is sent on an account before its channel said that it is ready. What becomes of a chunk is decided here: a clean refusal is
     tried again with back-off until it expires, or given up when it is permanent; a doubtful one is repeated where that is safe, and
-    otherwise once. ``jitter`` returns a number from 0 to 1.
+    otherwise once. ``jitter`` returns a number from 0 to 1; ``delivered`` is told of files that arrived, and raises nothing.
     """
 
-    def __init__(self, ledger: OutboxLedger, clock: Clock, *, jitter: Callable[[], float], parallel: int = 8) -> None:
+    def __init__(
+        self,
+        ledger: OutboxLedger,
+        clock: Clock,
+        *,
+        jitter: Callable[[], float],
+        parallel: int = 8,
+        delivered: Callable[[Path], Awaitable[None]] | None = None,
+    ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._jitter = jitter
         self._parallel = parallel
+        self._delivered = delivered or _nothing_to_do
         self._channels: dict[str, Channel] = {}
         self._ready: set[str] = set()
         self._hurried: set[str] = set()
@@ -174,15 +188,7 @@ class Delivery:
             await self._ledger.recorded(row.id, text)
             noted = True
 
-        outbound = Outbound(
-            key=row.key,
-            conversation=row.conversation,
-            text=row.text,
-            reply_to=row.reply_to,
-            attempt=row.attempt,
-            recorded=row.recorded,
-            uncertain=row.doubts > 0,
-        )
+        outbound = outward(channel, row) if row.enclosure is None else await asyncio.to_thread(outward, channel, row)
         try:
             sent = await channel.send(outbound, record)
         except NotSent as refusal:
@@ -194,6 +200,8 @@ class Delivery:
             await self._doubted(channel, row, error, noted=noted)
         else:
             await self._surely(lambda: self._ledger.sent(row.id, sent.platform_id))
+            if row.enclosure is not None:
+                await self._delivered(row.enclosure.path)
 
     async def _refused(self, row: OutboxRow, refusal: NotSent) -> None:
         if refusal.permanent:

@@ -21,6 +21,7 @@ from agent.workspace import Workspace, workspace_templates
 from channels.terminal.channel import TerminalChannel
 from gateway.access import Access, Policy, concerns
 from gateway.agents import HousedAgent
+from gateway.attachments.post_room import PostRoom
 from gateway.backlog import Backlog
 from gateway.breaker import OFTEN_CRASHED, TOO_OFTEN, Starts
 from gateway.budget.brake import Brake
@@ -101,7 +102,14 @@ class House:
         self.terminal = TerminalChannel(
             clock=on.clock, on_stop=self._stop_terminal, socket_path=on.paths.state / TERMINAL_SOCKET if on.serving else None
         )
-        self.delivery = Delivery(ledger, on.clock, jitter=on.random.random)
+        self.post = PostRoom(
+            on.paths.state,
+            ledger=ledger,
+            clock=on.clock,
+            channel=self.channel,
+            settings=lambda: self.on.settings.messages.attachments,
+        )
+        self.delivery = Delivery(ledger, on.clock, jitter=on.random.random, delivered=self.post.delivered)
         self.keepers = Keepers(self._keeper, self.delivery)
         self.owner = OwnerLine(ledger, self.agents, lambda: self.keepers)
         self.backlog = Backlog(ledger, on.clock)
@@ -150,8 +158,9 @@ class House:
             lanes=self.lanes,
             line=self.line,
             answered=self.acks.answered,
+            post=self.post,
         )
-        self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=ledger.sweep)
+        self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=self._sweep)
         self.lock = lock
         self._reports: list[str] = []
         self._settled = False
@@ -322,7 +331,7 @@ class House:
             session_settings=on.settings.session,
             workspace=workspace,
             memory=memory,
-            rack=ToolRack(tools_of(agent_id, workspace, memory), profile.tools),
+            rack=ToolRack(tools_of(agent_id, workspace, memory, self.post.outgoing), profile.tools),
             store=store,
             zone=zone,
             clock=on.clock,
@@ -397,6 +406,10 @@ class House:
     def _reset_due(self, agent: str, key: str) -> None:
         if not self.lanes.queued(key) and not any(ticket.session == key for ticket in self.lanes.running()):
             self.lanes.submit(key, ResetDue(agent, key))
+
+    async def _sweep(self) -> None:
+        await self.ledger.sweep()
+        await self.post.sweep([agent.workspace.enclosure for agent in self.agents.values()])
 
     def _broken(self, ticket: Ticket[Any], error: Exception) -> None:
         if isinstance(error, StorageFailed):

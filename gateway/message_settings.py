@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from gateway.attachments.settings import AttachmentSettings
 from gateway.happenings import Reactions
 from gateway.queueing.settings import InboundSettings, QueueSettings
 
@@ -26,6 +27,8 @@ class MessagesSettings(Section):
 
     queue: QueueSettings = QueueSettings()
     """Messages that arrive while their session is at work."""
+    attachments: AttachmentSettings = AttachmentSettings()
+    """Files that come with messages, and files that an agent sends."""
     inbound: InboundSettings = InboundSettings()
     """Messages that one person sends in quick succession."""
     ack_reaction: Annotated[str, Field(max_length=64)] = "👀"

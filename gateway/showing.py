@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.events import AnswerFinished, Notice, Restarted, TextDelta, ToolFinished, ToolStarted
 from channels.terminal.link import Activity, Note
+from gateway.reply_tags import shown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -83,7 +84,7 @@ class Showing:
         while True:
             await self._news.wait()
             self._news.clear()
-            await drafts.draft(self._conversation, self._turn, self._finished + self._text)
+            await drafts.draft(self._conversation, self._turn, shown(self._finished + self._text))
 
 
 def show_frame(channel: Channel, place: Conversation, frame: Frame) -> None:

@@ -9,23 +9,27 @@ from agent.tools.desk import Desk
 from agent.tools.files import file_tools
 from agent.tools.memory_tools import MemoryGet, MemorySearch
 from agent.tools.policy import ToolPolicy
+from agent.tools.send_file import SendFile
 from agent.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from agent.tools.protocol import Tool
+    from agent.tools.send_file import Outgoing
     from agent.tools.settings import ToolRules
     from agent.workspace import Workspace
     from memory.protocol import KeptMemory
 
 
-def tools_of(agent: str, workspace: Workspace, memory: KeptMemory | None) -> list[Tool]:
-    """Make all tools that an agent could have. A new tool is listed here."""
+def tools_of(agent: str, workspace: Workspace, memory: KeptMemory | None, outgoing: Outgoing | None = None) -> list[Tool]:
+    """Make all tools that an agent could have. A new tool is listed here. ``outgoing`` takes the files that it sends."""
     desk = Desk(enclosure=workspace.enclosure, memory=memory, agent=agent)
     tools: list[Tool] = [*file_tools(desk), ApplyPatch(desk)]
     if memory is not None:
         tools += [MemorySearch(memory), MemoryGet(memory)]
+    if outgoing is not None:
+        tools.append(SendFile(desk, outgoing))
     return tools
 
 

@@ -26,6 +26,7 @@ from gateway.command_desk import CommandDesk
 from gateway.commands import parse
 from gateway.hearing import heard
 from gateway.journal import LedgerJournal
+from gateway.offers import after_command, after_turn
 from gateway.queueing.line import Queued, kin_of
 from gateway.queueing.steering import Steering, UnderWay
 from gateway.replying import replies
@@ -39,11 +40,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from agent.clock import Clock
+    from channels.messages import Button, Inbound
     from channels.messages import Conversation as Place
-    from channels.messages import Inbound
     from channels.protocol import Channel
     from gateway.agents import HousedAgent
     from gateway.arrived import Arrived
+    from gateway.attachments.post_room import PostRoom
     from gateway.lanes import Lanes, Ticket
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import NewOutbound, Turn, TurnEnd
@@ -106,6 +108,7 @@ class Turns:
         clock: Clock,
         lanes: Lanes[Any],
         line: Line,
+        post: PostRoom,
         answered: Callable[[Iterable[Arrived]], None] = lambda _: None,
     ) -> None:
         self._ledger = ledger
@@ -117,6 +120,7 @@ class Turns:
         self._lanes = lanes
         self._line = line
         self._answered = answered
+        self._post = post
         self._under_way: dict[str, UnderWay] = {}
 
     def under_way(self, session: str) -> UnderWay | None:
@@ -180,7 +184,7 @@ class Turns:
         arrived, route = found[0], found[0].route
         agent = self._agents[route.agent]
         with bound(agent=agent.id, session=route.session, channel=arrived.inbound.conversation.channel):
-            if not arrived.inbound.text.strip():
+            if not arrived.inbound.text.strip() and not arrived.inbound.attachments:
                 await self._ledger.settle([arrived.row.id], "ignored", reason="empty")
                 self._done(arrived, turn_facts(agent.id, route.session, "", ""))
                 return
@@ -191,7 +195,8 @@ class Turns:
                 return
             turn = await whole(self._ledger.claim(route.session, agent.id, [one.row.id for one in found]))
             self._under_way[route.session] = under_way
-            await self._answer(ticket, _Case(agent, arrived, found[1:], record, turn, _greeting(record), under_way))
+            arrived, *further = await self._read(turn.inbox) or found  # once more: until they were claimed they could be edited
+            await self._answer(ticket, _Case(agent, arrived, further, record, turn, _greeting(record), under_way))
 
     async def _resume(self, ticket: Ticket[Any], turn: Turn) -> None:
         found = await self._read(turn.inbox)
@@ -234,7 +239,7 @@ class Turns:
             reply = await CommandDesk(agent, arrived, record).run(name, argument)
         except (AgentError, errors.HomebodyError) as error:
             reply, exit_code = in_words(error)
-        chunks = await self._chunks(arrived, reply)
+        chunks = await self._chunks(arrived, reply, after_command(name, argument) if exit_code == errors.OK else ())
         await self._ledger.settle([arrived.row.id], "answered", reply=chunks)
         self._done(arrived, turn_facts(agent.id, record.key, record.session, reply, chunks=len(chunks), exit_code=exit_code))
 
@@ -261,8 +266,9 @@ class Turns:
     async def _run(self, case: _Case, showing: Showing) -> TurnResult:
         inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
         conversation = await case.agent.conversation(case.record, audience, model=inbound.hints.get("model"))
-        first = await heard(conversation, case.arrived)
-        further = [Further(one.row.uid, await heard(conversation, one)) for one in case.further]
+        intake = self._post.intake
+        first = await heard(conversation, case.arrived, intake)
+        further = [Further(one.row.uid, await heard(conversation, one, intake)) for one in case.further]
         steering = Steering(
             case.under_way,
             case.turn.id,
@@ -270,7 +276,7 @@ class Turns:
             lanes=self._lanes,
             ledger=self._ledger,
             read=self._read,
-            hear=lambda one: heard(conversation, one),
+            hear=lambda one: heard(conversation, one, intake),
         )
         journal = LedgerJournal(self._ledger, case.turn.id)
         turn = AgentTurn(conversation=conversation, id=name, emit=showing.emit, journal=journal, arrivals=steering)
@@ -281,7 +287,9 @@ class Turns:
 
     async def _finish(self, case: _Case, state: TurnEnd, text: str, result: TurnResult | None, exit_code: int) -> None:
         greeting = await self._chunks(case.arrived, case.greeting if text else "")
-        chunks = greeting + await self._chunks(case.arrived, with_asides(text, case.record, result))
+        buttons = after_turn(result.failure if result else None, text, case.arrived.actor)
+        chunks = greeting + await self._chunks(case.arrived, with_asides(text, case.record, result), buttons)
+        chunks += await self._post.enclosed(case.arrived.row.uid, case.arrived.inbound.conversation)
         await self._ledger.finish(case.turn.id, state, chunks)
         record = case.record
         facts = turn_facts(case.agent.id, record.key, record.session, text, result, chunks=len(chunks), exit_code=exit_code)
@@ -304,8 +312,9 @@ class Turns:
         await self._ledger.finish(case.turn.id, "stopped", reason=reason)
         self._all_done(case, turn_facts(case.agent.id, case.record.key, case.record.session, ""))
 
-    async def _chunks(self, arrived: Arrived, text: str) -> list[NewOutbound]:
-        return await replies(self._channel(arrived.inbound.conversation), arrived, text)
+    async def _chunks(self, arrived: Arrived, text: str, buttons: Sequence[Button] = ()) -> list[NewOutbound]:
+        channel = self._channel(arrived.inbound.conversation)
+        return await replies(channel, arrived, text, knows=self._ledger.knows, buttons=buttons)
 
     def _all_done(self, case: _Case, facts: dict[str, Any]) -> None:
         """Tell those who wait for any of a turn's messages; the reply is counted with the first."""

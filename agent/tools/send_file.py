@@ -1,0 +1,73 @@
+"""The ``send_file`` tool."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+from pydantic import AliasChoices, Field
+
+from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.protocol import Outcome, Scene
+
+if TYPE_CHECKING:
+    from agent.tools.desk import Desk
+
+MAX_CAPTION = 1000
+
+
+class Outgoing(Protocol):
+    """Where files wait for the reply that they go with. Blocking."""
+
+    @property
+    def max_bytes(self) -> int:
+        """The largest file that is taken."""
+        ...
+
+    def put(self, turn: str, path: str, data: bytes, caption: str) -> str | None:
+        """Keep a copy of a file for a turn, in the place of an earlier one of the same path; return why not, or None."""
+        ...
+
+
+class SendFileArguments(Arguments):
+    """What ``send_file`` takes."""
+
+    path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path", "filePath"), description="relative path")]
+    caption: Annotated[CleanText, Field(max_length=MAX_CAPTION, description="a line to show with it")] = ""
+
+
+class SendFile(CheckedTool[SendFileArguments]):
+    """Sends a file of the workspace along with the reply: the only way in which a file leaves, whatever a reply says.
+
+    What goes out is a copy made now, of a file that those who hear this conversation may read anyhow. The same path once more
+    in a turn changes what goes out and sends nothing twice: hence "idempotent".
+    """
+
+    def __init__(self, desk: Desk, outgoing: Outgoing) -> None:
+        super().__init__(
+            SendFileArguments,
+            name="send_file",
+            description=(
+                "Send a file from your workspace to the person or group you are talking with. It goes out with your reply; "
+                "writing a path into the reply sends nothing."
+            ),
+            effect="idempotent",
+        )
+        self._desk = desk
+        self._outgoing = outgoing
+
+    async def act(self, arguments: SendFileArguments, scene: Scene) -> Outcome:
+        """Copy the file to where the reply will take it from."""
+        return await asyncio.to_thread(self._send, arguments, scene)
+
+    def _send(self, arguments: SendFileArguments, scene: Scene) -> Outcome:
+        path = self._desk.readable(arguments.path, scene.audience)
+        data = self._desk.enclosure.read(path, limit=self._outgoing.max_bytes).data
+        if not data:
+            return failed(f"{path} is empty: there is nothing to send")
+        refusal = self._outgoing.put(scene.turn, str(path), data, arguments.caption)
+        if refusal is not None:
+            return failed(refusal)
+        return Outcome(
+            text=f"{path} ({len(data):,} bytes) goes out with your reply", details={"path": str(path), "bytes": len(data)}
+        )

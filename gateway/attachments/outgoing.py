@@ -1,0 +1,144 @@
+"""Files that agents send: copies that nobody can change any more, kept until they are delivered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from channels.messages import Enclosure
+from gateway.attachments.kinds import media_type
+from gateway.attachments.names import safe_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from datetime import datetime
+
+    from gateway.attachments.settings import AttachmentSettings
+
+log = logging.getLogger(__name__)
+
+_ABOUT: Final = "about.json"
+_TURN: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
+ORPHANED_AFTER: Final = 86_400.0 * 2
+"""Seconds after which a copy that no message refers to belongs to no turn that might still go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A file that goes with a turn's reply."""
+
+    enclosure: Enclosure
+    caption: str
+
+
+class Outgoing:
+    """Keeps copies in ``<folder>/<turn>/<key>/<name>``, the key made of the file's path: a repeat finds its place again.
+
+    A description beside it, written last, makes a copy count. Everything here blocks.
+    """
+
+    def __init__(self, folder: Path, settings: Callable[[], AttachmentSettings]) -> None:
+        self._folder = folder
+        self._settings = settings
+
+    @property
+    def max_bytes(self) -> int:
+        """The largest file that is taken."""
+        return self._settings().max_bytes
+
+    def put(self, turn: str, path: str, data: bytes, caption: str) -> str | None:
+        """See ``agent.tools.send_file.Outgoing``."""
+        if _TURN.fullmatch(turn) is None:
+            return "files can be sent in an answer to somebody, and not from here"
+        key = hashlib.sha256(path.encode()).hexdigest()[:16]
+        known = self._described(turn)
+        others = [about for name, about in known if name != key]
+        if len(others) >= self._settings().max_count:
+            return f"at most {self._settings().max_count} files go with one reply"
+        if sum(about["size"] for about in others) + len(data) > self._settings().total_bytes:
+            return f"at most {self._settings().total_bytes:,} bytes go with one reply"
+        place = next((about["place"] for name, about in known if name == key), len(known))
+        kind = media_type(data)
+        about = {
+            "place": place,
+            "name": safe_name(PurePosixPath(path).name, kind),
+            "type": kind,
+            "caption": caption,
+            "size": len(data),
+        }
+        folder = self._folder / turn / key
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write(folder / str(about["name"]), data)
+            _write(folder / _ABOUT, json.dumps(about).encode())
+        except OSError as error:
+            log.warning("a file to send could not be kept: %s", error)
+            return f"the copy could not be kept ({error.strerror})"
+        return None
+
+    def of(self, turn: str) -> list[Waiting]:
+        """Return what goes with the reply of a turn, in the order in which it was asked for."""
+        found = sorted(self._described(turn), key=lambda one: one[1]["place"])
+        return [
+            Waiting(
+                enclosure=Enclosure(
+                    path=self._folder / turn / key / about["name"], name=about["name"], media_type=about["type"]
+                ),
+                caption=about["caption"],
+            )
+            for key, about in found
+        ]
+
+    def let_go(self, path: Path) -> None:
+        """Remove a copy that was delivered."""
+        if not path.is_relative_to(self._folder) or ".." in path.parts:
+            return
+        shutil.rmtree(path.parent, ignore_errors=True)
+        try:
+            path.parent.parent.rmdir()
+        except OSError:  # others of its turn are still there
+            return
+
+    def sweep(self, kept: Collection[Path], now: datetime) -> int:
+        """Remove copies that no message refers to, once no turn can want them any more; return how many."""
+        if not self._folder.is_dir():
+            return 0
+        gone = 0
+        for folder in [folder for turn in self._folder.iterdir() if turn.is_dir() for folder in turn.iterdir()]:
+            wanted = any(path.parent == folder for path in kept)
+            if not wanted and now.timestamp() - folder.stat().st_mtime > ORPHANED_AFTER:
+                self.let_go(folder / _ABOUT)
+                gone += 1
+        return gone
+
+    def _described(self, turn: str) -> list[tuple[str, dict[str, Any]]]:
+        if _TURN.fullmatch(turn) is None:
+            return []
+        found = []
+        for path in (self._folder / turn).glob(f"*/{_ABOUT}"):
+            try:
+                about = json.loads(path.read_bytes())
+            except (OSError, ValueError):  # half written by a process that died: it does not count
+                continue
+            if (path.parent / about["name"]).is_file():
+                found.append((path.parent.name, about))
+        return found
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Put data in its place all at once, for our eyes only."""
+    temporary = path.with_name(f".{secrets.token_hex(6)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

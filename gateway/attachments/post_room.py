@@ -1,0 +1,69 @@
+"""The post room of the house: files in, files out, and the bin."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from agent.errors import FileTrouble
+from gateway.attachments.intake import Intake
+from gateway.attachments.outgoing import Outgoing
+from gateway.attachments.sweeping import sweep_inboxes, sweep_incoming
+from gateway.errors import StorageFailed
+from gateway.ledger.rows import NewOutbound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from agent.clock import Clock
+    from agent.tools.enclosure import Enclosure
+    from channels.messages import Conversation
+    from channels.protocol import Channel
+    from gateway.attachments.settings import AttachmentSettings
+    from gateway.ledger.protocol import OutboxLedger
+
+log = logging.getLogger(__name__)
+
+
+class PostRoom:
+    """Everything that has to do with files of messages. ``state`` is the folder of the house; ``settings`` gives those in force."""
+
+    def __init__(
+        self,
+        state: Path,
+        *,
+        ledger: OutboxLedger,
+        clock: Clock,
+        channel: Callable[[Conversation], Channel],
+        settings: Callable[[], AttachmentSettings],
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._settings = settings
+        self._incoming = state / "incoming"
+        self.intake = Intake(channel, self._incoming, clock, settings)
+        self.outgoing = Outgoing(state / "media", settings)
+
+    async def enclosed(self, turn: str, place: Conversation) -> list[NewOutbound]:
+        """Return the files that go out behind the reply of a turn, each a message of its own."""
+        waiting = await asyncio.to_thread(self.outgoing.of, turn)
+        return [NewOutbound(conversation=place, text=one.caption, enclosure=one.enclosure) for one in waiting]
+
+    async def delivered(self, path: Path) -> None:
+        """Throw away the copy of a file that has arrived."""
+        await asyncio.to_thread(self.outgoing.let_go, path)
+
+    async def sweep(self, workspaces: Iterable[Enclosure]) -> None:
+        """Throw away what is too old, or belongs to nothing any more."""
+        now, settings = self._clock.now(), self._settings()
+        try:
+            kept = await self._ledger.enclosed()
+            await asyncio.to_thread(self.outgoing.sweep, kept, now)
+            await asyncio.to_thread(sweep_incoming, self._incoming, now)
+            for enclosure in workspaces:
+                if gone := await asyncio.to_thread(sweep_inboxes, enclosure, settings, now):
+                    log.info("%d old files were removed from the inbox folders of %s", gone, enclosure.root)
+        except (OSError, FileTrouble, StorageFailed) as error:
+            log.warning("old files could not be swept: %s", error)

@@ -1,0 +1,36 @@
+"""What a channel can show of a message that goes out: buttons and a file, or the words that stand for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from channels.messages import Outbound
+
+if TYPE_CHECKING:
+    from channels.protocol import Channel
+    from gateway.ledger.rows import OutboxRow
+
+
+def outward(channel: Channel, row: OutboxRow) -> Outbound:
+    """Return a row as its channel can send it. Blocks: it looks whether the file is there."""
+    shows: Any = getattr(channel, "shows", ())
+    text, buttons, enclosure = row.text, row.buttons, row.enclosure
+    if enclosure is not None and ("files" not in shows or not enclosure.path.is_file()):
+        lost = "I cannot send files here" if "files" not in shows else "it is gone"
+        text = "\n\n".join(filter(None, [text, f"📎 {enclosure.name} ({lost})"]))
+        enclosure = None
+    if buttons and "buttons" not in shows:
+        told = [button.value for button in buttons if button.value not in text]
+        text = "\n\n".join(filter(None, [text, " · ".join(f"`{value}`" for value in told)]))
+        buttons = ()
+    return Outbound(
+        key=row.key,
+        conversation=row.conversation,
+        text=text,
+        reply_to=row.reply_to,
+        buttons=buttons,
+        enclosure=enclosure,
+        attempt=row.attempt,
+        recorded=row.recorded,
+        uncertain=row.doubts > 0,
+    )
