@@ -20,6 +20,12 @@ class Command:
     argument: str = ""
     urgent: bool = False
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that may stand as its argument, where they are known."""
+        words = self.argument.strip("[]").split("|")
+        return tuple(word for word in words if word.isalpha() and (len(words) > 1 or self.argument.isalpha()))
+
 
 COMMANDS = {
     command.name: command

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
+from collections import OrderedDict
 from typing import TYPE_CHECKING, NoReturn
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import Completer, Completion
+from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from channels.errors import ChannelError, LinkLost
-from channels.terminal.exchange import Exchange
-from channels.terminal.link import Done
+from channels.terminal.link import Done, Rejected, Reply
 from channels.terminal.render import Screen, make_console
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from prompt_toolkit.completion import CompleteEvent
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 FAILED = 1
 PROMPT = "› "
+REDRAW_SECONDS = 0.08
+REMEMBERED = 1000
+"""Replies that are known again when they are delivered twice."""
 LEAVING = {"/exit", "/quit"}
 """The only words that are not sent: they are about the terminal itself."""
 
@@ -41,7 +44,8 @@ LEAVING = {"/exit", "/quit"}
 class Conversation:
     """Asks, sends, and shows what comes back, until the person leaves or the link ends.
 
-    ``commands`` (name with its slash -> one line of help) are offered for completion only; the house answers them.
+    What is typed while an answer is awaited is sent too: the house says what becomes of it. ``commands`` (name with its slash ->
+    one line of help) and ``choices`` (name -> words that may follow) are offered for completion only; the house answers them.
     ``source``, ``sink`` and ``console`` are the process's own terminal unless something else is handed in.
     """
 
@@ -53,6 +57,7 @@ class Conversation:
         new_key: Callable[[], str],
         history: Path | None = None,
         commands: Mapping[str, str] | None = None,
+        choices: Mapping[str, Sequence[str]] | None = None,
         greeting: str = "",
         hints: Mapping[str, str] | None = None,
         source: Input | None = None,
@@ -66,50 +71,85 @@ class Conversation:
         self._hints = hints
         self._screen = Screen(console or make_console(), clock.monotonic)
         self._session: PromptSession[str] = PromptSession(
-            PROMPT,
+            self._message,
             history=_history(history),
-            completer=_Slash(commands or {}),
+            completer=_Slash(commands or {}, choices or {}),
             complete_while_typing=True,
             multiline=True,
-            key_bindings=_keys(),
+            key_bindings=_keys(self._interrupted),
             prompt_continuation="  ",
             input=source,
             output=sink,
         )
-        self._exchange: Exchange | None = None
-        self._over = asyncio.Event()
+        self._session.app.min_redraw_interval = REDRAW_SECONDS
+        self._awaited: set[str] = set()
+        """Keys of the messages whose answers are awaited."""
+        self._shown: OrderedDict[str, None] = OrderedDict()
+        self._interrupts = 0
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
         """Hold the conversation, and return the exit code. The link is left open."""
+        with patch_stdout(raw=True):
+            return await self._run()
+
+    async def _run(self) -> int:
         if self._greeting:
             self._screen.note(self._greeting)
         listening = asyncio.ensure_future(self._listen())
+        ticking = asyncio.ensure_future(self._tick())
         try:
             while (text := await self._ask(listening)) is not None:
-                await self._turn(text, listening)
+                await self._say(text)
+            if self._awaited:
+                self._screen.note("I finish what I am doing; the answer waits for you here.")
         except LinkLost as error:
             self._screen.trouble(str(error), error.mend)
             return FAILED
         finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
+            ending = [listening, ticking, *self._tasks]
+            for task in ending:
+                task.cancel()
+            await asyncio.gather(*ending, return_exceptions=True)
         return 0
 
     async def _listen(self) -> None:
         """Draw what arrives, asked for or not."""
         async for frame in self._link.frames():
             self._hear(frame)
+            self._session.app.invalidate()
 
     def _hear(self, frame: Frame) -> None:
-        exchange = self._exchange
-        if exchange is None:
-            if not isinstance(frame, Done):
-                self._screen.show(frame)
-            return
-        if exchange.hear(frame):
+        if not (isinstance(frame, Reply) and self._seen(frame.key)):
             self._screen.show(frame)
-        if exchange.over:
-            self._over.set()
+        if isinstance(frame, Done) and frame.turn:
+            self._screen.over()
+        if isinstance(frame, Done | Rejected):
+            self._awaited.discard(frame.key)
+        if not self._awaited:
+            self._screen.end()
+
+    def _seen(self, key: str) -> bool:
+        """Say whether a reply was shown before, and take note that it is now."""
+        known = key in self._shown
+        self._shown[key] = None
+        if len(self._shown) > REMEMBERED:
+            self._shown.popitem(last=False)
+        return known
+
+    async def _tick(self) -> None:
+        """Let the region tell how long an answer has been awaited."""
+        while True:
+            await asyncio.sleep(1)
+            if self._awaited:
+                self._session.app.invalidate()
+
+    def _message(self) -> FormattedText:
+        """What stands before the cursor: the region while an answer is awaited, and the prompt; when sent, the prompt alone stays."""
+        preview, state = ("", "") if self._session.app.is_done else self._screen.region()
+        parts = [("", f"{preview}\n")] if preview else []
+        parts += [("dim", f"{state}\n")] if state else []
+        return FormattedText([*parts, ("bold", PROMPT)])
 
     async def _ask(self, listening: asyncio.Task[None]) -> str | None:
         """Return the next message that is not blank, or None when the person leaves.
@@ -134,43 +174,39 @@ class Conversation:
 
     async def _prompt(self) -> str | None:
         """Return what was typed; None for Ctrl-D, or for Ctrl-C twice on an empty line."""
-        interrupted = False
+        self._interrupts = 0
         while True:
             try:
-                with patch_stdout(raw=True):
-                    return await self._session.prompt_async()
+                return await self._session.prompt_async()
             except EOFError:
                 return None
             except KeyboardInterrupt:
-                if interrupted:
+                if self._interrupts > 1:
                     return None
-                interrupted = True
                 self._screen.note("Ctrl-C again, or Ctrl-D, leaves.")
 
-    async def _turn(self, text: str, listening: asyncio.Task[None]) -> None:
-        """Send a message and wait for all of its answer; Ctrl-C stops the turn."""
-        exchange = self._exchange = Exchange(self._new_key())
-        self._over.clear()
-        stopping: set[asyncio.Future[None]] = set()
-        waiting = asyncio.ensure_future(self._over.wait())
+    def _interrupted(self) -> bool:
+        """Ctrl-C was pressed on an empty line: stop what runs, and say whether that was all it meant."""
+        if self._awaited:
+            task = asyncio.ensure_future(self._stop())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return True
+        self._interrupts += 1
+        return False
+
+    async def _say(self, text: str) -> None:
+        """Send a message; its answer is drawn when it comes."""
+        key = self._new_key()
+        self._awaited.add(key)
+        self._screen.begin()
         try:
-            with _interrupts(lambda: stopping.add(asyncio.ensure_future(self._stop()))):
-                self._screen.begin()
-                await self._link.say(text, key=exchange.key, hints=self._hints)
-                while not waiting.done():
-                    await asyncio.wait([waiting, listening], timeout=1, return_when=asyncio.FIRST_COMPLETED)
-                    self._screen.tick()
-                    if listening.done() and not waiting.done():
-                        _raise_end(listening)
+            await self._link.say(text, key=key, hints=self._hints)
         except LinkLost:
             raise
         except ChannelError as error:
+            self._awaited.discard(key)
             self._screen.trouble(str(error), error.mend)
-        finally:
-            waiting.cancel()
-            self._exchange = None
-            self._screen.end()
-            await asyncio.gather(*stopping, return_exceptions=True)
 
     async def _stop(self) -> None:
         self._screen.note("stopping …")
@@ -182,23 +218,6 @@ def _raise_end(listening: asyncio.Task[None]) -> NoReturn:
     """Raise what ended the link."""
     listening.result()
     raise LinkLost("the conversation was closed", mend="start `homebody chat` again")
-
-
-@contextlib.contextmanager
-def _interrupts(act: Callable[[], object]) -> Iterator[None]:
-    """Let Ctrl-C do something else for a while. In a thread that may not handle signals it stays as it is."""
-    loop = asyncio.get_running_loop()
-    former = signal.getsignal(signal.SIGINT)
-    try:
-        loop.add_signal_handler(signal.SIGINT, act)
-    except (ValueError, RuntimeError, NotImplementedError):
-        yield
-        return
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, former)
 
 
 def _history(path: Path | None) -> History:
@@ -213,8 +232,8 @@ def _history(path: Path | None) -> History:
         return InMemoryHistory()
 
 
-def _keys() -> KeyBindings:
-    """Enter sends; Alt-Enter and Ctrl-J begin a line; Ctrl-C clears what was typed, and interrupts when there is nothing."""
+def _keys(interrupted: Callable[[], bool]) -> KeyBindings:
+    """Enter sends; Alt-Enter and Ctrl-J begin a line; Ctrl-C clears what was typed, or else asks ``interrupted`` what it means."""
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -227,25 +246,33 @@ def _keys() -> KeyBindings:
         event.current_buffer.insert_text("\n")
 
     @keys.add("c-c")
+    @keys.add("<sigint>")
     def interrupt(event: KeyPressEvent) -> None:
         if event.current_buffer.text:
             event.current_buffer.reset()
-        else:
+        elif not interrupted():
             event.app.exit(exception=KeyboardInterrupt())
 
     return keys
 
 
 class _Slash(Completer):
-    """Completes a command at the beginning of a message."""
+    """Completes a command at the beginning of a message, and the word behind it where only some are known."""
 
-    def __init__(self, commands: Mapping[str, str]) -> None:
+    def __init__(self, commands: Mapping[str, str], choices: Mapping[str, Sequence[str]]) -> None:
         self._commands = commands
+        self._choices = choices
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002 - the library's
-        """Return the commands that begin as the message does."""
-        typed = document.text
-        if typed.startswith("/") and not any(letter.isspace() for letter in typed):
-            for name, meaning in self._commands.items():
-                if name.startswith(typed):
-                    yield Completion(name, start_position=-len(typed), display_meta=meaning)
+        """Return the commands, or the words, that begin as the message does."""
+        command, blank, word = document.text.partition(" ")
+        if not command.startswith("/") or any(letter.isspace() for letter in word):
+            return
+        if blank:
+            for choice in self._choices.get(command, ()):
+                if choice.startswith(word):
+                    yield Completion(choice, start_position=-len(word))
+            return
+        for name, meaning in self._commands.items():
+            if name.startswith(command):
+                yield Completion(name, start_position=-len(command), display_meta=meaning)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.live import Live
 from rich.markdown import Markdown
+from rich.segment import Segment
 from rich.text import Text
 from rich.theme import Theme
 
@@ -17,14 +17,18 @@ from channels.terminal.link import Activity, Delta, Note, Rejected, Reply
 from channels.terminal.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from rich.console import ConsoleOptions, RenderableType
 
     from channels.terminal.link import Frame
 
-REFRESH_SECONDS = 0.08
 CODE_THEME = "ansi_light"
 """The terminal's own colours without a background; the dim ones, which can be read on white as on black."""
 _TAIL = 8000
+_ALIKE = 40
+_PROMPT_ROWS = 8
+"""Rows kept free for the state, the prompt and its menu."""
 _THEME = Theme(
     {
         "markdown.code": "bold",
@@ -51,51 +55,44 @@ def make_console() -> Console:
 
 
 class Screen:
-    """Draws frames. A preview is drawn in a region of its own, which is wiped when the reply itself arrives."""
+    """Prints what stays, and says what the region above the prompt shows meanwhile: the reply so far, or that one is awaited."""
 
     def __init__(self, console: Console, monotonic: Callable[[], float]) -> None:
         self._console = console
         self._monotonic = monotonic
-        self._live: Live | None = None
         self._preview = ""
-        self._drawn = 0.0
+        self._doing = ""
         self._since = 0.0
+        self._awaited = False
 
     def begin(self) -> None:
-        """Show that an answer is awaited."""
-        self._since = self._monotonic()
-        self._preview = ""
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._live = Live(
-                console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
-            )
-            self._live.start()
-            self.tick()
+        """An answer is awaited from now on."""
+        if not self._awaited:
+            self._since = self._monotonic()
+            self._preview = self._doing = ""
+        self._awaited = True
+
+    def over(self) -> None:
+        """A turn is over: what was drawn of its reply goes; others may still be awaited."""
+        self._preview = self._doing = ""
 
     def end(self) -> None:
-        """Take the region away."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-
-    def tick(self) -> None:
-        """Show that time passes; called about once a second while an answer is awaited."""
-        if self._live is not None:
-            self._drawn = self._monotonic()
-            self._live.update(self._region(), refresh=True)
+        """Nothing is awaited any more."""
+        self._awaited = False
+        self._preview = self._doing = ""
 
     def show(self, frame: Frame) -> None:
-        """Draw a frame."""
+        """Take a frame: print it, or make it part of the region."""
         match frame:
             case Delta(text=text, fresh=fresh):
                 self._preview = text if fresh else self._preview + text
-                if self._monotonic() - self._drawn >= REFRESH_SECONDS:
-                    self.tick()
+                self._doing = ""
             case Reply(text=text):
-                self._preview = ""
-                self.tick()
+                if _begins_like(text, self._preview):
+                    self._preview = ""
                 self.reply(text)
             case Activity(text=text, state=state):
+                self._doing = visible(text) if state == "started" else ""
                 if state != "started":
                     self._console.print(Text(f"  {_MARKS[state]} {visible(text)}", style="dim"))
             case Note(text=text):
@@ -105,7 +102,7 @@ class Screen:
 
     def reply(self, text: str) -> None:
         """Print a reply for good."""
-        self._console.print(Markdown(visible(text), code_theme=CODE_THEME, hyperlinks=False))
+        self._console.print(_Trimmed(Markdown(visible(text), code_theme=CODE_THEME, hyperlinks=False)))
         self._console.print()
 
     def note(self, text: str) -> None:
@@ -118,10 +115,41 @@ class Screen:
         if mend:
             self._console.print(Text(f"  {visible(mend)}"))
 
-    def _region(self) -> Text:
-        if self._preview:
-            room = max(1, self._console.height - 4)
-            lines = Text(visible(self._preview[-_TAIL:])).wrap(self._console, self._console.width)
-            return Text("\n").join(list(lines)[-room:])
+    def region(self) -> tuple[str, str]:
+        """Return the end of the reply so far, wrapped and as much of it as leaves room for the prompt, and a line of state.
+
+        Both are empty when nothing is awaited, and on a terminal that cannot take back what was drawn.
+        """
+        if not self._awaited or not self._console.is_terminal or self._console.is_dumb_terminal:
+            return "", ""
         seconds = int(self._monotonic() - self._since)
-        return Text(f"… {seconds} s · Ctrl-C stops" if seconds else "…", style="dim")
+        state = f"… {self._doing}" if self._doing else "…"
+        if seconds:
+            state += f" · {seconds} s · Ctrl-C stops"
+        if not self._preview.strip():
+            return "", state
+        room = max(1, self._console.height - _PROMPT_ROWS)
+        lines = Text(visible(self._preview[-_TAIL:]).rstrip()).wrap(self._console, max(8, self._console.width - 1))
+        return "\n".join(str(line).rstrip() for line in list(lines)[-room:]), state
+
+
+class _Trimmed:
+    """Something drawn without blanks at the ends of its lines, so that it can be copied and outlives a narrower window."""
+
+    def __init__(self, drawn: RenderableType) -> None:
+        self._drawn = drawn
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for line in Segment.split_lines(console.render(self._drawn, options)):
+            while line and not line[-1].text.strip():
+                line.pop()
+            yield from line[:-1]
+            for last in line[-1:]:
+                yield Segment(last.text.rstrip(), last.style)
+            yield Segment.line()
+
+
+def _begins_like(text: str, preview: str) -> bool:
+    """Say whether a reply is what the preview showed, as far as it came."""
+    begun = preview.strip()[:_ALIKE]
+    return bool(begun) and (text.strip().startswith(begun) or text.strip()[:_ALIKE] in preview)

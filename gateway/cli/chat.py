@@ -57,6 +57,7 @@ async def _interactive(invocation: Invocation, hints: dict[str, str]) -> int:
             new_key=_new_key,
             history=invocation.paths.home / "history",
             commands={f"/{command.name}": command.help for command in COMMANDS.values()},
+            choices={f"/{command.name}": command.choices for command in COMMANDS.values()},
             greeting="Say something. /help shows what else there is; Ctrl-D leaves.",
             hints=hints,
         )

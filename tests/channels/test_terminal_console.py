@@ -16,12 +16,17 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from rich.cells import cell_len
 from rich.console import Console
 
-from channels.terminal.console import Conversation
-from channels.terminal.link import Delta, Note, Reply
+from channels.terminal.console import Conversation, _Slash
+from channels.terminal.link import Activity, Delta, Note, Reply
 from channels.terminal.render import Screen
 from gateway.clock import SystemClock
 from tests.peers.parrot import Parrot
@@ -198,19 +203,52 @@ async def test_a_history_that_cannot_be_kept_does_not_matter(tmp_path: Path) -> 
         assert await talking == 0
 
 
-def test_a_preview_is_replaced_by_the_reply_and_not_printed_twice() -> None:
-    sight = io.StringIO()
-    screen = Screen(
-        Console(file=sight, width=80, force_terminal=True, legacy_windows=False, _environ={"TERM": "xterm"}),
-        iter(range(99)).__next__,
+def screen_on(sight: io.StringIO, *, height: int = 24, **environ: str) -> Screen:
+    console = Console(
+        file=sight, width=80, height=height, force_terminal=True, legacy_windows=False, _environ={"TERM": "xterm"} | environ
     )
+    return Screen(console, iter(range(99)).__next__)
+
+
+def test_a_preview_is_shown_above_the_prompt_and_goes_when_the_reply_is_there() -> None:
+    sight = io.StringIO()
+    screen = screen_on(sight)
+    assert screen.region() == ("", "")
     screen.begin()
+    screen.show(Activity("reads a.md", "started"))
+    assert screen.region() == ("", "… reads a.md · 1 s · Ctrl-C stops")
     screen.show(Delta("the ans"))
     screen.show(Delta("wer **is** 4"))
-    screen.show(Reply("the answer **is** 4", "k"))
+    assert screen.region()[0] == "the answer **is** 4"
+    screen.show(Delta("another one", fresh=True))
+    assert screen.region()[0] == "another one"
+    assert sight.getvalue() == ""
+    screen.show(Reply("another one, and more", "k"))
+    assert screen.region()[0] == ""
     screen.end()
-    assert "the answer **is** 4" in sight.getvalue()
-    assert _seen(sight.getvalue()).count("the answer") == 1
+    assert screen.region() == ("", "")
+    assert sight.getvalue() == "another one, and more\n\n", "no blanks at the end of a line"
+
+
+def test_a_reply_to_something_else_leaves_the_preview_alone() -> None:
+    screen = screen_on(io.StringIO())
+    screen.begin()
+    screen.show(Delta("a long story begins"))
+    screen.show(Reply("**main** · session `agent:main:main`", "status"))
+    assert screen.region()[0] == "a long story begins"
+    screen.over()
+    assert screen.region()[0] == ""
+
+
+@given(st.text(max_size=3000), st.integers(6, 60))
+def test_a_preview_always_leaves_room_for_the_prompt(text: str, height: int) -> None:
+    screen = screen_on(io.StringIO(), height=height)
+    screen.begin()
+    screen.show(Delta(text))
+    lines = screen.region()[0].split("\n")
+    assert len(lines) <= max(1, height - 8)
+    assert all(cell_len(line) < 80 for line in lines)
+    assert "\x1b" not in screen.region()[0]
 
 
 def test_a_dumb_terminal_gets_the_reply_without_a_preview() -> None:
@@ -218,10 +256,9 @@ def test_a_dumb_terminal_gets_the_reply_without_a_preview() -> None:
     screen = Screen(Console(file=sight, width=80, force_terminal=True, _environ={"TERM": "dumb"}), iter(range(99)).__next__)
     screen.begin()
     screen.show(Delta("the answer"))
+    assert screen.region() == ("", "")
     screen.show(Reply("the answer", "k"))
-    screen.end()
-    assert sight.getvalue().count("the answer") == 1
-    assert "\x1b[" not in sight.getvalue()
+    assert sight.getvalue() == "the answer\n\n"
 
 
 def test_no_color_is_honoured() -> None:
@@ -238,23 +275,44 @@ def test_a_reply_cannot_command_the_terminal() -> None:
     assert "\x9b" not in sight.getvalue()
 
 
-def _seen(written: str) -> str:
-    """Return what stays on a screen after the erasures that rich writes: a line that is erased is gone."""
-    lines: list[str] = [""]
-    row = 0
-    for part in re.findall(r"\x1b\[[?0-9;]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", written):
-        if part == "\n":
-            row += 1
-            lines += [""] * (row + 1 - len(lines))
-        elif part.endswith("A") and part.startswith("\x1b"):
-            row = max(0, row - int(part[2:-1] or 1))
-        elif part == "\x1b[2K":
-            lines[row] = ""
-        elif part == "\r" or part.startswith("\x1b"):
-            continue
-        else:
-            lines[row] += part
-    return "\n".join(lines)
+async def test_messages_and_commands_are_sent_while_a_turn_runs() -> None:
+    async with seated() as (seat, talking):
+        seat.keys.send_text("slow work" + ENTER)
+        await seat.until(lambda: seat.house.heard == ["slow work"])
+        seat.keys.send_text("/status" + ENTER + "and this" + ENTER)
+        await seat.until(lambda: "echo: and this" in seat.sight.getvalue())
+        assert seat.house.heard == ["slow work", "/status", "and this"]
+        assert "stopped" not in seat.sight.getvalue()
+        seat.keys.send_text(CTRL_C)
+        await seat.until(lambda: "stopped" in seat.sight.getvalue())
+        assert not talking.done()
+
+
+async def test_leaving_while_a_turn_runs_says_what_becomes_of_it() -> None:
+    async with seated() as (seat, talking):
+        seat.keys.send_text("slow work" + ENTER)
+        await seat.until(lambda: bool(seat.house.heard))
+        seat.keys.send_text(CTRL_D)
+        assert await talking == 0
+        assert "the answer waits for you" in seat.sight.getvalue()
+
+
+async def test_a_reply_that_is_delivered_twice_is_shown_once() -> None:
+    async with seated() as (seat, _):
+        seat.keys.send_text("hello" + ENTER)
+        await seat.until(lambda: "echo: hello" in seat.sight.getvalue())
+        for client in next(iter(seat.house.channel._attached.values())):
+            client.push(Reply("echo: **hello**", "t1-0"))
+            client.push(Reply("news", "t9-0"))
+        await seat.until(lambda: "news" in seat.sight.getvalue())
+        assert seat.sight.getvalue().count("echo: hello") == 1
+
+
+async def test_tab_completes_the_words_that_a_command_takes() -> None:
+    completer = _Slash({"/context": "what fills my window"}, {"/context": ("list", "detail")})
+    for typed, offered in (("/context d", ["detail"]), ("/context ", ["list", "detail"]), ("/context x", []), ("x", [])):
+        found = completer.get_completions(Document(typed), CompleteEvent())
+        assert [one.text for one in found] == offered
 
 
 PROGRAM = """
