@@ -24,7 +24,7 @@ _MOST_SECTION = 2900
 _MOST_LABEL = 75
 _MOST_BUTTONS = 25
 _COMMAND = re.compile(r"<(?=@|#|!(?!--|DOCTYPE|\[CDATA))")
-_PERHAPS = re.compile(r"<!?[A-Z\[-]{0,8}$")
+_PERHAPS = re.compile(r"<!?[A-Z\[-]{0,8}\Z")
 _APART = "\u200b"
 
 
