@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import random as system_random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from channels.discord.markup import written
 from channels.errors import ChannelError, NotFetched, NotSent
@@ -38,6 +38,7 @@ class DiscordChannel:
     """
 
     name = "discord"
+    shows: frozenset[Literal["buttons", "files"]] = frozenset({"buttons", "files"})
     repeats_safely = True
 
     def __init__(

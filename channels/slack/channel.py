@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import random as system_random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from channels.errors import ChannelBroken, ChannelError, NotFetched, NotSent
 from channels.fitting import fitted
@@ -56,6 +56,7 @@ class SlackChannel:
     """
 
     name = "slack"
+    shows: frozenset[Literal["buttons", "files"]] = frozenset({"buttons", "files"})
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class SlackChannel:
     ) -> None:
         self.account = account
         self._settings: SlackAccount = settings.account(account)
+        self.reply_to_mode = self._settings.reply_to_mode
         self._clock = clock
         self._log: Log = log or NoLog()
         self._random = random

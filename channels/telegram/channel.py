@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import random as system_random
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from channels.chunking import cut, utf16_length
 from channels.errors import ChannelError, NotSent
@@ -36,6 +36,7 @@ class TelegramChannel:
     """
 
     name = "telegram"
+    shows: frozenset[Literal["buttons", "files"]] = frozenset({"buttons", "files"})
 
     def __init__(
         self,
