@@ -63,11 +63,16 @@ class Link(discord.Client):
         )
 
     def _get_state(self, **options: Any) -> Any:
-        """Make the library's state upon our HTTP client; it asks for one while it is being set up."""
+        """Make the library's state upon our HTTP client; it asks for one while it is being set up.
+
+        It is to keep none of what happens: we read events ourselves, and one that the library cannot read must not end the connection.
+        """
         http = RootedHttp(self.http.loop, unsync_clock=False, max_ratelimit_timeout=30.0)
         http.root, http.gateway = self._account.api_root, self._account.gateway_url
         self.http = http
-        return super()._get_state(**options)
+        state: Any = super()._get_state(**options)
+        state.parsers = {event: state.parsers[event] for event in ("READY", "RESUMED")}
+        return state
 
     @property
     def me(self) -> str:

@@ -31,7 +31,7 @@ async def offer(link: Link, entries: Sequence[MenuEntry]) -> bool:
 
 def commands(entries: Sequence[MenuEntry]) -> list[dict[str, Any]]:
     """Return commands as Discord takes them; a name that it does not take is left out, and can still be typed."""
-    named = {entry.name.lower(): entry for entry in entries if _NAME.fullmatch(entry.name)}
+    named = {name: entry for entry in entries if _NAME.fullmatch(name := entry.name.lower()) and name == name.lower()}
     return [_command(name, entry) for name, entry in list(named.items())[:MOST]]
 
 

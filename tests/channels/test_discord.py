@@ -1,57 +1,16 @@
 from __future__ import annotations
 
-import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from channels.discord.channel import DiscordChannel
-from channels.discord.settings import DiscordSettings
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
-from channels.messages import Conversation, Outbound
-from tests.peers.discord import BOT, SUPPRESS_EMBEDS, TOKEN, DiscordPeer
-from tests.peers.door import BookDoor
-from tests.peers.hasty import HastyClock
+from channels.messages import Conversation
+from tests.channels.discord_line import ANNA, GUILD, POST, Line
+from tests.peers.discord import BOT, SUPPRESS_EMBEDS, DiscordPeer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-ANNA = "700000000000000042"
-GUILD = "800000000000000007"
-POST = "POST channels/*/messages"
-
-
-class Line:
-    """A channel against a peer."""
-
-    def __init__(self, peer: DiscordPeer, cursors: dict[str, str] | None = None, **settings: Any) -> None:
-        self.peer = peer
-        self.door = BookDoor(cursors)
-        self.clock = HastyClock()
-        self.recorded: list[str] = []
-        given = {"token": TOKEN, "apiRoot": peer.root, "gatewayUrl": peer.gateway, "timeoutSeconds": 2, **settings}
-        self.channel = DiscordChannel(DiscordSettings.model_validate(given), "default", clock=self.clock, random=lambda: 1.0)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[asyncio.Task[None]]:
-        ready = asyncio.ensure_future(self.door.until_ready())
-        task = asyncio.ensure_future(self.channel.run(self.door))
-        try:
-            await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
-            yield task
-        finally:
-            task.cancel()
-            ready.cancel()
-            await asyncio.gather(task, ready, return_exceptions=True)
-
-    async def send(self, text: str, *, to: Conversation | None = None, key: str = "k1", **more: Any) -> str:
-        place = to or Conversation(channel="discord", kind="direct", id=ANNA)
-
-        async def record(noted: str) -> None:
-            self.recorded.append(noted)
-
-        return (await self.channel.send(Outbound(key=key, conversation=place, text=text, **more), record)).platform_id
 
 
 @pytest.fixture
