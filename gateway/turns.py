@@ -193,10 +193,14 @@ class Turns:
             if command is not None:
                 await self._command(agent, arrived, record, command[0].name, command[1])
                 return
-            turn = await whole(self._ledger.claim(route.session, agent.id, [one.row.id for one in found]))
+            turn, (arrived, *further) = await whole(self._claimed(agent, found))
             self._under_way[route.session] = under_way
-            arrived, *further = await self._read(turn.inbox) or found  # once more: until they were claimed they could be edited
             await self._answer(ticket, _Case(agent, arrived, further, record, turn, _greeting(record), under_way))
+
+    async def _claimed(self, agent: HousedAgent, found: Sequence[Arrived]) -> tuple[Turn, Sequence[Arrived]]:
+        """Begin the turn for messages, and read them once more: until then their senders could edit them."""
+        turn = await self._ledger.claim(found[0].route.session, agent.id, [one.row.id for one in found])
+        return turn, await self._read(turn.inbox) or found
 
     async def _resume(self, ticket: Ticket[Any], turn: Turn) -> None:
         found = await self._read(turn.inbox)
