@@ -43,8 +43,8 @@ def _command(name: str, entry: MenuEntry) -> dict[str, Any]:
         "contexts": [0, 1],  # servers, and private messages with the bot
         "integration_types": [0],
     }
-    if entry.argument:
-        shown["options"] = [{"name": ARGUMENT, "description": _short(entry.argument), "type": _TEXT}]
+    if hint := _short(entry.argument):
+        shown["options"] = [{"name": ARGUMENT, "description": hint, "type": _TEXT}]
     return shown
 
 
