@@ -138,7 +138,7 @@ def test_a_note_that_may_not_be_read_is_named_and_the_others_are_found(open_fold
     (open_folder / "ws/memory/closed").chmod(0o755)
     assert done.returncode == 0, done.stderr
     troubles, found, told = json.loads(done.stdout)
-    assert found == ["memory/good.md"]
+    assert found == ["memory/good.md"], done.stdout + done.stderr
     assert troubles["memory/shut.md"].endswith("cannot be read: Permission denied")
     assert "Permission denied" in troubles["memory/closed"]
     assert told == "memory/shut.md cannot be read: Permission denied | chmod u+r memory/shut.md"
