@@ -61,9 +61,10 @@ class Written:
         if not self._means_me(entity):
             return None
         after = self._part(end, len(self._units) // 2)
-        if not self._part(0, start).strip():
+        before = self._part(0, start)
+        if not before.strip():
             return 0, end + len(after) - len(after.lstrip(_PUNCTUATION)), ""
-        return (start, end, "") if not after.strip(_PUNCTUATION) else None
+        return (start - len(before) + len(before.rstrip(" ,")), end, "") if not after.strip(_PUNCTUATION) else None
 
     def _means_me(self, entity: MessageEntity) -> bool:
         if entity.type == MessageEntityType.TEXT_MENTION:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from telegram import Bot, Message
 
+    from channels.errors import ChannelError
     from channels.messages import Conversation, Enclosure, Outbound
     from channels.styled import Styled
     from channels.telegram.pacing import Pacer
@@ -87,9 +88,7 @@ class Sender:
         except ChatMigrated:
             raise
         except TelegramError as error:
-            if isinstance(error, RetryAfter):
-                self._pacer.hold(chat, wait_of(error))
-            raise send_error(error, self._bot) from error
+            raise self._meaning(error, chat) from error
         except OSError as error:
             raise NotSent(f"the file cannot be read: {error}") from error
         except (TypeError, KeyError, ValueError) as error:
@@ -152,16 +151,27 @@ class Sender:
         return Sent(platform_id=str(progress.file))
 
     async def post(self, conversation: Conversation, text: str) -> str:
-        """Post the first form of a preview. Raises ``ChannelError`` or ``TelegramError``."""
+        """Post the first form of a preview. Raises ``ChannelError``."""
         options = placing(conversation) | preview(wanted=False)
-        message = await as_html_or_plain(
-            styled(text), lambda shown, **how: self._bot.send_message(text=shown, **options, **how)
-        )
+        try:
+            message = await as_html_or_plain(
+                styled(text), lambda shown, **how: self._bot.send_message(text=shown, **options, **how)
+            )
+        except TelegramError as error:
+            raise self._meaning(error, conversation.id) from error
         return str(self._noted(message, conversation))
 
     async def edit(self, conversation: Conversation, message: str, text: str) -> None:
-        """Edit a preview. Raises ``ChannelError`` or ``TelegramError``."""
-        await self._edited(int(message), styled(text), placing(conversation) | preview(wanted=False))
+        """Edit a preview. Raises ``ChannelError``."""
+        try:
+            await self._edited(int(message), styled(text), placing(conversation) | preview(wanted=False))
+        except TelegramError as error:
+            raise self._meaning(error, conversation.id) from error
+
+    def _meaning(self, error: TelegramError, chat: str) -> ChannelError:
+        if isinstance(error, RetryAfter):
+            self._pacer.hold(chat, wait_of(error))
+        return send_error(error, self._bot)
 
     def _noted(self, message: Message, conversation: Conversation) -> int:
         self._seen.note(conversation.id, str(message.message_id), conversation.thread, mine=True)

@@ -2,69 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
-from channels.messages import Conversation, Outbound
-from channels.telegram.channel import TelegramChannel
-from channels.telegram.settings import TelegramSettings
-from tests.peers.door import BookDoor
-from tests.peers.hasty import HastyClock
+from channels.messages import Conversation
+from tests.channels.telegram_line import ANNA, Line
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-ANNA = 42
-
-
-class Notes:
-    """A log that keeps what it was told."""
-
-    def __init__(self) -> None:
-        self.events: list[str] = []
-
-    def info(self, event: str, **facts: Any) -> None:
-        self.events.append(f"{event} {facts}")
-
-    def warning(self, event: str, **facts: Any) -> None:
-        self.events.append(f"{event} {facts}")
-
-
-class Line:
-    """A channel against a peer."""
-
-    def __init__(self, peer: TelegramPeer, **settings: Any) -> None:
-        self.peer = peer
-        self.door = BookDoor()
-        self.clock = HastyClock()
-        self.log = Notes()
-        given = {"botToken": TOKEN, "apiRoot": peer.root, "pollTimeoutSeconds": 5, "timeoutSeconds": 5, **settings}
-        self.channel = TelegramChannel(
-            TelegramSettings.model_validate(given), "default", clock=self.clock, log=self.log, random=lambda: 1.0
-        )
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[asyncio.Task[None]]:
-        task = asyncio.ensure_future(self.channel.run(self.door))
-        try:
-            yield task
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def send(self, text: str, **more: Any) -> str:
-        outbound = Outbound(
-            key="k1", conversation=Conversation(channel="telegram", kind="direct", id=str(ANNA)), text=text, **more
-        )
-        return (await self.channel.send(outbound, record)).platform_id
-
-
-async def record(_: str) -> None:
-    """Note nothing."""
 
 
 @pytest.fixture

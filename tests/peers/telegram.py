@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import copy
 import json
 import sys
 from dataclasses import dataclass, field
@@ -185,7 +186,7 @@ class TelegramPeer:
         """Add an update of any kind."""
         async with self._news:
             if kind in self._allowed or kind not in UPDATE_KINDS:
-                self._pending.append({"update_id": self._next_update, kind: content})
+                self._pending.append({"update_id": self._next_update, kind: copy.deepcopy(content)})
                 self._next_update += 1
             self._news.notify_all()
 

@@ -78,7 +78,8 @@ def sending(kind: str) -> Callable[[Chats, dict[str, Any]], dict[str, Any]]:
         upload = arguments.get(kind)
         if not isinstance(upload, web.FileField):
             raise bad(f"there is no {kind} in the request")
-        content = upload.file.read()
+        with upload.file as handle:
+            content = handle.read()
         _check(chats, chat, kind, content)
         caption, entities = text_of(arguments, "caption", CAPTION_UNITS)
         more = place_of(chats, arguments) | buttons_of(arguments)
