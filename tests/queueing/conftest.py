@@ -1,0 +1,100 @@
+"""A whole house on a platform in memory, with a scripted model and a clock that tests turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent.messages import UserMessage
+from agent.models.scripted import ScriptedModel
+from gateway.access import GroupRule, Policy
+from gateway.clock import ManualClock
+from gateway.config.settings import Settings
+from gateway.house import Foundation, House
+from gateway.paths import Paths
+from tests.peers.wire import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
+
+    from agent.models.protocol import Request
+
+OPEN = Policy(allow_from=("anna", "ben"), rules={"*": {"*": GroupRule(users=("*",))}})
+
+
+class Town:
+    """Opens a house on the same state again and again. The model answers with what it was last told, unless told otherwise."""
+
+    def __init__(self, root: Path, settings: dict[str, Any]) -> None:
+        self.root = root
+        self.clock = ManualClock(datetime(2026, 3, 1, 9, 30, tzinfo=UTC))
+        self.model = ScriptedModel(self.echo)
+        self.answer: Callable[[Request], Any] = lambda request: "re: " + " | ".join(newest(request))
+        given: dict[str, Any] = {
+            "agents": {"defaults": {"workspace": str(root / "workspace"), "userTimezone": "UTC", "model": "scripted/model"}},
+            "messages": {"queue": {"debounceMs": 0}},
+        }
+        self.settings = Settings.model_validate(merged(given, settings))
+        self._lives = 0
+
+    def echo(self, request: Request) -> Any:
+        return self.answer(request)
+
+    def wire(self, name: str = "wire", account: str = "default") -> Wire:
+        self._lives += 1
+        return Wire(name=name, account=account, first=1000 * self._lives)
+
+    @contextlib.asynccontextmanager
+    async def house(self, *wires: Wire, policy: Policy = OPEN, stop: bool = True) -> AsyncIterator[House]:
+        on = Foundation(
+            settings=self.settings, paths=Paths(self.root / "home"), env={}, clock=self.clock, random=random.Random(7)
+        )
+        house = await House.open(on)
+        house.shelf.put("scripted/model", self.model)
+        for wire in wires:
+            house.keepers.keep(wire, policy)
+        started = asyncio.Event()
+        running = asyncio.ensure_future(house.run(started.set))
+        try:
+            await asyncio.wait([running, asyncio.ensure_future(started.wait())], return_when=asyncio.FIRST_COMPLETED)
+            yield house
+        finally:
+            if stop:
+                house.stop()
+            await running
+            await house.close()
+
+    async def steps(self, count: int = 200) -> None:
+        """Let what can go on go on."""
+        for _ in range(count):
+            await asyncio.sleep(0)
+
+
+def newest(request: Request) -> Sequence[str]:
+    """What people said since the agent's last word, without the time stamps."""
+    said: list[str] = []
+    for message in reversed(request.messages):
+        if isinstance(message, UserMessage):
+            said.insert(0, message.text.splitlines()[-1])
+        elif message.role == "assistant" and not message.calls:
+            break
+    return said
+
+
+def merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    both = dict(under)
+    for key, value in over.items():
+        below = both.get(key)
+        both[key] = merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return both
+
+
+@pytest.fixture
+def town(tmp_path: Path) -> Callable[..., Town]:
+    return lambda **settings: Town(tmp_path, settings)

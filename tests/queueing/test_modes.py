@@ -1,0 +1,335 @@
+"""What becomes of messages that arrive while a turn runs, in each mode, in a whole house."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent.events import TextDelta
+from agent.messages import ToolCall, ToolMessage
+from agent.models.scripted import Stall
+from gateway.ledger.sqlite import SqliteLedger
+from tests.peers.wire import picture
+from tests.queueing.conftest import newest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.models.protocol import Request
+    from tests.queueing.conftest import Town
+
+    Make = Callable[..., Town]
+
+
+def mode(name: str, **more: Any) -> dict[str, Any]:
+    return {"queue": {"mode": name, **more}}
+
+
+class Slow:
+    """A model whose first answer waits for ``gate``; ``began`` says that it was asked."""
+
+    def __init__(self, town: Town) -> None:
+        self.gate, self.began = asyncio.Event(), asyncio.Event()
+        self.plain = town.answer
+        town.answer = self
+
+    def __call__(self, request: Request) -> Any:
+        if self.began.is_set():
+            return self.plain(request)
+        self.began.set()
+        return [Stall(self.gate), TextDelta("re: " + " | ".join(newest(request)))]
+
+
+async def test_what_waits_is_answered_together_after_the_turn_that_runs(town: Make) -> None:
+    t = town()
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire) as house:
+        await wire.say("one")
+        await slow.began.wait()
+        await wire.say("two", "three", "four")
+        slow.gate.set()
+        await wire.until(lambda: len(wire.sent) == 2)
+        await house.lanes.quiet()
+        assert (await house.ledger.tally()).waiting == 0
+    assert wire.said() == ["re: one", "re: two | three | four"]
+
+
+async def test_followup_gives_each_message_a_turn_of_its_own(town: Make) -> None:
+    t = town(messages=mode("followup"))
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire):
+        await wire.say("one")
+        await slow.began.wait()
+        await wire.say("two", "three")
+        slow.gate.set()
+        await wire.until(lambda: len(wire.sent) == 3)
+    assert wire.said() == ["re: one", "re: two", "re: three"]
+
+
+async def test_a_message_steers_the_turn_that_runs_between_two_steps(town: Make) -> None:
+    t = town(messages=mode("steer"))
+    wire, asked = t.wire(), asyncio.Event()
+    gate = asyncio.Event()
+
+    def answer(request: Request) -> Any:
+        if isinstance(request.messages[-1], ToolMessage) or len(t.model.requests) > 1:
+            return "re: " + " | ".join(newest(request))
+        asked.set()
+        return [Stall(gate), ToolCall(id="c1", name="list", arguments={"path": "."})]
+
+    t.answer = answer
+    async with t.house(wire) as house:
+        await wire.say("paint the fence")
+        await asked.wait()
+        await wire.say("make it blue")
+        (status,) = await wire.say("/status")
+        await wire.until(lambda: len(wire.sent) == 1)
+        gate.set()
+        await wire.until(lambda: len(wire.sent) == 2)
+        await house.lanes.quiet()
+        tally = await house.ledger.tally()
+        assert (tally.waiting, tally.running) == (0, 0)
+    assert wire.said()[1:] == ["re: paint the fence | make it blue"]
+    assert "steer" in wire.said()[0]
+    assert "0 of 40 tool calls" in wire.said()[0]
+    assert "1 waiting here" in wire.said()[0]
+    assert status
+
+
+async def test_a_newer_message_interrupts_and_the_former_is_its_context(town: Make) -> None:
+    t = town(messages=mode("interrupt"))
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire) as house:
+        await wire.say("count to a million")
+        await slow.began.wait()
+        await wire.say("no: to ten")
+        await wire.until(lambda: wire.sent)
+        await house.lanes.quiet()
+        rows = await house.ledger.inbox(["waiting", "claimed", "answered"])
+        assert [row.state for row in rows] == ["answered", "answered"]
+    assert wire.said() == ["re: count to a million | no: to ten"], "one answer, with both in sight"
+
+
+async def test_an_interruption_before_the_turn_has_begun_loses_nothing(town: Make) -> None:
+    t = town(messages=mode("interrupt"))
+    wire = t.wire()
+    async with t.house(wire) as house:
+        for number in range(25):
+            await wire.say(f"{number}")
+            await t.steps(number * 3)
+        await wire.until(lambda: wire.sent and "24" in wire.said()[-1])
+        await house.lanes.quiet()
+    heard = [word for text in wire.said() if text.startswith("re: ") for word in text[4:].split(" | ")]
+    everything = {int(word) for word in heard}
+    assert everything == set(range(25)), "each is answered, or in sight of the answer to a newer one"
+    assert len(wire.sent) <= 25
+
+
+async def test_messages_for_other_ears_are_never_answered_together(town: Make) -> None:
+    t = town()
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire, t.wire("other")) as house:
+        await wire.say("start", group="g", mentioned=True)
+        await slow.began.wait()
+        await wire.say("by a guest", group="g", by="zoe", mentioned=True)
+        await wire.say("by another guest", group="g", by="yan", mentioned=True)
+        await wire.say("by the owner", group="g", by="anna", mentioned=True)
+        await wire.say("/whoami", group="g", by="anna", mentioned=True)
+        await wire.say("after the command", group="g", by="anna", mentioned=True)
+        slow.gate.set()
+        await wire.until(lambda: len(wire.sent) == 6)
+        await house.lanes.quiet()
+    said = [text for text in wire.said("g") if "Queued" not in text]
+    assert said[:3] == ["re: start", "re: by a guest | by another guest", "re: by the owner"]
+    assert "anna" in said[3]
+    assert said[4] == "re: after the command"
+
+
+async def test_the_owner_on_two_platforms_has_one_session_and_an_answer_on_each(town: Make) -> None:
+    t = town()
+    slow, wire, other = Slow(t), t.wire(), t.wire("other")
+    async with t.house(wire, other):
+        await wire.say("one")
+        await slow.began.wait()
+        await wire.say("two")
+        await other.say("from elsewhere")
+        await wire.say("three")
+        slow.gate.set()
+        await wire.until(lambda: len(wire.sent) == 3)
+        await other.until(lambda: other.sent)
+    assert wire.said() == ["re: one", "re: two", "re: three"]
+    assert other.said() == ["re: from elsewhere"]
+
+
+async def test_a_turn_answers_no_more_than_the_cap_and_the_rest_comes_next(town: Make) -> None:
+    t = town(messages=mode("collect", cap=3, drop="old"))
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire):
+        await wire.say("0")
+        await slow.began.wait()
+        await wire.say(*map(str, range(1, 9)))
+        slow.gate.set()
+        await wire.until(lambda: len(wire.sent) == 4 + 1)
+    answers = [text for text in wire.said() if text.startswith("re: ")]
+    assert answers == ["re: 0", "re: 1 | 2 | 3", "re: 4 | 5 | 6", "re: 7 | 8"]
+    assert [text for text in wire.said() if text not in answers] == [
+        "⏳ Queued, 5 ahead. I answer what waits together; /stop ends what runs."
+    ]
+
+
+async def test_a_conversation_chooses_its_mode_and_keeps_it(town: Make) -> None:
+    t = town()
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire):
+        await wire.say("one")
+        await slow.began.wait()
+        await wire.say("/queue followup debounce:0")
+        await wire.until(lambda: len(wire.sent) == 1)
+        assert "followup" in wire.said()[0], "at once, while a turn runs"
+        await wire.say("two", "three")
+        slow.gate.set()
+        await wire.until(lambda: len(wire.sent) == 4)
+        await wire.say("/new")
+        await wire.say("/queue")
+        await wire.until(lambda: len(wire.sent) == 6)
+        assert wire.said()[-1] != wire.said()[-2]
+        assert any("followup (chosen for this conversation)" in text for text in wire.said()[-2:])
+        await wire.say("/queue sideways")
+        await wire.until(lambda: len(wire.sent) == 7)
+        assert "no way to queue" in wire.said()[-1]
+        await wire.say("/queue default")
+        await wire.until(lambda: len(wire.sent) == 8)
+    assert wire.said()[1:4] == ["re: one", "re: two", "re: three"]
+
+
+async def test_the_first_thing_said_may_be_how_to_queue(town: Make) -> None:
+    t = town()
+    wire = t.wire()
+    async with t.house(wire) as house:
+        await wire.say("/queue steer")
+        await wire.until(lambda: wire.sent)
+        record = house.agents["main"].store.get("agent:main:main")
+        assert record is not None
+        assert record.queue == "steer"
+
+
+async def test_other_modes_by_channel(town: Make) -> None:
+    t = town(messages={"queue": {"mode": "collect", "byChannel": {"wire": "followup"}}})
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire):
+        await wire.say("one")
+        await slow.began.wait()
+        await wire.say("two", "three")
+        slow.gate.set()
+        await wire.until(lambda: len(wire.sent) == 3)
+
+
+async def test_a_message_that_was_steered_is_not_answered_again_after_a_restart(town: Make) -> None:
+    t = town(messages=mode("steer"))
+    wire, asked, stalled = t.wire(), asyncio.Event(), asyncio.Event()
+
+    def answer(request: Request) -> Any:
+        if len(t.model.requests) == 1:
+            asked.set()
+            return [Stall(gate), ToolCall(id="c1", name="list", arguments={"path": "."})]
+        stalled.set()
+        return [TextDelta("half"), Stall()]
+
+    gate = asyncio.Event()
+    t.answer = answer
+    async with t.house(wire) as house:
+        await wire.say("paint the fence")
+        await asked.wait()
+        await wire.say("make it blue")
+        gate.set()
+        await stalled.wait()
+        assert await house.lanes.drain(0.01) == 1
+    t.answer = lambda request: "re: " + " | ".join(newest(request))
+    again = t.wire()
+    async with t.house(again) as house:
+        await again.until(lambda: again.sent)
+        await house.lanes.quiet()
+        tally = await house.ledger.tally()
+        assert (tally.waiting, tally.running) == (0, 0)
+    assert again.said() == ["re: paint the fence | make it blue"]
+
+
+async def test_what_was_claimed_for_the_turn_but_not_heard_yet_is_heard_after_a_restart(town: Make) -> None:
+    t = town(messages=mode("steer"))
+    wire, asked = t.wire(), asyncio.Event()
+
+    def answer(_: Request) -> Any:
+        asked.set()
+        return [Stall()]
+
+    t.answer = answer
+    async with t.house(wire) as house:
+        await wire.say("paint the fence")
+        await asked.wait()
+        await wire.say("make it blue")
+        assert await house.lanes.drain(0.01) == 1
+    ledger = await SqliteLedger.open(t.root / "home" / "state" / "ledger.sqlite", t.clock)
+    (turn,) = await ledger.unfinished()
+    (row,) = await ledger.waiting()
+    await ledger.join(turn.id, [row.id])  # and then the lights went out
+    await ledger.close()
+    t.answer = lambda request: "re: " + " | ".join(newest(request))
+    again = t.wire()
+    async with t.house(again):
+        await again.until(lambda: again.sent)
+    assert again.said() == ["re: paint the fence | make it blue"]
+
+
+async def test_stopping_ends_what_was_let_in_too_and_what_waits_goes_on(town: Make) -> None:
+    t = town()
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire) as house:
+        await wire.say("one")
+        await slow.began.wait()
+        await wire.say("two", "/stop")
+        await wire.until(lambda: len(wire.sent) == 2)
+        await house.lanes.quiet()
+        assert (await house.ledger.tally()).waiting == 0
+    assert sorted(wire.said()) == ["re: one | two", "⏹️ Stopped."]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 8, 20, 50, 120])
+async def test_stopping_at_any_moment_leaves_no_message_between_chairs(town: Make, steps: int) -> None:
+    t = town()
+    t.answer = lambda _: [Stall()]
+    wire = t.wire()
+    async with t.house(wire) as house:
+        await wire.say("one")
+        await t.steps(steps)
+        await wire.say("/stop")
+        t.answer = lambda request: "re: " + " | ".join(newest(request))
+        await wire.say("two")
+        await wire.until(lambda: any("two" in text for text in wire.said()))
+        await house.lanes.quiet()
+        tally = await house.ledger.tally()
+        assert (tally.waiting, tally.running) == (0, 0)
+
+
+async def test_an_album_is_one_message_however_its_parts_come(town: Make) -> None:
+    t = town(messages=mode("followup"))
+    wire = t.wire()
+    async with t.house(wire) as house:
+        album = {"part_of": "album-1"}
+        first = replace(wire.message("look", **album), attachments=(picture(1),))
+        await wire.deliver(first)
+        await t.steps()
+        t.clock.move(0.9)
+        await wire.say("at these", **album)
+        await wire.say("and something else")
+        await wire.say("last one", **album)
+        await t.steps()
+        assert t.model.requests == [], "an album is complete when it was quiet for a second"
+        t.clock.move(1.1)
+        await wire.until(lambda: len(wire.sent) == 2)
+        await house.lanes.quiet()
+    first_answer, second = wire.said()
+    assert [word in first_answer for word in ("at these", "last one", "something else")] == [True, True, False]
+    assert second == "re: and something else"
