@@ -145,6 +145,11 @@ class DiscordPeer:
             message |= {"content": text, "edited_timestamp": datetime.now(UTC).isoformat()}
         await self.announce(place, message, "MESSAGE_UPDATE")
 
+    async def repeat_edit(self, message_id: str) -> None:
+        """Announce the last change of a message a second time."""
+        place, message = self.found(message_id)
+        await self.announce(place, message, "MESSAGE_UPDATE")
+
     async def delete(self, message_id: str) -> None:
         """Let somebody delete a message."""
         place, message = self.found(message_id)
