@@ -39,10 +39,10 @@ class Notes:
 class Line:
     """A channel against a peer."""
 
-    def __init__(self, peer: TelegramPeer, **settings: Any) -> None:
+    def __init__(self, peer: TelegramPeer, *, clock: HastyClock | None = None, **settings: Any) -> None:
         self.peer = peer
         self.door = BookDoor()
-        self.clock = HastyClock()
+        self.clock = clock or HastyClock()
         self.log = Notes()
         self.recorded: str | None = None
         given = {"botToken": TOKEN, "apiRoot": peer.root, "pollTimeoutSeconds": 5, "timeoutSeconds": 5, **settings}
