@@ -8,7 +8,7 @@ from agent.errors import AgentError, NotKept
 from gateway import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from agent.turn import TurnResult
 
@@ -30,9 +30,19 @@ def in_words(error: AgentError | errors.HomebodyError) -> tuple[str, int]:
 
 
 def turn_facts(
-    agent: str, key: str, session: str, reply: str, result: TurnResult | None = None, *, chunks: int = 0, exit_code: int = 0
+    agent: str,
+    key: str,
+    session: str,
+    reply: str,
+    result: TurnResult | None = None,
+    *,
+    keys: Sequence[str] = (),
+    exit_code: int = 0,
 ) -> dict[str, Any]:
-    """What ``homebody agent --json`` prints, with the two fields that a client needs. A figure not known is None."""
+    """What ``homebody agent --json`` prints, with the fields that a client needs. A figure not known is None.
+
+    ``keys`` are those of the pieces of the reply, by which a client knows them among others that arrive.
+    """
     usage = result.usage if result else None
     return {
         "reply": reply,
@@ -52,7 +62,8 @@ def turn_facts(
             {"name": call.name, "error": call.is_error} | _json(call.details) for call in (result.calls if result else ())
         ],
         "ms": round(result.seconds * 1000) if result else None,
-        "chunks": chunks,
+        "chunks": len(keys),
+        "replyKeys": list(keys),
         "exit": exit_code,
     }
 

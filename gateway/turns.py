@@ -139,7 +139,7 @@ class Turns:
 
     def told_refused(self, inbound: Inbound, error: errors.UsageWrong) -> None:
         """Tell a waiting client that its message goes nowhere; the words are on their way through the outbox."""
-        facts = turn_facts("", "", "", error.as_text(), chunks=1, exit_code=error.exit_code)
+        facts = turn_facts("", "", "", error.as_text(), exit_code=error.exit_code) | {"chunks": 1, "replyKeys": None}
         show_frame(self._channel(inbound.conversation), inbound.conversation, Done("", inbound.message_id, facts))
 
     def told_broken(self, item: Any, error: Exception) -> None:
@@ -244,8 +244,8 @@ class Turns:
         except (AgentError, errors.HomebodyError) as error:
             reply, exit_code = in_words(error)
         chunks = await self._chunks(arrived, reply, after_command(name, argument) if exit_code == errors.OK else ())
-        await self._ledger.settle([arrived.row.id], "answered", reply=chunks)
-        self._done(arrived, turn_facts(agent.id, record.key, record.session, reply, chunks=len(chunks), exit_code=exit_code))
+        keys = await self._ledger.settle([arrived.row.id], "answered", reply=chunks)
+        self._done(arrived, turn_facts(agent.id, record.key, record.session, reply, keys=keys, exit_code=exit_code))
 
     async def _answer(self, ticket: Ticket[Any], case: _Case) -> None:
         place = case.arrived.inbound.conversation
@@ -294,9 +294,9 @@ class Turns:
         buttons = after_turn(result.failure if result else None, text, case.arrived.actor)
         chunks = greeting + await self._chunks(case.arrived, with_asides(text, case.record, result), buttons)
         chunks += await self._post.enclosed(case.arrived.row.uid, case.arrived.inbound.conversation)
-        await self._ledger.finish(case.turn.id, state, chunks)
+        keys = await self._ledger.finish(case.turn.id, state, chunks)
         record = case.record
-        facts = turn_facts(case.agent.id, record.key, record.session, text, result, chunks=len(chunks), exit_code=exit_code)
+        facts = turn_facts(case.agent.id, record.key, record.session, text, result, keys=keys, exit_code=exit_code)
         self._all_done(case, facts)
 
     async def _cancelled(self, ticket: Ticket[Any], case: _Case) -> None:
@@ -325,7 +325,7 @@ class Turns:
         self._answered((case.arrived, *case.further, *case.under_way.steered))
         self._done(case.arrived, facts)
         for one in (*case.further, *case.under_way.steered):
-            self._done(one, facts | {"chunks": 0, "answeredWith": case.arrived.inbound.message_id})
+            self._done(one, facts | {"chunks": 0, "replyKeys": [], "answeredWith": case.arrived.inbound.message_id})
 
     def _done(self, arrived: Arrived, facts: dict[str, Any]) -> None:
         place = arrived.inbound.conversation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,6 +16,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from channels.errors import ChannelError, LinkLost
+from channels.terminal.exchange import Exchange
 from channels.terminal.link import Done, Rejected, Reply
 from channels.terminal.render import Screen, make_console
 
@@ -84,23 +86,27 @@ class Conversation:
         self._session.app.min_redraw_interval = REDRAW_SECONDS
         self._awaited: set[str] = set()
         """Keys of the messages whose answers are awaited."""
+        self._last = Exchange("")
         self._shown: OrderedDict[str, None] = OrderedDict()
+        self._heard = asyncio.Event()
         self._interrupts = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
         """Hold the conversation, and return the exit code. The link is left open."""
-        with patch_stdout(raw=True):
+        if self._greeting:
+            self._screen.note(self._greeting)
+        with contextlib.nullcontext() if self._screen.is_dumb else patch_stdout(raw=True):
             return await self._run()
 
     async def _run(self) -> int:
-        if self._greeting:
-            self._screen.note(self._greeting)
         listening = asyncio.ensure_future(self._listen())
         ticking = asyncio.ensure_future(self._tick())
         try:
             while (text := await self._ask(listening)) is not None:
                 await self._say(text)
+                if self._screen.is_dumb:  # what is printed there cannot be put above a prompt
+                    await self._answered(listening)
             if self._awaited:
                 self._screen.note("I finish what I am doing; the answer waits for you here.")
         except LinkLost as error:
@@ -120,6 +126,7 @@ class Conversation:
             self._session.app.invalidate()
 
     def _hear(self, frame: Frame) -> None:
+        self._last.hear(frame)
         if not (isinstance(frame, Reply) and self._seen(frame.key)):
             self._screen.show(frame)
         if isinstance(frame, Done) and frame.turn:
@@ -128,6 +135,7 @@ class Conversation:
             self._awaited.discard(frame.key)
         if not self._awaited:
             self._screen.end()
+        self._heard.set()
 
     def _seen(self, key: str) -> bool:
         """Say whether a reply was shown before, and take note that it is now."""
@@ -172,6 +180,17 @@ class Conversation:
             if text.strip():
                 return text.strip("\n")
 
+    async def _answered(self, listening: asyncio.Task[None]) -> None:
+        """Wait until the answer to the last message is there; Ctrl-C stops what runs."""
+        with _interrupts(self._interrupted):
+            while self._awaited or not self._last.over:
+                self._heard.clear()
+                hearing = asyncio.ensure_future(self._heard.wait())
+                await asyncio.wait([hearing, listening], return_when=asyncio.FIRST_COMPLETED)
+                hearing.cancel()
+                if listening.done():
+                    _raise_end(listening)
+
     async def _prompt(self) -> str | None:
         """Return what was typed; None for Ctrl-D, or for Ctrl-C twice on an empty line."""
         self._interrupts = 0
@@ -199,6 +218,7 @@ class Conversation:
         """Send a message; its answer is drawn when it comes."""
         key = self._new_key()
         self._awaited.add(key)
+        self._last = Exchange(key)
         self._screen.begin()
         try:
             await self._link.say(text, key=key, hints=self._hints)
@@ -206,6 +226,7 @@ class Conversation:
             raise
         except ChannelError as error:
             self._awaited.discard(key)
+            self._last.hear(Rejected(key, str(error)))
             self._screen.trouble(str(error), error.mend)
 
     async def _stop(self) -> None:
@@ -218,6 +239,23 @@ def _raise_end(listening: asyncio.Task[None]) -> NoReturn:
     """Raise what ended the link."""
     listening.result()
     raise LinkLost("the conversation was closed", mend="start `homebody chat` again")
+
+
+@contextlib.contextmanager
+def _interrupts(act: Callable[[], object]) -> Iterator[None]:
+    """Let Ctrl-C do something else for a while. In a thread that may not handle signals it stays as it is."""
+    loop = asyncio.get_running_loop()
+    former = signal.getsignal(signal.SIGINT)
+    try:
+        loop.add_signal_handler(signal.SIGINT, act)
+    except (ValueError, RuntimeError, NotImplementedError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, former)
 
 
 def _history(path: Path | None) -> History:

@@ -65,6 +65,11 @@ class Screen:
         self._since = 0.0
         self._awaited = False
 
+    @property
+    def is_dumb(self) -> bool:
+        """Whether this is a terminal on which nothing that was written can be taken back."""
+        return self._console.is_terminal and self._console.is_dumb_terminal
+
     def begin(self) -> None:
         """An answer is awaited from now on."""
         if not self._awaited:

@@ -71,17 +71,13 @@ async def answered(link: Link, key: str) -> dict[str, Any]:
     Raises:
         HomebodyError: it gets no answer.
     """
-    from channels.terminal.link import Done, Rejected, Reply
+    from channels.terminal.exchange import Exchange
 
-    replies = 0
-    facts: dict[str, Any] | None = None
+    exchange = Exchange(key)
     async for frame in link.frames():
-        if isinstance(frame, Reply):
-            replies += 1
-        elif isinstance(frame, Done) and frame.key == key:
-            facts = dict(frame.facts)
-        elif isinstance(frame, Rejected) and frame.key == key:
-            raise HomebodyError(frame.reason, mend=frame.mend)
-        if facts is not None and replies >= facts.get("chunks", 0):
-            return facts
+        exchange.hear(frame)
+        if exchange.rejected is not None:
+            raise HomebodyError(exchange.rejected.reason, mend=exchange.rejected.mend)
+        if exchange.over and exchange.done is not None:
+            return dict(exchange.done.facts)
     raise HomebodyError("the house closed before it answered", mend="Your message is kept; `homebody chat` shows the answer.")

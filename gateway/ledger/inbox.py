@@ -76,20 +76,23 @@ class InboxPart(Part):
         found = await self._thread.run(lambda db: db.execute(query, (listed(states), limit)).fetchall())
         return [_row(one) for one in reversed(found)]
 
-    async def settle(self, ids: Sequence[int], end: InboxEnd, *, reason: str = "", reply: Sequence[NewOutbound] = ()) -> None:
+    async def settle(
+        self, ids: Sequence[int], end: InboxEnd, *, reason: str = "", reply: Sequence[NewOutbound] = ()
+    ) -> list[str]:
         """See the protocol."""
         now = self._clock.now()
 
-        def work(db: apsw.Connection) -> None:
+        def work(db: apsw.Connection) -> list[str]:
             db.execute(
                 "UPDATE inbox SET state = ?, reason = ?, ended_at = ? "
                 "WHERE state = 'waiting' AND id IN (SELECT value FROM json_each(?))",
                 (end, clean(reason) or None, stamp(now), listed(ids)),
             )
-            if db.changes():
-                enqueue(db, reply, now=now, token=self._token)
+            if not db.changes():
+                return []
+            return [key for _, key in enqueue(db, reply, now=now, token=self._token)]
 
-        await self._thread.run(work, self._ring if reply else None)
+        return await self._thread.run(work, self._ring if reply else None)
 
 
 def _take(db: apsw.Connection, account: str, arrival: Arrival, now: datetime) -> tuple[InboxRow | None, bool]:

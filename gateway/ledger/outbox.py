@@ -42,7 +42,8 @@ class OutboxPart(Part):
     async def notice(self, chunks: Sequence[NewOutbound]) -> list[int]:
         """See the protocol."""
         now = self._clock.now()
-        return await self._thread.run(lambda db: enqueue(db, chunks, now=now, token=self._token), self._ring)
+        rows = await self._thread.run(lambda db: enqueue(db, chunks, now=now, token=self._token), self._ring)
+        return [row for row, _ in rows]
 
     async def due(self, accounts: Collection[str], *, limit: int = 64) -> list[OutboxRow]:
         """See the protocol."""
@@ -193,9 +194,9 @@ class OutboxPart(Part):
 
 def enqueue(
     db: apsw.Connection, chunks: Sequence[NewOutbound], *, now: datetime, token: Callable[[], str], turn: str | None = None
-) -> list[int]:
-    """Queue chunks at the end of their conversations; return their ids."""
-    ids: list[int] = []
+) -> list[tuple[int, str]]:
+    """Queue chunks at the end of their conversations; return their ids and keys."""
+    rows: list[tuple[int, str]] = []
     for chunk in chunks:
         place = present_place(db, chunk.conversation)
         values = (
@@ -206,10 +207,10 @@ def enqueue(
         query = (
             "INSERT INTO outbox (place, key, turn, account, conversation, target, text, reply_to, extras, state, epoch, created_at, "
             "not_before, expires) VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'outbox'), "
-            f"?, ?, ?, ?, ?, ?, ?, ?, 'ready', {_EPOCH}, ?, ?, ?) RETURNING id"
+            f"?, ?, ?, ?, ?, ?, ?, ?, 'ready', {_EPOCH}, ?, ?, ?) RETURNING id, key"
         )
-        ids += [int(row) for (row,) in db.execute(query, values)]
-    return ids
+        rows += [(int(row), str(key)) for row, key in db.execute(query, values)]
+    return rows
 
 
 def _step(

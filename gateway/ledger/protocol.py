@@ -80,8 +80,13 @@ class InboxLedger(Protocol):
         """Return the latest messages in these states, oldest first, for people to look at."""
         ...
 
-    async def settle(self, ids: Sequence[int], end: InboxEnd, *, reason: str = "", reply: Sequence[NewOutbound] = ()) -> None:
-        """End waiting messages without a turn, and queue the reply. Messages that have ended already stay as they are."""
+    async def settle(
+        self, ids: Sequence[int], end: InboxEnd, *, reason: str = "", reply: Sequence[NewOutbound] = ()
+    ) -> list[str]:
+        """End waiting messages without a turn, and queue the reply; return the keys of its pieces.
+
+        Messages that have ended already stay as they are.
+        """
         ...
 
 
@@ -112,8 +117,11 @@ class TurnLedger(Protocol):
         """Note that the attempt ended by our own wish (a restart): it does not count."""
         ...
 
-    async def finish(self, turn: str, state: TurnEnd, chunks: Sequence[NewOutbound] = (), *, reason: str = "") -> list[int]:
-        """End the turn and its messages and queue the reply, together. Raises OutOfStep for a turn that is not running."""
+    async def finish(self, turn: str, state: TurnEnd, chunks: Sequence[NewOutbound] = (), *, reason: str = "") -> list[str]:
+        """End the turn and its messages and queue the reply, together; return the keys of its pieces.
+
+        Raises OutOfStep for a turn that is not running.
+        """
         ...
 
     async def tool_planned(self, turn: str, call_id: str, name: str, args_hash: str, effect: Effect) -> ToolRecord:

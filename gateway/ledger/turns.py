@@ -102,11 +102,11 @@ class TurnPart(Part):
 
         await self._thread.run(work)
 
-    async def finish(self, turn: str, state: TurnEnd, chunks: Sequence[NewOutbound] = (), *, reason: str = "") -> list[int]:
+    async def finish(self, turn: str, state: TurnEnd, chunks: Sequence[NewOutbound] = (), *, reason: str = "") -> list[str]:
         """See the protocol."""
         now = self._clock.now()
 
-        def work(db: apsw.Connection) -> list[int]:
+        def work(db: apsw.Connection) -> list[str]:
             db.execute(
                 "UPDATE turn SET state = ?, reason = ?, ended_at = ? WHERE id = ? AND state = 'running'",
                 (state, clean(reason) or None, stamp(now), turn),
@@ -116,7 +116,7 @@ class TurnPart(Part):
                 "UPDATE inbox SET state = ?, reason = ?, ended_at = ? WHERE turn = ? AND state = 'claimed'",
                 (_END_OF_MESSAGES[state], clean(reason) or None, stamp(now), turn),
             )
-            return enqueue(db, chunks, now=now, token=self._token, turn=turn)
+            return [key for _, key in enqueue(db, chunks, now=now, token=self._token, turn=turn)]
 
         return await self._thread.run(work, self._ring if chunks else None)
 

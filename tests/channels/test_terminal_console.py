@@ -106,7 +106,7 @@ async def test_a_paste_of_several_lines_is_one_message() -> None:
 async def test_control_c_clears_a_line_and_twice_on_an_empty_one_leaves() -> None:
     async with seated() as (seat, talking):
         seat.keys.send_text("never mind" + CTRL_C + "hello" + ENTER)
-        await seat.until(lambda: "echo: hello" in seat.sight.getvalue())
+        await seat.until(lambda: "echo: hello" in seat.sight.getvalue() and not seat.conversation._awaited)
         seat.keys.send_text(CTRL_C)
         await seat.until(lambda: "Ctrl-C again" in seat.sight.getvalue())
         assert not talking.done()
@@ -286,6 +286,20 @@ async def test_messages_and_commands_are_sent_while_a_turn_runs() -> None:
         seat.keys.send_text(CTRL_C)
         await seat.until(lambda: "stopped" in seat.sight.getvalue())
         assert not talking.done()
+
+
+async def test_on_a_dumb_terminal_the_prompt_comes_after_the_answer() -> None:
+    async with seated() as (seat, talking):
+        seat.conversation._screen._console = Console(file=seat.sight, width=80, force_terminal=True, _environ={"TERM": "dumb"})
+        seat.keys.send_text("late hello" + ENTER)
+        await seat.until(lambda: not seat.conversation._awaited and bool(seat.house.heard))
+        seat.keys.send_text("slow work" + ENTER)
+        await seat.until(lambda: len(seat.house.heard) == 2)
+        assert "echo: late hello" in seat.sight.getvalue()
+        os.kill(os.getpid(), signal.SIGINT)
+        await seat.until(lambda: "stopped" in seat.sight.getvalue())
+        seat.keys.send_text(CTRL_D)
+        assert await talking == 0
 
 
 async def test_leaving_while_a_turn_runs_says_what_becomes_of_it() -> None:
