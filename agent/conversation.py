@@ -45,7 +45,8 @@ class Conversation:
 
     ``private`` says that it is the owner's own main session: only there MEMORY.md is given. The model may be changed between
     turns. ``flush_model`` does the memory flushes where the settings name one. ``inherited`` are the pins of the session before.
-    ``thinking`` is how deep the model is asked to think; None leaves it to what is usual for it.
+    ``thinking`` is how deep the model is asked to think; None leaves it to what is usual for it. ``narrowed``
+    is a smaller window that history is to be made to fit, while the model itself still has its own.
     """
 
     agent: str
@@ -62,6 +63,7 @@ class Conversation:
     clock: Clock
     flush_model: Model | None = None
     thinking: Level | None = None
+    narrowed: int | None = None
     inherited: tuple[str, ...] = ()
     calibration: Calibration = field(default_factory=Calibration)
     watch: PrefixWatch = field(default_factory=PrefixWatch)
@@ -76,10 +78,16 @@ class Conversation:
     @property
     def window(self) -> Window:
         """The context window in force, with its lines."""
+        size = self.readable
+        return Window.of(size if self.narrowed is None else min(size, self.narrowed), self.settings.compaction)
+
+    @property
+    def readable(self) -> int:
+        """How much the model can be shown in all, in tokens."""
         size = min(self.model.window, self.settings.context_tokens or self.model.window)
         if self._ceiling is not None and self._ceiling[0] == self.model.name:
             size = min(size, self._ceiling[1])
-        return Window.of(size, self.settings.compaction)
+        return size
 
     def overflowed(self) -> None:
         """Take note that the model found the present context too long: its window is smaller than was known."""
@@ -166,7 +174,7 @@ class Conversation:
         """Return the request for the next call: the whole history (or ``history``), then ``extra``."""
         shown = self.messages() if history is None else tuple(history)
         messages = repaired((*shown, *extra)) if extra else shown
-        free = self.window.size - self.tokens(history=shown, extra=extra)
+        free = self.readable - self.tokens(history=shown, extra=extra)
         return Request(
             system=self.system(),
             tools=self.toolbox.specs,

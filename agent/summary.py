@@ -87,7 +87,7 @@ def former_summary(conversation: Conversation) -> str:
 
 async def _in_context(conversation: Conversation, cut: Cut, order: str, most: int) -> Summary:
     """Ask at the end of the whole conversation, whose beginning the provider has in its cache."""
-    if conversation.tokens() + most + tokens.estimate(order) > conversation.window.size:
+    if conversation.tokens() + most + tokens.estimate(order) > conversation.readable:
         return Summary("", None, "the conversation does not fit the model's window")
     dropped = {entry.id for entry in cut.dropped}
     kept = sum(entry.body.kind == "said" and entry.id not in dropped for entry in conversation.transcript.entries)

@@ -11,7 +11,7 @@ from agent.accounting import added
 from agent.acting import Acting
 from agent.asking import ask
 from agent.entries import Compacted, FlushReceipt, Said, TurnEnded
-from agent.events import Aside, StoodIn
+from agent.events import AnswerFinished, Aside, StoodIn
 from agent.headroom import Headroom
 from agent.journal import NoJournal
 from agent.messages import AssistantMessage, ToolMessage, Usage
@@ -34,7 +34,7 @@ class TurnResult:
 
     ``receipts`` are those of memory flushes, ``compactions`` the summaries that were made on the way. ``failure`` is why a model
     gave no answer. ``chosen`` is the model that was to answer, ``model`` the one that did; ``stood_in`` says why they differ.
-    ``asides`` are lines to be told with the reply.
+    ``asides`` are lines to be told with the reply; ``thoughts`` is what the model let be seen of its thinking.
     """
 
     outcome: Outcome
@@ -51,6 +51,7 @@ class TurnResult:
     chosen: str = ""
     stood_in: StoodIn | None = None
     asides: tuple[str, ...] = ()
+    thoughts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class Turn:
     _asked: bool = False
     _asides: list[str] = field(default_factory=list)
     _stood_in: StoodIn | None = None
+    _thoughts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Set up what acts and what makes room."""
@@ -189,6 +191,7 @@ class Turn:
             chosen=self.conversation.model.name,
             stood_in=self._stood_in,
             asides=tuple(dict.fromkeys(self._asides)),
+            thoughts="\n\n".join(self._thoughts),
         )
         facts = {
             "seconds": round(seconds, 3),
@@ -205,6 +208,8 @@ class Turn:
             self._asides.append(event.text)
         elif isinstance(event, StoodIn):
             self._stood_in = event
+        elif isinstance(event, AnswerFinished):
+            self._thoughts += [part.text for part in event.message.content if part.type == "thinking" and part.text.strip()]
         self.emit(event)
 
     def _usage(self) -> Usage | None:

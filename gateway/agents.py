@@ -303,10 +303,20 @@ class HousedAgent:
             await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))
         return conversation
 
-    async def compact(self, record: SessionRecord, audience: Audience, focus: str) -> Shrunk | None:
-        """Compact by hand: flush first, then summarise. Returns None when there was nothing to gain."""
+    async def compact(self, record: SessionRecord, audience: Audience, focus: str, *, into: int | None = None) -> Shrunk | None:
+        """Compact by hand: flush first, then summarise. Returns None when there was nothing to gain.
+
+        ``into`` is a window of that many tokens that the conversation is to fit afterwards.
+        """
         conversation = await self.conversation(record, audience)
         await conversation.prepare()
+        conversation.narrowed = into
+        try:
+            return await self._compacted(conversation, record, focus)
+        finally:
+            conversation.narrowed = None
+
+    async def _compacted(self, conversation: Conversation, record: SessionRecord, focus: str) -> Shrunk | None:
         if self.profile.settings.compaction.memory_flush.on_compact_command and flush.is_worthwhile(conversation):
             receipt = await flush.flush(conversation, "command", "compact")
             await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))

@@ -10,6 +10,7 @@ from agent.reasons import reasons
 from gateway.budget.report import facts as usage_facts
 from gateway.budget.report import told as usage_told
 from gateway.commands import HELP
+from gateway.model_desk import ModelDesk
 from gateway.queueing.choice import MEANT
 from gateway.queueing.desk import choose
 
@@ -36,6 +37,7 @@ class CommandDesk:
         self._agent = agent
         self._arrived = arrived
         self._record = record
+        self._desk = ModelDesk(agent, arrived, record)
         self._commands: dict[str, Callable[[str], Awaitable[str]]] = {
             "help": self._help,
             "new": self._new,
@@ -46,7 +48,10 @@ class CommandDesk:
             "unpin": self._unpin,
             "why": self._why,
             "context": self._context,
-            "model": self._model,
+            "model": self._desk.model,
+            "models": self._desk.models,
+            "think": self._desk.think,
+            "reasoning": self._desk.reasoning,
             "verbose": self._verbose,
             "tools": self._tools,
             "whoami": self._whoami,
@@ -69,7 +74,7 @@ class CommandDesk:
 
     async def _new(self, argument: str) -> str:
         if argument:
-            await self._agent.conversation(self._record, self._arrived.route.audience, model=argument)
+            argument = await self._desk.resolved(argument)
         if not self._is_repeat:
             await self._agent.renew(self._record, self._arrived.route.audience, "command", made_by=self._arrived.row.uid)
         if argument:
@@ -117,16 +122,6 @@ class CommandDesk:
         conversation = await self._agent.conversation(self._record, self._arrived.route.audience)
         await conversation.prepare()
         return told(context_report(conversation), detail=argument.casefold() == "detail")
-
-    async def _model(self, argument: str) -> str:
-        if not argument:
-            conversation = await self._agent.conversation(self._record, self._arrived.route.audience)
-            chosen = " (chosen for this conversation)" if self._record.model else ""
-            return f"Model: {conversation.model.name}{chosen}, window {short(conversation.window.size)} tokens."
-        wanted = None if argument.casefold() == "default" else argument
-        conversation = await self._agent.conversation(self._record, self._arrived.route.audience, model=wanted)
-        await self._agent.store.change(self._record.key, model=wanted)
-        return f"This conversation now uses {conversation.model.name}."
 
     async def _verbose(self, argument: str) -> str:
         wanted = argument.casefold() in _YES if argument else not self._record.verbose

@@ -49,6 +49,11 @@ COMMANDS = {
         Command("why", "what my last answer rested on: notes, files, pins, searches"),
         Command("context", "what fills my window", "[list|detail]"),
         Command("model", "show or change the model of this conversation", "[provider/model|default]"),
+        Command("models", "which models there are", "[provider]"),
+        Command(
+            "think", "how deep the model thinks in this conversation", "[off|minimal|low|medium|high|xhigh|adaptive|default]"
+        ),
+        Command("reasoning", "show or hide what the model thought", "[on|off]"),
         Command("verbose", "show or hide notices such as compactions", "[on|off]"),
         Command("tools", "what I can use"),
         Command("usage", "what I cost, by day, agent and model", "[days]"),

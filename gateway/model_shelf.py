@@ -23,7 +23,7 @@ from gateway.auth.health_file import HealthFile
 from gateway.auth.profiles import Profiles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from random import Random
 
     from agent.clock import Clock
@@ -97,14 +97,14 @@ class ModelShelf:
             return await self._with_fallbacks(ModelChoice(primary=names.full(agent.model.primary), fallbacks=fallbacks), owner)
         return await self._default(owner) if agent.model is None else await self._named(names.full(agent.model), owner)
 
-    def names(self, agent: AgentSettings) -> ModelNames:
+    def names(self, agent: AgentSettings, agent_id: str = "") -> ModelNames:
         """Return what people may call the models."""
-        return ModelNames(agent, self._settings, self._env)
+        return ModelNames(agent, self._settings, self._env, self._put, self._wallet(self._owner(agent_id)))
 
-    async def offers(self, agent_id: str = "") -> tuple[Offer, ...]:
-        """Return the models worth naming, with what is known of each; servers on this machine are looked for."""
+    async def offers(self, also: Sequence[str] = (), agent_id: str = "") -> tuple[Offer, ...]:
+        """Return the models worth naming and ``also`` others, with what is known of each; servers on this machine are looked for."""
         here = await find_local(self._env)
-        return offers(self._settings, self._env, here, self._wallet(self._owner(agent_id)))
+        return offers(self._settings, self._env, here, self._wallet(self._owner(agent_id)), also)
 
     def price(self, name: str) -> Price | None:
         """Return what is known of a model's price, the owner's settings first."""
@@ -217,8 +217,8 @@ class AgentModels:
 
     def names(self, agent: AgentSettings) -> ModelNames:
         """See ``ModelShelf.names``."""
-        return self._shelf.names(agent)
+        return self._shelf.names(agent, self._agent_id)
 
-    async def offers(self) -> tuple[Offer, ...]:
+    async def offers(self, also: Sequence[str] = ()) -> tuple[Offer, ...]:
         """See ``ModelShelf.offers``."""
-        return await self._shelf.offers(self._agent_id)
+        return await self._shelf.offers(also, self._agent_id)

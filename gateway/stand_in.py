@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from agent.turn import TurnResult
     from gateway.sessions.record import SessionRecord
 
+THOUGHT_CHARS = 4000
+"""The most that is shown of a turn's thinking."""
+
 
 def stand_in(result: TurnResult) -> str:
     """Return the model that answered in the place of the chosen one, or an empty text."""
@@ -27,8 +30,11 @@ def told(record: SessionRecord, result: TurnResult) -> str:
 
 
 def with_asides(text: str, record: SessionRecord, result: TurnResult | None) -> str:
-    """Return a reply with what its reader is to be told beside it, in quiet lines below."""
+    """Return a reply with what its reader is to be told beside it: quiet lines below, and above it thoughts, if they are wanted."""
     if result is None or not text:
         return text
+    if record.reasoning and result.thoughts:
+        thoughts = result.thoughts if len(result.thoughts) <= THOUGHT_CHARS else f"{result.thoughts[:THOUGHT_CHARS]}…"
+        text = "\n".join(f"> {line}".rstrip() for line in f"💭 {thoughts}".splitlines()) + f"\n\n{text}"
     lines = [*result.asides, *filter(None, [told(record, result)])]
     return "\n\n".join([text, "\n".join(lines)]) if lines else text

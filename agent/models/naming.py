@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from agent.errors import ModelUnusable, UnknownModel
 from agent.models.choice import ALIASES, find, known_names
+from agent.models.keys import no_profiles
 from agent.models.offline import NAME as OFFLINE
 from agent.settings import ModelChoice
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+    from agent.models.keys import Wallet
     from agent.models.settings import ModelsSettings
     from agent.settings import AgentSettings
 
@@ -26,9 +28,18 @@ _MOST = 8
 
 
 class ModelNames:
-    """The names of one agent's models."""
+    """The names of one agent's models. ``ready`` are models that are there whatever the settings say."""
 
-    def __init__(self, agent: AgentSettings, models: ModelsSettings, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        agent: AgentSettings,
+        models: ModelsSettings,
+        env: Mapping[str, str],
+        ready: Collection[str] = (),
+        wallet: Wallet = no_profiles,
+    ) -> None:
+        self._wallet = wallet
+        self._ready = tuple(ready)
         self._agent = agent
         self._models = models
         self._env = env
@@ -54,14 +65,17 @@ class ModelNames:
             ModelUnusable: the model may not be chosen, or lacks a key or an address.
         """
         ref = self._meant(self.full(wanted))
-        place = find(ref, self._models, self._env)
-        full = OFFLINE if place is None else place.name
+        full = ref if ref in self._ready else self._found(ref)
         if not self.may_choose(full):
             raise ModelUnusable(
                 f"{full} is not among the models that may be chosen here.",
                 mend=f"There is: {', '.join(self.offered()[:_MOST])}. More: homebody config set 'agents.defaults.models' ...",
             )
         return full
+
+    def _found(self, ref: str) -> str:
+        place = find(ref, self._models, self._env, self._wallet)
+        return OFFLINE if place is None else place.name
 
     def may_choose(self, ref: str) -> bool:
         """Whether the owner lets people choose a model."""
@@ -70,7 +84,12 @@ class ModelNames:
 
     def offered(self) -> tuple[str, ...]:
         """Return the names worth offering, those of the agent's own settings first."""
-        listed = (*self._own(), *(ref for ref in self._agent.models if "*" not in ref), *known_names(self._models))
+        listed = (
+            *self._own(),
+            *self._ready,
+            *(ref for ref in self._agent.models if "*" not in ref),
+            *known_names(self._models),
+        )
         return tuple(ref for ref in dict.fromkeys(listed) if self.may_choose(ref))
 
     def _own(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from agent.errors import ModelUnusable
+from agent.errors import ModelUnusable, UnknownModel
 from agent.models.catalog import PROVIDERS
 from agent.models.choice import find, key_origin, known_names
 from agent.models.discovery import ollama_url
@@ -14,7 +14,7 @@ from agent.models.offline import NAME as OFFLINE
 from agent.models.offline import OfflineModel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from agent.models.discovery import Found
@@ -64,11 +64,17 @@ class Standing:
 
 
 def offers(
-    settings: ModelsSettings, env: Mapping[str, str], here: Found | None = None, wallet: Wallet = no_profiles
+    settings: ModelsSettings,
+    env: Mapping[str, str],
+    here: Found | None = None,
+    wallet: Wallet = no_profiles,
+    also: Sequence[str] = (),
 ) -> tuple[Offer, ...]:
     """Return the models worth naming: what runs on this machine, those of the settings, of the catalogue, and the notebook."""
     local = () if here is None else (_local(here),)
-    return local + tuple(_offer(name, settings, env, wallet) for name in known_names(settings))
+    named = dict.fromkeys((*also, *known_names(settings)))
+    found = (_offered(name, settings, env, wallet) for name in named if not local or name != local[0].name)
+    return local + tuple(offer for offer in found if offer is not None)
 
 
 def standings(settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> tuple[Standing, ...]:
@@ -86,6 +92,14 @@ def _local(here: Found) -> Offer:
         input_price=0.0,
         output_price=0.0,
     )
+
+
+def _offered(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Offer | None:
+    """What the owner's own settings name may be no model at all."""
+    try:
+        return _offer(name, settings, env, wallet)
+    except UnknownModel:
+        return None
 
 
 def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Offer:

@@ -29,6 +29,7 @@ class SessionRecord:
     address: str = ""
     model: str | None = None
     thinking: str | None = None
+    reasoning: bool = False
     stand_in: str = ""
     verbose: bool = False
     queue: str = ""
