@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent.events import TextDelta
 from agent.messages import UserMessage
-from agent.models.scripted import ScriptedModel
+from agent.models.scripted import ScriptedModel, Stall
 from gateway.access import GroupRule, Policy
 from gateway.clock import ManualClock
 from gateway.config.settings import Settings
@@ -93,6 +94,21 @@ def merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         below = both.get(key)
         both[key] = merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return both
+
+
+class Slow:
+    """A model whose first answer waits for ``gate``; ``began`` says that it was asked."""
+
+    def __init__(self, town: Town) -> None:
+        self.gate, self.began = asyncio.Event(), asyncio.Event()
+        self.plain = town.answer
+        town.answer = self
+
+    def __call__(self, request: Request) -> Any:
+        if self.began.is_set():
+            return self.plain(request)
+        self.began.set()
+        return [Stall(self.gate), TextDelta("re: " + " | ".join(newest(request)))]
 
 
 @pytest.fixture

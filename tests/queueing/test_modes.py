@@ -13,7 +13,7 @@ from agent.messages import ToolCall, ToolMessage
 from agent.models.scripted import Stall
 from gateway.ledger.sqlite import SqliteLedger
 from tests.peers.wire import picture
-from tests.queueing.conftest import newest
+from tests.queueing.conftest import Slow, newest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,21 +26,6 @@ if TYPE_CHECKING:
 
 def mode(name: str, **more: Any) -> dict[str, Any]:
     return {"queue": {"mode": name, **more}}
-
-
-class Slow:
-    """A model whose first answer waits for ``gate``; ``began`` says that it was asked."""
-
-    def __init__(self, town: Town) -> None:
-        self.gate, self.began = asyncio.Event(), asyncio.Event()
-        self.plain = town.answer
-        town.answer = self
-
-    def __call__(self, request: Request) -> Any:
-        if self.began.is_set():
-            return self.plain(request)
-        self.began.set()
-        return [Stall(self.gate), TextDelta("re: " + " | ".join(newest(request)))]
 
 
 async def test_what_waits_is_answered_together_after_the_turn_that_runs(town: Make) -> None:
