@@ -134,7 +134,8 @@ class Fire:
         async with World(
             root, self._nursery, settings=self._settings(scenario), grown_from=youth, telegram=telegram()
         ) as world:
-            await world.say(*scenario.says)
+            world.meanwhile = dict(scenario.meanwhile)
+            await world.say(*(text for text in scenario.says if text not in world.meanwhile))
             try:
                 ended = True
                 for kill in kills:
@@ -146,6 +147,10 @@ class Fire:
                     between(root)
                 for _ in range(AGAIN):
                     ended = ended and await world.live()
+                if late := list(world.meanwhile):  # no life came so far
+                    world.meanwhile.clear()
+                    await world.say(*late)
+                    await world.live()
                 verdict = await judge(scenario, world, refused=any(kill.error for kill in kills))
             except Stuck as stuck:
                 verdict = Verdict()

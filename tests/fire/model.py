@@ -2,10 +2,12 @@
 
 It keeps no state between calls, so that a gateway which was killed and asks again is treated as a real provider would treat it.
 
-``do <name>`` in the latest message  reads DEEDS.md, adds ``- <name>`` there by ``edit`` (not repeatable), and says ``done <name>``
+``do <name>`` in a message           reads DEEDS.md, adds ``- <name>`` there by ``edit`` (not repeatable), and says ``done <name>``
 ``[Memory flush]``                   appends the facts that it was told to the day's note, then NO_REPLY
 a summary is asked for               writes one
-otherwise                            says ``heard <word>``, the last word of the message
+``tell me <word>``                   says ``heard <word>``; so it does of the last word where nothing is asked
+
+What came since its last answer it answers together.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 DEEDS = "DEEDS.md"
 FACT = re.compile(r"fact-\w+")
-_DO = re.compile(r"\bdo (\w+)")
+_ASKED = re.compile(r"\b(do|tell me) (\w+)")
 
 
 class PredictableModel:
@@ -76,24 +78,45 @@ def predicted(body: dict[str, Any]) -> tuple[dict[str, Any], str]:
     messages = body["messages"]
     last_said = max(index for index, message in enumerate(messages) if message["role"] == "user")
     said = _text(messages[last_said])
-    results = [message for message in messages[last_said:] if message["role"] == "tool"]
     if "[Memory flush]" in said:
-        return _flushed(messages[:last_said], results)
+        return _flushed(messages[:last_said], [message for message in messages[last_said:] if message["role"] == "tool"])
     if not body.get("tools") or "summar" in said.casefold():
         return _words("A summary: " + " ".join(sorted(set(FACT.findall(json.dumps(messages))))))
-    if wanted := _DO.search(said):
-        return _deed(wanted[1], messages[last_said:], results)
-    return _words(f"heard {said.split()[-1] if said.split() else 'nothing'}")
+    unanswered = messages[_after_last_answer(messages) :]
+    answers = []
+    for message in unanswered:
+        if message["role"] == "user":
+            for verb, name in _asked(_text(message)):
+                if verb == "do" and (call := _next_call(name, unanswered)) is not None:
+                    return call
+                answers.append(f"done {name}" if verb == "do" else f"heard {name}")
+    return _words("\n".join(answers))
 
 
-def _deed(name: str, messages: list[dict[str, Any]], results: list[dict[str, Any]]) -> tuple[dict[str, Any], str]:
-    calls = [call["function"]["name"] for message in messages for call in message.get("tool_calls") or ()]
-    last = _text(results[-1]) if results else ""
-    if not calls or "have read" in last or "read it" in last:
-        return _call(f"r{len(calls)}-{name}", "read", {"path": DEEDS})
-    if calls[-1] == "read":
-        return _call(f"e{len(calls)}-{name}", "edit", {"path": DEEDS, "old": "<end>", "new": f"- {name}\n<end>"})
-    return _words(f"done {name}")
+def _after_last_answer(messages: list[dict[str, Any]]) -> int:
+    """Return where that begins which was said since the last answer in words."""
+    ends = [i for i, message in enumerate(messages) if message["role"] == "assistant" and not message.get("tool_calls")]
+    return ends[-1] + 1 if ends else 0
+
+
+def _asked(text: str) -> list[tuple[str, str]]:
+    """Return what a message asks for, as verb and name; one that asks for nothing is heard by its last word."""
+    words = text.split()
+    return _ASKED.findall(text) or [("tell me", words[-1] if words else "nothing")]
+
+
+def _next_call(name: str, messages: list[dict[str, Any]]) -> tuple[dict[str, Any], str] | None:
+    """Return the call that a deed needs next; None when it is done."""
+    mine = [call for message in messages for call in message.get("tool_calls") or () if call["id"].endswith(f"-{name}")]
+    results = [_text(message) for message in messages if message.get("tool_call_id", "").endswith(f"-{name}")]
+    last = results[-1] if results else ""
+    was_read = bool(mine) and mine[-1]["function"]["name"] == "read"
+    refused = "Not run" in last  # something new was said meanwhile: it is still wanted
+    if not mine or "have read" in last or "read it first" in last or (was_read and refused):
+        return _call(f"r{len(mine)}-{name}", "read", {"path": DEEDS})
+    if was_read or refused:
+        return _call(f"e{len(mine)}-{name}", "edit", {"path": DEEDS, "old": "<end>", "new": f"- {name}\n<end>"})
+    return None
 
 
 def _flushed(before: list[dict[str, Any]], results: list[dict[str, Any]]) -> tuple[dict[str, Any], str]:

@@ -49,7 +49,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Scenario:
-    """``youth`` is said beforehand, once, to a house that nobody kills; ``says`` is what the kills fall upon."""
+    """``youth`` is said beforehand, once, to a house that nobody kills; ``says`` is what the kills fall upon.
+
+    What is in ``meanwhile`` too is not said at the beginning, but when a peer is asked, such as the model for the second time.
+    """
 
     name: str
     says: tuple[str, ...]
@@ -57,6 +60,7 @@ class Scenario:
     deeds: tuple[str, ...] = ()
     youth: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
+    meanwhile: dict[str, tuple[str, int]] = field(default_factory=dict)
     also: Callable[[World, Verdict], Awaitable[None]] | None = None
 
 
@@ -82,12 +86,12 @@ async def judge(scenario: Scenario, world: World, *, refused: bool = False) -> V
 
 
 def _without_told_failures(scenario: Scenario, world: World) -> Scenario:
-    """Leave out messages without an answer, as many as the person was told a failure of."""
+    """Leave out messages without an answer, as many as the person was told a failure of; one may speak of several answered together."""
     told = sum(text.startswith(_TROUBLE) for text in world.said())
     kept = []
     for index, answer in enumerate(scenario.answers):
         if not any(answer in text for text in world.said()) and told:
-            told -= 1
+            told -= "queue" not in scenario.settings
         else:
             kept.append(index)
 
@@ -222,6 +226,22 @@ SCENARIOS = {
             says=("please do alpha", "please do beta", "please do gamma"),
             answers=("done alpha", "done beta", "done gamma"),
             deeds=("alpha", "beta", "gamma"),
+        ),
+        Scenario(
+            "answered together",
+            says=("please do alpha", "tell me plum", "please do beta"),
+            answers=("done alpha", "heard plum", "done beta"),
+            deeds=("alpha", "beta"),
+            meanwhile={"tell me plum": ("model", 1), "please do beta": ("model", 2)},
+            settings={"queue": {"mode": "collect"}},
+        ),
+        Scenario(
+            "steered",
+            says=("please do alpha", "tell me plum", "please do beta"),
+            answers=("done alpha", "heard plum", "done beta"),
+            deeds=("alpha", "beta"),
+            meanwhile={"tell me plum": ("model", 1), "please do beta": ("model", 2)},
+            settings={"queue": {"mode": "steer"}},
         ),
         Scenario(
             "flush and compaction",

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 OWNER = 4711
 QUIET_SECONDS = 40.0
+STOP_SECONDS = 15.0
+"""More than a house takes at most to end in order."""
 STATE = Path("state/state")
 
 
@@ -159,10 +161,13 @@ class Life:
         return self._ended.is_set()
 
     async def end(self, number: int = signal.SIGTERM) -> None:
-        """Send a signal if it lives still, and wait for its end."""
-        if not self.over:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+        """Send a signal if it lives still, and wait for its end. Sent again, for where writes fail a signal can be overheard."""
+        for again in (number, number, signal.SIGKILL):
+            if not self.over:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, again)
+            if await self.until_over(STOP_SECONDS):
+                break
         await self.wait()
 
     async def wait(self) -> None:
@@ -186,6 +191,8 @@ class World:
     telegram: WatchedTelegram = field(default_factory=WatchedTelegram)
     model: PredictableModel = field(default_factory=PredictableModel)
     grown_from: Path | None = None
+    meanwhile: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """What the person says once a peer has been asked so often in one life, such as ``("model", 2)``."""
 
     async def __aenter__(self) -> Self:
         await self.telegram.__aenter__()
@@ -251,16 +258,17 @@ class World:
         pid = await self.nursery.spawn(self.root, **how)
         life = Life(pid)
         self.model.calls = self.telegram.sends = 0
-        self.model.watcher = self.telegram.watcher = nobody
         if kill is not None and kill.after is None:
             life.strace = await _under_strace(pid, kill, self.root / "calls")
-        elif kill is not None:
 
-            async def watch(peer: str, count: int) -> None:
-                if (peer, count) == kill.after and not life.over and life.strace is None:
-                    life.strace = await _under_strace(pid, kill, self.root / "calls")
+        async def watch(peer: str, count: int) -> None:
+            for text in [text for text, moment in self.meanwhile.items() if moment == (peer, count)]:
+                del self.meanwhile[text]
+                await self.say(text)
+            if kill is not None and (peer, count) == kill.after and not life.over and life.strace is None:
+                life.strace = await _under_strace(pid, kill, self.root / "calls")
 
-            self.model.watcher = self.telegram.watcher = watch
+        self.model.watcher = self.telegram.watcher = watch
         self.nursery.go(pid)
         return life
 
