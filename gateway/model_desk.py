@@ -83,6 +83,10 @@ class ModelDesk:
         await self._agent.store.change(self._record.key, reasoning=shown)
         return "💭 I show what the model thought, above each reply." if shown else "I keep the model's thoughts to myself."
 
+    async def choices(self) -> list[str]:
+        """Return the names of all models that may be chosen now."""
+        return [offer.name for offer in await self._listed()]
+
     async def resolved(self, wanted: str) -> str:
         """Return the model that a name or number stands for, ready to be used. Raises AgentError."""
         ref = await self._meant(wanted)

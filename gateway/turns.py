@@ -26,7 +26,8 @@ from gateway.command_desk import CommandDesk
 from gateway.commands import parse
 from gateway.hearing import heard
 from gateway.journal import LedgerJournal
-from gateway.offers import after_command, after_turn
+from gateway.model_desk import ModelDesk
+from gateway.offers import after_turn, offered
 from gateway.queueing.line import Queued, kin_of
 from gateway.queueing.steering import Steering, UnderWay
 from gateway.replying import replies
@@ -34,6 +35,7 @@ from gateway.showing import Showing, show_frame
 from gateway.stand_in import with_asides
 from gateway.turn_facts import exit_of, in_words, turn_facts
 from gateway.turn_log import bound
+from gateway.typing_sign import TypingSign, typing_mode
 from gateway.unbroken import unbroken, whole
 
 if TYPE_CHECKING:
@@ -239,17 +241,22 @@ class Turns:
 
     async def _command(self, agent: HousedAgent, arrived: Arrived, record: SessionRecord, name: str, argument: str) -> None:
         exit_code = errors.OK
+        buttons: Sequence[Button] = ()
         try:
             reply = await CommandDesk(agent, arrived, record).run(name, argument)
+            buttons = await offered(name, argument, ModelDesk(agent, arrived, record).choices)
         except (AgentError, errors.HomebodyError) as error:
             reply, exit_code = in_words(error)
-        chunks = await self._chunks(arrived, reply, after_command(name, argument) if exit_code == errors.OK else ())
+        chunks = await self._chunks(arrived, reply, buttons)
         keys = await self._ledger.settle([arrived.row.id], "answered", reply=chunks)
         self._done(arrived, turn_facts(agent.id, record.key, record.session, reply, keys=keys, exit_code=exit_code))
 
     async def _answer(self, ticket: Ticket[Any], case: _Case) -> None:
         place = case.arrived.inbound.conversation
-        showing = Showing(self._channel(place), place, case.turn.id, self._clock, verbose=case.record.verbose)
+        settings = case.agent.profile.settings
+        mode, seconds = typing_mode(settings, case.arrived.inbound), settings.typing_interval_seconds
+        sign = TypingSign(self._channel(place), place, self._clock, mode, seconds)
+        showing = Showing(self._channel(place), place, case.turn.id, sign, verbose=case.record.verbose)
         with bound(turn=case.turn.id):
             try:
                 async with showing.shown():

@@ -177,6 +177,23 @@ async def test_buttons_under_commands_are_pressed_and_count_as_said(village: Mak
         assert "There is no former" in phone.sent[1].text or "is back" in phone.sent[1].text
 
 
+async def test_a_model_and_a_depth_of_thought_are_chosen_by_pressing(village: Make) -> None:
+    v = village(
+        models={"providers": {"box": {"baseUrl": "http://127.0.0.1:9/v1", "models": [{"id": "small"}, {"id": "large"}]}}}
+    )
+    async with v.house() as (_, phone):
+        await phone.say("/model")
+        await phone.until(lambda: len(phone.sent) == 1)
+        values = {button.value: button for button in phone.sent[0].buttons}
+        assert {"/model box/small", "/model box/large"} <= set(values)
+        await phone.say("/model box/large", event="button", target="p1")
+        await phone.say("/think")
+        await phone.until(lambda: len(phone.sent) == 3)
+        assert phone.sent[1].text.startswith("This conversation now uses box/large")
+        assert phone.sent[1].buttons == ()
+        assert "/think high" in [button.value for button in phone.sent[2].buttons]
+
+
 async def test_when_the_brake_stops_the_owner_may_press_once_more(village: Make) -> None:
     v = village()
     v.model.then([Failure(kind="billing", message="The budget is used up.", mend="Say /budget once.")])
