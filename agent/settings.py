@@ -199,6 +199,10 @@ class AgentSettings(Section):
     """Model as ``provider/model``, an alias, or ``{primary, fallbacks}``. Unset: chosen by the keys in the environment."""
     models: dict[str, ModelEntry] = Field(default_factory=dict)
     """Models that `/model` may choose, by ``provider/model`` or ``provider/*``, with short names for them; empty: any model."""
+    typing_mode: Literal["never", "instant", "thinking", "message"] | None = None
+    """From when on the sign is shown that an answer is being written: never, at once, when the model thinks or acts, or when it writes. Unset: at once for private messages and mentions, otherwise when it writes."""  # noqa: E501
+    typing_interval_seconds: Annotated[float, Field(ge=1, le=60)] = 4.0
+    """How often that sign is renewed, in seconds; platforms let it fade after five or more."""
     thinking_default: Level | None = None
     """How deep models think: off, minimal, low, medium, high, xhigh or adaptive. Unset: low, or what the model itself decides."""
     workspace: Path | None = Field(default=None, json_schema_extra={"reload": "restart"})

@@ -13,15 +13,13 @@ from gateway.reply_tags import shown
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from agent.clock import Clock
     from agent.events import Event
     from agent.messages import ToolCall
     from channels.messages import Conversation
     from channels.protocol import Channel, Drafts
     from channels.terminal.link import Frame
+    from gateway.typing_sign import TypingSign
 
-TYPING_SECONDS = 4.0
-"""Platforms let the sign fade after five seconds or more."""
 _SHOWN = {"path": "", "query": "“{}”", "pattern": "“{}”"}
 _SHOWN_CHARS = 60
 
@@ -29,11 +27,11 @@ _SHOWN_CHARS = 60
 class Showing:
     """Carries the events of one turn to where it was asked. Nothing here can hold the turn up or fail it."""
 
-    def __init__(self, channel: Channel, conversation: Conversation, turn: str, clock: Clock, *, verbose: bool) -> None:
+    def __init__(self, channel: Channel, conversation: Conversation, turn: str, sign: TypingSign, *, verbose: bool) -> None:
         self._channel = channel
         self._conversation = conversation
         self._turn = turn
-        self._clock = clock
+        self._sign = sign
         self._verbose = verbose
         self._drafts: Drafts | None = channel if hasattr(channel, "draft") else None  # type: ignore[assignment]
         self._finished = ""
@@ -43,7 +41,7 @@ class Showing:
     @contextlib.asynccontextmanager
     async def shown(self) -> AsyncIterator[None]:
         """Show until the block ends."""
-        tasks = [asyncio.create_task(self._type())]
+        tasks = [asyncio.create_task(self._sign.show())]
         if self._drafts is not None:
             tasks.append(asyncio.create_task(self._preview(self._drafts)))
         try:
@@ -55,6 +53,7 @@ class Showing:
 
     def emit(self, event: Event) -> None:
         """Take one event."""
+        self._sign.hear(event)
         match event:
             case TextDelta(text):
                 self._text += text
@@ -74,11 +73,6 @@ class Showing:
 
     def _frame(self, frame: Frame) -> None:
         show_frame(self._channel, self._conversation, frame)
-
-    async def _type(self) -> None:
-        while True:
-            await self._channel.typing(self._conversation)
-            await self._clock.sleep(TYPING_SECONDS)
 
     async def _preview(self, drafts: Drafts) -> None:
         while True:

@@ -1,0 +1,53 @@
+"""The sign that an answer is being written: from when on it is shown, and how often it is renewed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Literal
+
+from agent.events import TextDelta, ThinkingDelta, ToolStarted
+
+if TYPE_CHECKING:
+    from agent.clock import Clock
+    from agent.events import Event
+    from agent.settings import AgentSettings
+    from channels.messages import Conversation, Inbound
+    from channels.protocol import Channel
+
+TypingMode = Literal["never", "instant", "thinking", "message"]
+_FROM = {"thinking": (ThinkingDelta, ToolStarted, TextDelta), "message": (TextDelta,)}
+
+
+class TypingSign:
+    """Shows the sign for one turn. Where the answer turns out to be silence, the mode ``message`` has shown nothing."""
+
+    def __init__(self, channel: Channel, conversation: Conversation, clock: Clock, mode: TypingMode, seconds: float) -> None:
+        self._channel = channel
+        self._conversation = conversation
+        self._clock = clock
+        self._mode = mode
+        self._seconds = seconds
+        self._due = asyncio.Event()
+        if mode == "instant":
+            self._due.set()
+
+    def hear(self, event: Event) -> None:
+        """Take one event of the turn."""
+        if isinstance(event, _FROM.get(self._mode, ())):
+            self._due.set()
+
+    async def show(self) -> None:
+        """Show it until cancelled, from when on it is due. Platforms let it fade after five seconds or more."""
+        if self._mode == "never":
+            return
+        await self._due.wait()
+        while True:
+            await self._channel.typing(self._conversation)
+            await self._clock.sleep(self._seconds)
+
+
+def typing_mode(settings: AgentSettings, inbound: Inbound) -> TypingMode:
+    """Return the mode for an answer to a message: what the settings say, or by whether somebody surely waits for it."""
+    if settings.typing_mode is not None:
+        return settings.typing_mode
+    return "instant" if inbound.conversation.kind == "direct" or inbound.mentioned else "message"
