@@ -40,7 +40,7 @@ class Places:
     def joined(self, guild: dict[str, Any]) -> None:
         """Learn of a server, with its channels and the threads that are open."""
         joined = guild.get("joined_at")
-        since = max(self._since, first_id(datetime.fromisoformat(joined)) if joined else 0)
+        since = max(self._since, first_id(datetime.fromisoformat(joined)) if joined else 0) if self._since else 0
         for channel in [*guild.get("channels", ()), *guild.get("threads", ())]:
             self._seen({**channel, "guild_id": guild["id"]}, since)
 

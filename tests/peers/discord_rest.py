@@ -71,7 +71,7 @@ class Rest:
         self.commands: list[dict[str, Any]] = []
         self.menu_changes = 0
         self._nonces: dict[tuple[str, str], dict[str, Any]] = {}
-        self._sent_at: dict[str, list[float]] = {}
+        self._windows: dict[str, tuple[int, float]] = {}
 
     def forget_nonces(self) -> None:
         self._nonces.clear()
@@ -209,31 +209,37 @@ class Rest:
         return [self.peer.links.keep(channel.id, names[number], content) for number, (_, content) in enumerate(files)]
 
     def _pace(self, channel: Channel) -> None:
-        """Allow ``limit`` messages in a ``window``."""
+        """Allow ``limit`` messages in a ``window``, which begins with the first of them."""
         if self.peer.limit is None:
             return
-        if len(self._recent(channel)) >= self.peer.limit:
+        used, left = self._window(channel)
+        if used >= self.peer.limit:
             self.peer.too_many += 1
-            raise too_many(self.peer.window)
-        self._sent_at[channel.id] = [*self._recent(channel), time.monotonic()]
+            raise too_many(round(left, 3) + 0.001)
+        self._windows[channel.id] = (used + 1, time.monotonic() + left)
 
-    def _recent(self, channel: Channel) -> list[float]:
-        now = time.monotonic()
-        return [at for at in self._sent_at.get(channel.id, []) if now - at < self.peer.window]
+    def fill(self, channel: Channel) -> None:
+        """Use up the limit of a channel, as another program with the same token does."""
+        self._windows[channel.id] = (self.peer.limit or 0, time.monotonic() + self.peer.window)
+
+    def _window(self, channel: Channel) -> tuple[int, float]:
+        """Return how many messages were taken in the present window, and the seconds that are left of it."""
+        used, until = self._windows.get(channel.id, (0, 0.0))
+        left = until - time.monotonic()
+        return (used, left) if left > 0 else (0, self.peer.window)
 
     def headers(self, asked: Asked) -> dict[str, str]:
         """Return what tells a client of its rate limit."""
         channel = self.peer.channels.get(asked.parts[1]) if asked.call == "POST channels/*/messages" else None
         if self.peer.limit is None or channel is None:
             return {}
-        recent = self._recent(channel)
-        wait = recent[0] + self.peer.window - time.monotonic() if recent else self.peer.window
+        used, left = self._window(channel)
         return {
             "X-RateLimit-Bucket": "b1",
             "X-RateLimit-Limit": str(self.peer.limit),
-            "X-RateLimit-Remaining": str(self.peer.limit - len(recent)),
-            "X-RateLimit-Reset": str(time.time() + wait),
-            "X-RateLimit-Reset-After": f"{max(wait, 0.001):.3f}",
+            "X-RateLimit-Remaining": str(self.peer.limit - used),
+            "X-RateLimit-Reset": str(time.time() + left),
+            "X-RateLimit-Reset-After": f"{left + 0.0005:.3f}",
         }
 
     def _edit(self, message: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:

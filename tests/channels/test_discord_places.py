@@ -1,0 +1,226 @@
+"""Servers, channels, threads and posts: which are read, from where on, and what becomes of those that are gone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from channels.discord.places import Places
+from channels.discord.settings import DiscordSettings
+from channels.errors import NotSent
+from tests.channels.discord_line import ANNA, BEN, DIRECT, GUILD, Line
+from tests.peers.discord import FORUM, DiscordPeer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.peers.discord_state import Channel
+
+OTHER = "800000000000000099"
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[DiscordPeer]:
+    async with DiscordPeer() as started:
+        yield started
+
+
+async def once(peer: DiscordPeer, hall: Channel, **settings: Any) -> dict[str, str]:
+    """Run a channel until it took a message, and return its cursors."""
+    line = Line(peer, guilds={GUILD: {}}, **settings)
+    async with line.running():
+        await peer.say(ANNA, "before", channel=hall)
+        await line.taken()
+    return dict(line.door.cursors)
+
+
+async def test_a_post_of_a_forum_is_heard_from_its_first_message_on_and_answered_in_it(peer: DiscordPeer) -> None:
+    forum = peer.guild_channel(GUILD, kind=FORUM)
+    line = Line(peer, guilds={GUILD: {"channels": {forum.id: {}}}})
+    async with line.running():
+        post = await peer.open_thread(forum, first="How do I fix the tap?", user=ANNA)
+        await line.taken()
+        await line.send("With a washer.", to=line.door.messages[0].conversation, reply_to=line.door.messages[0].message_id)
+    place = line.door.messages[0].conversation
+    assert (place.id, place.thread, line.door.messages[0].message_id) == (forum.id, post.id, post.id)
+    assert peer.said(post) == ["With a washer."]
+
+
+async def test_threads_and_posts_that_were_opened_in_an_outage_are_read_from_their_beginning(peer: DiscordPeer) -> None:
+    hall, forum = peer.guild_channel(GUILD), peer.guild_channel(GUILD, kind=FORUM)
+    cursors = await once(peer, hall)
+    thread = await peer.open_thread(hall)
+    await peer.say(ANNA, "in the thread 1", channel=thread)
+    await peer.say(ANNA, "in the thread 2", channel=thread)
+    post = await peer.open_thread(forum, first="a post", user=ANNA)
+    new = peer.guild_channel(GUILD)
+    await peer.say(ANNA, "in a new channel", channel=new)
+    line = Line(peer, cursors, guilds={GUILD: {}})
+    async with line.running():
+        await line.door.until(lambda: len(line.door.messages) == 4)
+    heard = {(one.conversation.thread, one.text) for one in line.door.messages}
+    assert heard == {
+        (thread.id, "in the thread 1"),
+        (thread.id, "in the thread 2"),
+        (post.id, "a post"),
+        (None, "in a new channel"),
+    }
+
+
+async def test_a_thread_that_was_archived_in_an_outage_is_read_on(peer: DiscordPeer) -> None:
+    hall = peer.guild_channel(GUILD)
+    line = Line(peer, guilds={GUILD: {}})
+    async with line.running():
+        thread = await peer.open_thread(hall)
+        await peer.say(ANNA, "before", channel=thread)
+        await line.taken()
+    await peer.say(ANNA, "meanwhile", channel=thread)
+    thread.archived = True
+    again = Line(peer, dict(line.door.cursors), guilds={GUILD: {}})
+    async with again.running():
+        assert again.door.texts == ["meanwhile"]
+
+
+async def test_a_first_start_reads_nothing_that_was_said_before_it(peer: DiscordPeer) -> None:
+    hall = peer.guild_channel(GUILD)
+    thread = peer.guild_channel(GUILD, parent=hall.id)
+    for place in (hall, thread):
+        await peer.say(ANNA, "long ago", channel=place)
+    line = Line(peer, guilds={GUILD: {}})
+    async with line.running():
+        await peer.say(ANNA, "now", channel=hall)
+        await line.taken()
+    assert line.door.texts == ["now"]
+
+
+async def test_a_server_that_the_bot_joined_in_an_outage_is_not_read_back(peer: DiscordPeer) -> None:
+    hall = peer.guild_channel(GUILD)
+    cursors = await once(peer, hall)
+    new = peer.guild_channel(OTHER)
+    await peer.say(BEN, "before the bot came", channel=new)
+    peer.joined[OTHER] = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+    line = Line(peer, cursors, guilds={GUILD: {}, OTHER: {}})
+    async with line.running():
+        await peer.say(BEN, "welcome", channel=new)
+        await line.taken()
+    assert line.door.texts == ["welcome"]
+
+
+async def test_a_listed_person_who_wrote_first_in_an_outage_is_heard(peer: DiscordPeer) -> None:
+    cursors = await once(peer, peer.guild_channel(GUILD))
+    await peer.say(ANNA, "are you there?")
+    line = Line(peer, cursors, guilds={GUILD: {}}, dm={"allowFrom": [BEN, ANNA]})
+    async with line.running():
+        assert [(one.text, one.conversation.address) for one in line.door.messages] == [("are you there?", DIRECT.address)]
+
+
+async def test_a_listed_person_whose_messages_were_read_is_not_read_again(peer: DiscordPeer) -> None:
+    line = Line(peer, dm={"allowFrom": [ANNA]})
+    async with line.running():
+        await peer.say(ANNA, "hello")
+        await line.taken()
+    again = Line(peer, dict(line.door.cursors), dm={"allowFrom": [ANNA]})
+    async with again.running():
+        assert again.door.texts == []
+
+
+def test_a_new_session_begins_where_the_last_one_ended() -> None:
+    settings = DiscordSettings.model_validate({"token": "t", "guilds": {GUILD: {}}}).account("default")
+    places = Places(settings, None, {})
+    hall = {"id": "1000", "type": 0, "last_message_id": "1500"}
+    assert places.connected() == 0
+    places.joined({"id": GUILD, "channels": [hall]})
+    assert (places.unread, places.marks.all()) == ([], {"1000": "1500"})
+    places.marks.note("1000", "1700")
+    assert places.connected() == 1700
+    thread = {"id": "1800", "type": 11, "parent_id": "1000", "last_message_id": "1900", "thread_metadata": {}}
+    old = {"id": "1600", "type": 11, "parent_id": "1000", "last_message_id": "1650", "thread_metadata": {}}
+    places.joined({"id": GUILD, "channels": [hall], "threads": [thread, old]})
+    assert places.unread == [("1800", "1799")]
+    assert places.marks.all() == {"1000": "1700", "1800": "1799", "1600": "1650"}
+
+
+async def test_a_channel_that_may_not_be_read_any_more_is_told_and_left(peer: DiscordPeer) -> None:
+    hall = peer.guild_channel(GUILD)
+    cursors = await once(peer, hall)
+    hall.gone = True
+    line = Line(peer, cursors, guilds={GUILD: {}})
+    async with line.running():
+        facts = line.log.told("not read any more")
+        await peer.say(ANNA, "in private")
+        await line.taken()
+    assert (facts["channel"], "View Channels" in facts["mend"]) == (hall.id, True)
+    again = Line(peer, dict(line.door.cursors), guilds={GUILD: {}})
+    async with again.running():
+        assert again.log.lines == []
+
+
+async def test_a_server_that_removed_the_bot_is_told_and_what_is_said_there_is_given_up(peer: DiscordPeer) -> None:
+    hall = peer.guild_channel(GUILD)
+    line = Line(peer, guilds={GUILD: {}})
+    async with line.running():
+        await peer.say(ANNA, "hello", channel=hall)
+        place = (await line.taken()).conversation
+        await peer.kick(GUILD)
+        assert (await line.log.until("removed from a server"))["server"] == GUILD
+        with pytest.raises(NotSent, match="no longer on the server") as caught:
+            await line.send("hello?", to=place)
+        await peer.say(BEN, "still there in private?")
+        await line.door.until(lambda: len(line.door.messages) == 2)
+    assert (caught.value.permanent, hall.id in line.door.cursors["read"]) == (True, False)
+
+
+async def test_an_outage_of_a_server_is_no_farewell(peer: DiscordPeer) -> None:
+    hall = peer.guild_channel(GUILD)
+    line = Line(peer, guilds={GUILD: {}})
+    async with line.running():
+        await peer.sessions.announce("GUILD_DELETE", {"id": GUILD, "unavailable": True})
+        await peer.say(ANNA, "hello", channel=hall)
+        await line.taken()
+    assert hall.id in line.door.cursors["read"]
+    assert not any("removed" in event for event, _ in line.log.lines)
+
+
+async def test_a_deleted_thread_is_forgotten_and_an_answer_to_it_given_up(peer: DiscordPeer) -> None:
+    hall = peer.guild_channel(GUILD)
+    line = Line(peer, guilds={GUILD: {}})
+    async with line.running():
+        thread = await peer.open_thread(hall)
+        await peer.say(ANNA, "hello", channel=thread)
+        place = (await line.taken()).conversation
+        await peer.remove(thread)
+        await peer.say(ANNA, "next", channel=hall)
+        await line.door.until(lambda: len(line.door.messages) == 2)
+        with pytest.raises(NotSent, match="no longer there") as caught:
+            await line.send("hello?", to=place)
+    assert (caught.value.permanent, thread.id in line.door.cursors["read"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("policy", "listed", "heard"),
+    [
+        ("allowlist", {GUILD: {}}, ["listed"]),
+        ("allowlist", {"*": {}}, ["listed", "not listed"]),
+        ("open", {GUILD: {"requireMention": False}}, ["listed", "not listed"]),
+        ("disabled", {GUILD: {}}, []),
+    ],
+)
+async def test_group_policy_says_which_servers_are_read(
+    peer: DiscordPeer, policy: str, listed: dict[str, Any], heard: list[str]
+) -> None:
+    here, there = peer.guild_channel(GUILD), peer.guild_channel(OTHER)
+    line = Line(peer, groupPolicy=policy, guilds=listed)
+    async with line.running():
+        await peer.say(ANNA, "listed", channel=here)
+        await peer.say(ANNA, "not listed", channel=there)
+        await peer.say(ANNA, "private")
+        await line.door.until(lambda: "private" in line.door.texts)
+    assert line.door.texts == [*heard, "private"]
+
+
+def test_answers_are_shown_as_replies_when_the_settings_say_so() -> None:
+    modes = [Line(DiscordPeer(), replyToMode=mode).channel.reply_to_mode for mode in ("off", "first", "all")]
+    assert modes == ["off", "first", "all"]
+    assert Line(DiscordPeer()).channel.reply_to_mode == "off"

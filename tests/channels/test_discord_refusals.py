@@ -1,0 +1,126 @@
+"""What Discord refuses: each refusal with what it means, and the switch that mends it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from channels.errors import NotSent, Uncertain
+from tests.channels.discord_line import ANNA, DIRECT, POST, Line
+from tests.peers.discord import DiscordPeer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture
+async def peer() -> AsyncIterator[DiscordPeer]:
+    async with DiscordPeer() as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("code", "told", "mend"),
+    [
+        (50001, "does not see this channel", "Server Settings, Roles"),
+        (50013, "may not do this here", "Send Messages in Threads"),
+        (50007, "takes no private messages", "Privacy Settings, Direct Messages"),
+        (50278, "share no server", "must share a server"),
+        (20026, "flagged", "discord.com/developers"),
+        (50083, "archived", "open it again"),
+        (160005, "locked", "unlock it"),
+        (200000, "AutoMod", "Server Settings, Safety Setup"),
+    ],
+)
+async def test_a_refusal_is_given_up_and_names_its_switch(peer: DiscordPeer, code: int, told: str, mend: str) -> None:
+    line = Line(peer)
+    async with line.running():
+        peer.dm(ANNA).denied = code
+        with pytest.raises(NotSent, match=told) as caught:
+            await line.send("hello")
+    assert caught.value.permanent
+    assert mend in caught.value.mend
+    assert str(code) in str(caught.value)
+
+
+async def test_a_refusal_that_is_not_known_is_given_up_with_discords_own_words(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        peer.dm(ANNA).denied = 99999
+        with pytest.raises(NotSent, match=r"99999.*Missing Permissions") as caught:
+            await line.send("hello")
+    assert caught.value.permanent
+
+
+async def test_a_preview_whose_channel_is_gone_is_not_posted_elsewhere(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        for text in ("Let me", "Let me think"):
+            await line.channel.draft(DIRECT, "t", text)
+            await line.clock.sleep(3)
+        await peer.remove(peer.dm(ANNA))
+        with pytest.raises(NotSent, match="no longer there") as caught:
+            await line.send("The answer.")
+    assert caught.value.permanent
+
+
+async def test_a_connection_that_is_refused_certainly_sent_nothing(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        link: Any = line.channel._link()
+        link.http.root = "http://127.0.0.1:9/api/v10"
+        with pytest.raises(NotSent, match="cannot be reached") as caught:
+            await line.send("hello")
+    assert not caught.value.permanent
+
+
+async def test_many_messages_in_a_row_never_provoke_a_refusal_for_their_number() -> None:
+    async with DiscordPeer(limit=3, window=0.2) as peer:
+        line = Line(peer, timeoutSeconds=20)
+        async with line.running():
+            for number in range(8):
+                await line.send(f"part {number}", key=f"k{number}")
+    assert peer.said(peer.dm(ANNA)) == [f"part {number}" for number in range(8)]
+    assert peer.too_many == 0
+
+
+async def test_a_refusal_for_the_number_is_waited_for_and_no_second_one_follows() -> None:
+    async with DiscordPeer(limit=3, window=0.2) as peer:
+        line = Line(peer, timeoutSeconds=20)
+        async with line.running():
+            place = peer.dm(ANNA)
+            peer.rest.fill(place)  # another program with the same token has used it up
+            for number in range(4):
+                await line.send(f"part {number}", key=f"k{number}")
+    assert peer.said(peer.dm(ANNA)) == [f"part {number}" for number in range(4)]
+    assert peer.too_many == 1
+
+
+async def test_a_token_that_was_revoked_is_no_fault_of_the_message(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        peer.token = "another"
+        with pytest.raises(NotSent) as caught:
+            await line.send("hello")
+    assert not caught.value.permanent
+
+
+async def test_a_server_error_leaves_a_message_in_doubt(peer: DiscordPeer) -> None:
+    line = Line(peer, timeoutSeconds=0.3)
+    async with line.running():
+        peer.fault(POST, "status", times=9, code=502)
+        with pytest.raises(Uncertain):
+            await line.send("hello")
+    assert line.recorded[0].startswith("after:")
+
+
+async def test_an_event_that_the_library_cannot_read_ends_nothing(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        await peer.sessions.announce("GUILD_UPDATE", {"id": "x"})
+        await peer.sessions.announce("MESSAGE_POLL_VOTE_ADD", {})
+        await peer.sessions.announce("SOMETHING_NEW", {"shape": ["unknown"]})
+        await peer.say(ANNA, "hello")
+        await line.taken()
+    assert (peer.identified, peer.resumed) == (1, 0)
