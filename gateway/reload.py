@@ -16,8 +16,8 @@ from gateway.access import concerns
 from gateway.config.compare import alike, compare
 from gateway.config.last_good import keep
 from gateway.config.load import load
-from gateway.config.secrets import secrets_of
 from gateway.errors import HomebodyError, SettingsWrong
+from gateway.logs.known import known_secrets
 from gateway.platforms import platforms
 
 if TYPE_CHECKING:
@@ -160,7 +160,8 @@ class Reload:
         if not alike(former.session, settings.session):
             house.schedule.look_again()
         if house.on.logs is not None:
-            house.on.logs.adopt(settings.logging, secrets_of(settings))
+            secrets = await asyncio.to_thread(known_secrets, settings, house.on.paths, house.on.env)
+            house.on.logs.adopt(settings.logging, secrets)
         if not alike(former.channels, settings.channels):
             await self._exchange(former.channels, settings.channels, fresh)
 

@@ -75,14 +75,10 @@ async def _embedded(invocation: Invocation, conversation: str) -> AsyncIterator[
 
 
 def begin_logging(invocation: Invocation, *, console: bool) -> Closer:
-    """Set the logs up for this process, with every secret of the settings and the environment known."""
-    from gateway.auth.profiles import Profiles
-    from gateway.config.secrets import secrets_of
-    from gateway.logs.redaction import Redactor, secrets_in
+    """Set the logs up for this process, with every secret that the house knows taken out of them."""
+    from gateway.logs.known import known_secrets
+    from gateway.logs.redaction import Redactor
     from gateway.logs.wiring import configure
 
-    redactor = Redactor(secrets_of(invocation.loaded.settings))
-    redactor.learn(secrets_in(os.environ))
-    settings = invocation.loaded.settings
-    redactor.learn(Profiles(invocation.paths, settings.auth).secrets(settings.agent_ids))
-    return configure(invocation.loaded.settings.logging, invocation.paths, redactor, console=console)
+    settings, paths = invocation.loaded.settings, invocation.paths
+    return configure(settings.logging, paths, Redactor(known_secrets(settings, paths, os.environ)), console=console)

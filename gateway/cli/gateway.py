@@ -25,11 +25,20 @@ def gateway(invocation: Invocation) -> None:
     invocation.paths.prepare()
     invocation.loaded, notice = load_or_last_good(invocation.paths, os.environ)
     warn(invocation.loaded)
+    _make_token(invocation)
     closer = begin_logging(invocation, console=True)
     try:
         asyncio.run(_run(invocation, closer, (notice,) if notice else ()))
     finally:
         closer.close()
+
+
+def _make_token(invocation: Invocation) -> None:
+    """Make the token of the HTTP surface, if none is there, before anything is logged: the logs must know it."""
+    from gateway.http.token import FILE_NAME, token_from_file
+
+    if invocation.loaded.settings.gateway.auth.token is None:
+        token_from_file(invocation.paths.state / FILE_NAME)
 
 
 async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...]) -> None:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 REDACTED = "[secret]"
 SHORTEST = 6  # a shorter one would black out ordinary words, and is no secret for long
-_SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(?:_\d+)?$", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(?:_\d+)?$", re.IGNORECASE
+)
 
 _LISTED = re.compile(r"[,;\s]+")  # several keys in one variable
 
