@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from telegram.error import TelegramError
 
 from channels.messages import Cursor
+from channels.telegram.bot import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from telegram import ChatMemberUpdated, Update
 
+    from channels.messages import Conversation
     from channels.telegram.station import Station
     from channels.telegram.updates import Press, Reader
 
@@ -38,7 +40,7 @@ class Receiver:
                     "passed an update over", why=reading.passed, update=number, account=self._station.account
                 )
             if reading.moved is not None:
-                await self._station.door.moved(*reading.moved)
+                await self._move(*reading.moved)
         following = updates[-1].update_id + 1
         messages = [reading.inbound for _, reading in readings if reading.inbound is not None]
         await self._station.door.accept(messages, Cursor(name=CURSOR, value=str(following)))
@@ -48,6 +50,14 @@ class Receiver:
             if reading.joined is not None:
                 self._tell_where(reading.joined)
         return following
+
+    async def _move(self, former: Conversation, present: Conversation) -> None:
+        """Have the house note that a group has another id, and say where its settings should follow."""
+        await self._station.door.moved(former, present)
+        if former.id in self._station.settings.groups:
+            key = f"{key_of(self._station.account)}.groups"
+            mend = f"in the settings, rename {key}.{former.id} to {key}.{present.id}"
+            self._station.log.warning("a group became a supergroup, which has another id", group=present.id, mend=mend)
 
     async def close(self) -> None:
         """Give up what is only courtesy."""
@@ -82,7 +92,8 @@ class Receiver:
             )
         elif change.old_chat_member.status not in _PRESENT:
             listed = self._station.settings.group(str(chat.id)) is not None
-            mend = "" if listed else f"homebody config set channels.telegram.groups.{chat.id}.enabled true"
+            key = f"{key_of(self._station.account)}.groups.{chat.id}.enabled"
+            mend = "" if listed else f"homebody config set {key} true"
             self._station.log.warning(
                 "the bot was added to a group", group=chat.id, title=chat.title, mend=mend, account=self._station.account
             )

@@ -163,7 +163,7 @@ class Reader:
             at=self._now(),
             key=f"u:{number}",
             alias=f"b:{self._me.id}:{query.id}",
-            message_id=f"b{query.id}",
+            message_id=target,
             mentioned=True,
             event="button",
             target=target,

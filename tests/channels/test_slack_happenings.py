@@ -298,3 +298,30 @@ async def test_kinds_that_nobody_wants_are_acknowledged(peer: SlackPeer) -> None
         await peer.emit({"type": "assistant_thread_started", "assistant_thread": {}, "event_ts": "1.1"})
         await line.quiet()
     assert (peer.given_up, line.door.messages) == ([], [])
+
+
+async def test_people_come_with_their_names_which_are_asked_for_once_and_for_no_stranger(peer: SlackPeer) -> None:
+    peer.home.names.update({ANNA: "Anna", BEN: "Ben"})
+    line = Line(peer, channels={ROOM: {"users": [ANNA]}})
+    async with line.running():
+        for _ in range(2):
+            await peer.say(ANNA, "hi", channel=ROOM)
+            await peer.say(BEN, "hi", channel=ROOM)
+        await peer.say(BEN, "in private")
+        await line.quiet()
+    assert [one.sender.name for one in line.door.messages] == ["Anna", "", "Anna", "", "Ben"]
+    assert peer.count("users.info") == 2
+
+
+@pytest.mark.parametrize("fault", [{"kind": "error", "text": "missing_scope"}, {"kind": "drop_before", "times": 2}])
+async def test_a_name_that_cannot_be_had_keeps_no_message_back(peer: SlackPeer, fault: dict[str, Any]) -> None:
+    peer.home.names[ANNA] = "Anna"
+    line = Line(peer)
+    peer.fault("users.info", **fault)
+    async with line.running():
+        await peer.say(ANNA, "one")
+        await peer.say(ANNA, "two")
+        await line.quiet()
+    assert [one.text for one in line.door.messages] == ["one", "two"]
+    assert line.door.messages[0].sender.name == ""
+    assert line.door.messages[1].sender.name == ("" if "text" in fault else "Anna")

@@ -169,6 +169,18 @@ async def test_a_wrong_token_ends_the_channel_with_the_mend(peer: TelegramPeer, 
     await line.channel.close()
 
 
+async def test_a_token_that_is_revoked_ends_the_channel_with_the_mend(peer: TelegramPeer, line: Line) -> None:
+    async with line.running() as task:
+        await peer.until(lambda: peer.count("getUpdates") > 1)
+        peer.token = "1000:BBTheNewTokenThatTheOwnerHasNotSetYet"
+        await peer.say(ANNA, "are you there?")
+        with pytest.raises(ChannelBroken, match="is not accepted"):
+            await task
+        with pytest.raises(NotSent) as caught:
+            await line.send("no")
+    assert not caught.value.permanent
+
+
 async def test_a_rival_that_goes_away_is_put_up_with(peer: TelegramPeer, line: Line) -> None:
     peer.fault("getUpdates", "refuse", times=3, code=409, text="Conflict: terminated by other getUpdates request")
     await peer.say(ANNA, "mine")
@@ -212,6 +224,17 @@ async def test_a_reply_is_shown_formatted_and_without_a_link_preview(peer: Teleg
     assert message["entities"][1]["url"] == "https://example.org/?a=1&b=2"
     assert message["link_preview_options"] == {"is_disabled": True}
     assert message["reply_to_message"]["message_id"] == asked
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_what_lies_behind_a_link_is_shown_only_when_wanted(peer: TelegramPeer, wanted: bool) -> None:
+    line = Line(peer, linkPreview=wanted)
+    await peer.say(ANNA, "where?")
+    sent = await line.send("https://example.org")
+    await line.channel.close()
+    message = peer.chats.find(ANNA, int(sent))
+    assert message is not None
+    assert ("link_preview_options" in message) != wanted
 
 
 async def test_a_reply_to_a_deleted_message_is_sent_all_the_same(peer: TelegramPeer, line: Line) -> None:

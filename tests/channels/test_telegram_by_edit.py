@@ -11,7 +11,7 @@ from channels.messages import Conversation, Outbound
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.progress import read as read_progress
 from channels.telegram.settings import TelegramSettings
-from gateway.clock import SystemClock
+from tests.peers.hasty import HastyClock
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Line:
 
     def __init__(self, peer: TelegramPeer) -> None:
         settings = TelegramSettings.model_validate({"botToken": TOKEN, "apiRoot": peer.root, "delivery": "edit"})
-        self.channel = TelegramChannel(settings, "default", clock=SystemClock())
+        self.channel = TelegramChannel(settings, "default", clock=HastyClock())
         self.recorded: str | None = None
 
     async def record(self, text: str) -> None:

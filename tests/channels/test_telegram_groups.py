@@ -156,7 +156,7 @@ async def test_a_group_that_keeps_the_bot_out_is_given_up_with_the_mend(state: s
 
 
 async def test_a_group_that_became_a_supergroup_is_told_before_its_messages() -> None:
-    async with opened() as line:
+    async with opened(groups={-5: {}}) as line:
         line.peer.chats.group(-5, kind="group")
         async with line.running():
             await line.peer.become_supergroup(-5, FAMILY)
@@ -165,6 +165,7 @@ async def test_a_group_that_became_a_supergroup_is_told_before_its_messages() ->
     former = Conversation(channel="telegram", kind="group", id="-5")
     assert line.door.moves == [(former, GROUP), (former, GROUP)]
     assert line.door.texts == ["still here"]
+    assert any(f"rename channels.telegram.groups.-5 to channels.telegram.groups.{FAMILY}" in event for event in line.log.events)
 
 
 async def test_a_move_that_could_not_be_noted_is_offered_again() -> None:

@@ -37,6 +37,7 @@ async def test_a_press_is_taken_before_the_person_is_told_so_and_the_buttons_go(
             await line.peer.until(lambda: line.peer.count("editMessageReplyMarkup") == 1)
     assert (press.event, press.text, press.target, press.conversation) == ("button", "/no", asked, PRIVATE)
     assert (press.sender.id, press.mentioned, press.alias) == (str(ANNA), True, "b:1000:1")
+    assert press.message_id == asked
     assert press.at.tzinfo is not None
     assert buttons_under(line.peer.chats.find(ANNA, int(asked))) == []
 

@@ -40,6 +40,73 @@ def test_ids_may_be_numbers_or_carry_the_channels_name() -> None:
     assert settings(allowFrom=[42, "43", "telegram:44"]).allow_from == ["42", "43", "44"]
 
 
+@pytest.mark.parametrize("wrong", ["1001234567890", "@family", "", "-", "--1", "family"])
+def test_what_is_no_group_is_refused_with_the_form(wrong: str) -> None:
+    with pytest.raises(ValidationError, match="with its minus sign"):
+        settings(groups={wrong: {}})
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "General"])
+def test_what_is_no_topic_is_refused(wrong: str) -> None:
+    with pytest.raises(ValidationError, match="is no topic"):
+        settings(groups={"-100": {"topics": {wrong: {}}}})
+
+
+def test_groups_may_be_numbers_and_a_star_stands_for_all_others() -> None:
+    found = settings(groups={-1001: {"requireMention": False}, "*": {"enabled": False}})
+    assert list(found.groups) == ["-1001", "*"]
+    assert found.group("-1001") == found.groups["-1001"]
+    assert found.group("-7") == found.groups["*"]
+
+
+@pytest.mark.parametrize(("policy", "read"), [("allowlist", False), ("open", True), ("disabled", False)])
+def test_a_group_that_is_not_listed_is_read_when_all_are(policy: str, read: bool) -> None:
+    assert (settings(groupPolicy=policy).group("-7") is not None) == read
+
+
+def test_a_topic_says_only_what_differs() -> None:
+    rule = settings(groups={-1: {"requireMention": False, "allowFrom": [1], "topics": {7: {"allowFrom": []}}}}).groups["-1"]
+    assert (rule.at("7").require_mention, rule.at("7").allow_from, rule.at("7").enabled) == (False, [], True)
+    assert rule.at("8") == rule.at(None) == rule
+
+
+@pytest.mark.parametrize(
+    ("given", "speaks"),
+    [
+        ({}, False),
+        ({"groups": {-7: {}}}, True),
+        ({"groups": {-7: {"enabled": False}}}, False),
+        ({"groups": {-7: {"allowFrom": []}}}, False),
+        ({"groups": {-7: {"allowFrom": ["*"]}}}, True),
+        ({"groups": {-7: {"topics": {3: {"enabled": False}}}}}, False),
+        ({"groups": {-7: {}}, "groupAllowFrom": []}, False),
+        ({"groups": {-7: {}}, "groupAllowFrom": [43]}, False),
+        ({"groups": {-7: {}}, "groupPolicy": "disabled"}, False),
+        ({"groupPolicy": "open"}, True),
+    ],
+)
+def test_who_may_speak_in_a_group(given: dict[str, object], speaks: bool) -> None:
+    assert settings(allowFrom=[42], **given).may_speak("-7", "3", "42") == speaks
+
+
+@pytest.mark.parametrize("wrong", ["", "short", "x" * 257, "spaces in between the words", "ünïcödé" * 5])
+def test_a_weak_webhook_secret_is_refused_with_the_way_to_make_one(wrong: str) -> None:
+    with pytest.raises(ValidationError, match="openssl rand -hex 24"):
+        settings(webhookSecret=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["home.example.org", "ftp://x", "https://user:password@x", "https://x?y=1"])
+def test_a_webhook_address_that_is_none_is_refused(wrong: str) -> None:
+    with pytest.raises(ValidationError, match="no address that Telegram could call"):
+        settings(webhookUrl=wrong)
+
+
+def test_an_account_has_a_webhook_of_its_own() -> None:
+    both = settings(botToken="1:a", webhookUrl="https://x", webhookSecret="s" * 24, accounts={"work": {"botToken": "2:b"}})
+    assert both.account("default").webhook_url == "https://x"
+    assert both.account("work").webhook_url is None
+
+
 @pytest.mark.parametrize("wrong", ["api.telegram.org", "ftp://x", "http://", "http://a b", "http://x?y=1"])
 def test_an_address_that_is_none_is_refused(wrong: str) -> None:
     with pytest.raises(ValidationError, match="no base address"):

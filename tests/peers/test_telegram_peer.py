@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 ANNA = 42
+FAMILY = -1001234567890
 
 
 class Client:
@@ -166,6 +167,161 @@ def test_entities_are_placed_in_utf16_units() -> None:
         {"type": "bold", "offset": 2, "length": 1},
         {"type": "pre", "offset": 3, "length": 3, "language": "py"},
     ]
+
+
+async def test_a_group_is_no_place_for_a_draft_and_a_private_chat_shows_it_until_the_message(client: Client) -> None:
+    await client.peer.say(ANNA, "hi")
+    client.peer.chats.group(FAMILY)
+    assert (await client.call("sendMessageDraft", chat_id=ANNA, draft_id=1, text="wor"))["ok"]
+    assert "DRAFT_ID_INVALID" in await client.refusal("sendMessageDraft", chat_id=ANNA, draft_id=0, text="x")
+    assert "DRAFT_CHAT_INVALID" in await client.refusal("sendMessageDraft", chat_id=FAMILY, draft_id=1, text="x")
+    assert client.peer.chats.drafts == {ANNA: ["wor"]}
+    await client.call("sendMessage", chat_id=ANNA, text="words")
+    assert client.peer.chats.drafts == {}
+
+
+@pytest.mark.parametrize(
+    ("thread", "wording"), [(1, "message thread not found"), (99, "message thread not found"), (8, "TOPIC_CLOSED"), (7, "")]
+)
+async def test_only_open_topics_can_be_named(client: Client, thread: int, wording: str) -> None:
+    client.peer.chats.group(FAMILY, topics=(7, 8))
+    client.peer.chats.closed.add((FAMILY, 8))
+    answer = await client.call("sendMessage", chat_id=FAMILY, text="x", message_thread_id=thread)
+    assert wording in answer.get("description", "")
+    assert client.peer.chats.said(FAMILY, 7) == ([] if wording else ["x"])
+
+
+async def test_typing_may_name_the_general_topic(client: Client) -> None:
+    client.peer.chats.group(FAMILY, topics=(7,))
+    assert (await client.call("sendChatAction", chat_id=FAMILY, action="typing", message_thread_id=1))["ok"]
+    assert "not found" in await client.refusal("sendChatAction", chat_id=FAMILY, action="typing", message_thread_id=9)
+
+
+async def test_a_group_that_moved_says_where_to(client: Client) -> None:
+    client.peer.chats.group(-5, kind="group")
+    await client.peer.become_supergroup(-5, FAMILY)
+    answer = await client.call("sendMessage", chat_id=-5, text="x")
+    assert answer["parameters"] == {"migrate_to_chat_id": FAMILY}
+    assert (await client.call("sendMessage", chat_id=FAMILY, text="x"))["ok"]
+    told = [one["message"] for one in (await client.call("getUpdates"))["result"]]
+    assert [one.get("migrate_to_chat_id", one.get("migrate_from_chat_id")) for one in told] == [FAMILY, -5]
+
+
+@pytest.mark.parametrize(
+    ("button", "wording"),
+    [
+        ({"text": "x", "callback_data": "é" * 33}, "BUTTON_DATA_INVALID"),
+        ({"text": "x", "callback_data": ""}, "BUTTON_DATA_INVALID"),
+        ({"text": "", "callback_data": "x"}, "can't parse inline keyboard button"),
+        ({"text": "x", "callback_data": "é" * 32}, ""),
+    ],
+)
+async def test_buttons_are_checked(client: Client, button: dict[str, str], wording: str) -> None:
+    await client.peer.say(ANNA, "hi")
+    markup = {"inline_keyboard": [[button]]}
+    answer = await client.call("sendMessage", chat_id=ANNA, text="x", reply_markup=markup)
+    assert wording in answer.get("description", "")
+    assert answer["ok"] != bool(wording)
+
+
+async def test_a_press_can_be_answered_once_and_buttons_be_taken_off_once(client: Client) -> None:
+    await client.peer.say(ANNA, "hi")
+    markup = {"inline_keyboard": [[{"text": "Go", "callback_data": "go"}]]}
+    sent = (await client.call("sendMessage", chat_id=ANNA, text="x", reply_markup=markup))["result"]["message_id"]
+    await client.peer.press(ANNA, ANNA, "Go", wait=False)
+    query = (await client.call("getUpdates"))["result"][-1]["callback_query"]
+    assert (query["data"], query["message"]["message_id"]) == ("go", sent)
+    assert (await client.call("answerCallbackQuery", callback_query_id=query["id"]))["ok"]
+    assert "query is too old" in await client.refusal("answerCallbackQuery", callback_query_id=query["id"])
+    assert (await client.call("editMessageReplyMarkup", chat_id=ANNA, message_id=sent))["ok"]
+    assert "not modified" in await client.refusal("editMessageReplyMarkup", chat_id=ANNA, message_id=sent)
+
+
+@pytest.mark.parametrize(
+    ("reaction", "wording"),
+    [
+        ([{"type": "emoji", "emoji": "🦊"}], "REACTION_INVALID"),
+        ([{"type": "emoji", "emoji": "👍"}, {"type": "emoji", "emoji": "🔥"}], "REACTION_INVALID"),
+        ([{"type": "emoji", "emoji": "👍"}], ""),
+        ([], ""),
+    ],
+)
+async def test_bots_may_put_one_emoji_of_a_list_under_a_message(
+    client: Client, reaction: list[dict[str, str]], wording: str
+) -> None:
+    message = await client.peer.say(ANNA, "hi")
+    answer = await client.call("setMessageReaction", chat_id=ANNA, message_id=message, reaction=reaction)
+    assert wording in answer.get("description", "")
+    assert client.peer.chats.reactions.get((ANNA, message), []) == ([] if wording else [one["emoji"] for one in reaction])
+
+
+async def upload(client: Client, kind: str, content: bytes, **fields: str) -> dict[str, Any]:
+    form = aiohttp.FormData({"chat_id": str(ANNA), **fields})
+    form.add_field(kind, content, filename="x.bin", content_type="application/octet-stream")
+    async with client.session.post(f"{client.peer.root}/bot{TOKEN}/send{kind.capitalize()}", data=form) as response:
+        answer: dict[str, Any] = await response.json()
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "fields", "wording"),
+    [
+        ("document", b"", {}, "file must be non-empty"),
+        ("document", b"x" * 101, {}, "Request Entity Too Large"),
+        ("document", b"x", {"caption": "x" * 1025}, "message caption is too long"),
+        ("photo", b"no picture", {}, "IMAGE_PROCESS_FAILED"),
+        ("photo", b"\xff\xd8\xff", {"caption": "x" * 1024}, ""),
+        ("voice", b"OggS", {}, "VOICE_MESSAGES_FORBIDDEN"),
+    ],
+)
+async def test_uploads_are_checked(client: Client, kind: str, content: bytes, fields: dict[str, str], wording: str) -> None:
+    await client.peer.say(ANNA, "hi")
+    client.peer.chats.upload_limit = 100 if content.startswith(b"xx") else 10_000
+    client.peer.chats.no_voice.add(ANNA)
+    answer = await upload(client, kind, content, **fields)
+    assert wording in answer.get("description", "")
+    assert len(client.peer.chats.received) == (0 if wording else 1)
+
+
+async def test_a_file_is_served_whole_to_who_has_the_token(client: Client) -> None:
+    await client.peer.attach(ANNA, "document", b"abc" * 100_000, "a.txt", "text/plain")
+    handle = next(iter(client.peer.chats.files))
+    path = (await client.call("getFile", file_id=handle))["result"]["file_path"]
+    async with client.session.get(f"{client.peer.root}/file/bot{TOKEN}/{path}") as answer:
+        assert await answer.read() == b"abc" * 100_000
+    async with client.session.get(f"{client.peer.root}/file/bot1000:x/{path}") as answer:
+        assert answer.status == 401
+    client.peer.chats.download_limit = 1000
+    assert "file is too big" in await client.refusal("getFile", file_id=handle)
+    assert "wrong file_id" in await client.refusal("getFile", file_id="x")
+
+
+async def test_menus_are_kept_by_scope(client: Client) -> None:
+    commands = [{"command": "help", "description": "x"}]
+    await client.call("setMyCommands", commands=commands, scope={"type": "all_group_chats"})
+    assert (await client.call("getMyCommands", scope={"type": "all_group_chats"}))["result"] == commands
+    assert (await client.call("getMyCommands"))["result"] == []
+    assert "SCOPE_INVALID" in await client.refusal("getMyCommands", scope={"type": "everybody"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wording"),
+    [
+        ({"url": "http://127.0.0.1:1/x"}, "HTTPS URL must be provided"),
+        ({"url": "https://a.example:8080/x"}, "only on ports"),
+        ({"url": "https://a.example/x", "secret_token": "no spaces"}, "unallowed characters"),
+    ],
+)
+async def test_a_webhook_is_checked(client: Client, arguments: dict[str, str], wording: str) -> None:
+    assert wording in await client.refusal("setWebhook", **arguments)
+    assert (await client.call("getWebhookInfo"))["result"]["url"] == ""
+
+
+async def test_a_webhook_and_polling_exclude_each_other(client: Client) -> None:
+    assert (await client.call("setWebhook", url="https://a.example/x"))["ok"]
+    assert "can't use getUpdates" in await client.refusal("getUpdates")
+    await client.call("deleteWebhook")
+    assert (await client.call("getUpdates"))["ok"]
 
 
 async def test_it_runs_as_a_process_of_its_own() -> None:
