@@ -150,7 +150,7 @@ class CommandDesk:
             return "Only my owner can say that."
         if argument.casefold() != "once":
             return "Say `/budget once` to let your next message through, or raise a purse: `homebody config set budgets.day.usd 10`."
-        self._agent.brake.allow_once(self._record.key)
+        await self._agent.brake.allow_once(self._record.key)
         return "💸 Your next message goes through, whatever it costs."
 
     async def _whoami(self, _: str) -> str:

@@ -293,7 +293,7 @@ class Turns:
         turn = AgentTurn(conversation=conversation, id=name, emit=showing.emit, journal=journal, arrivals=steering)
         case.under_way.turn = turn
         brake = case.agent.brake
-        with contextlib.nullcontext() if brake is None else brake.turn(case.record.key):
+        async with contextlib.nullcontext() if brake is None else brake.turn(case.record.key, case.turn.id):
             return await turn.run([first], further)
 
     async def _finish(self, case: _Case, state: TurnEnd, text: str, result: TurnResult | None, exit_code: int) -> None:

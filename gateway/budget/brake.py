@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from gateway.budget.metered import MeteredModel
+from gateway.budget.report import first_day
+from gateway.errors import StorageFailed
 from gateway.ledger.spending import Limit, NewCall, Reserved
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
     from zoneinfo import ZoneInfo
 
     from agent.clock import Clock
@@ -45,8 +46,6 @@ class Brake:
         self._zone = zone
         self._price = price
         self._tell = tell
-        self._warned: set[tuple[str, str]] = set()
-        self._allowed: set[str] = set()
         self._released: set[str] = set()
 
     def adopt(self, settings: BudgetSettings) -> None:
@@ -57,37 +56,45 @@ class Brake:
         """Return a model whose calls go through this brake."""
         return MeteredModel(model, session, self, self._ledger, self._price)
 
-    def allow_once(self, session: str) -> None:
-        """Let the next message of a session through, whatever it costs."""
-        self._allowed.add(session)
+    async def allow_once(self, session: str) -> None:
+        """Let the next message of a session through, whatever it costs; also after a restart. Raises StorageFailed."""
+        await self._ledger.allow(session)
 
-    @contextlib.contextmanager
-    def turn(self, session: str) -> Iterator[None]:
-        """Mark a turn: one that was allowed goes through until it ends."""
-        if session in self._allowed:
-            self._allowed.discard(session)
+    @contextlib.asynccontextmanager
+    async def turn(self, session: str, turn: str) -> AsyncIterator[None]:
+        """Mark a turn: one that was allowed goes through until it ends, also where a crash lies between."""
+        if await self._is_allowed(session, turn):
             self._released.add(session)
         try:
             yield
         finally:
             self._released.discard(session)
 
+    async def _is_allowed(self, session: str, turn: str) -> bool:
+        try:
+            return await self._ledger.use_allowance(session, turn)
+        except StorageFailed as error:
+            log.warning("it is not known whether a turn was allowed whatever it costs: %s", error)
+            return False
+
     async def reserve(self, session: str, model: str, *, tokens: int, usd: float | None, background: bool) -> Reserved:
         """Reserve the most that a call can use. Raises StorageFailed."""
         day = f"{self._clock.now().astimezone(self._zone):%Y-%m-%d}"
         call = NewCall(day=day, agent=self._agent, session=session, model=model, background=background, tokens=tokens, usd=usd)
         force = not self._settings.enabled or (session in self._released and not background)
-        reserved = await self._ledger.reserve(call, self._limits(background=background), force=force)
-        for name, share in reserved.shares.items():
-            if share >= self._settings.warn_at and (day, name) not in self._warned and self._settings.enabled:
-                self._warned.add((day, name))
-                self._tell(f"💸 {min(share, 1):.0%} of the budget {name} is used for today. `/usage` shows on what.")
+        limits = self._limits(background=background)
+        reserved = await self._ledger.reserve(call, limits, force=force)
+        if self._settings.enabled:
+            for limit in limits:
+                share = reserved.shares[limit.name]
+                whose = " ".join([limit.name, *(getattr(call, column) for column in limit.same if column != "background")])
+                if share >= self._settings.warn_at and await self._ledger.first_time(day, whose):
+                    self._tell(f"💸 {min(share, 1):.0%} of the budget {whose} is used for today. `/usage` shows on what.")
         return reserved
 
     async def usage(self, days: int) -> list[UsageRow]:
         """What all agents used in the last ``days`` days, today included."""
-        first = self._clock.now().astimezone(self._zone).date() - timedelta(days=days - 1)
-        return await self._ledger.usage(f"{first:%Y-%m-%d}")
+        return await self._ledger.usage(first_day(self._clock.now(), self._zone, days))
 
     def _limits(self, *, background: bool) -> list[Limit]:
         purses = (

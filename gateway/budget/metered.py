@@ -59,7 +59,7 @@ class MeteredModel:
         """Make the call if the purses allow it; else say so as a failure. A ledger that cannot be used holds nothing up."""
         sent, price = tokens.of_request(request), self._price(self.name)
         most = min(request.max_output + room(request.thinking), self.max_output)
-        usd = None if price is None else (sent * max(price.input, price.cache_write) + most * price.output) / 1_000_000
+        usd = None if price is None else (sent * _dearest(price) + most * price.output) / 1_000_000
         try:
             reserved = await self._brake.reserve(
                 self._session, self.name, tokens=sent + most, usd=usd, background=request.background
@@ -95,6 +95,11 @@ class MeteredModel:
             await self._ledger.settle_call(row, spent)
         except StorageFailed as error:  # the reservation stays spent, which is the careful side
             log.warning("a model call could not be settled: %s", error)
+
+
+def _dearest(price: Price) -> float:
+    """What a million tokens cost at most to send."""
+    return max(price.input, price.cache_write, price.cache_write_1h or 0.0)
 
 
 def _spent(usage: Usage | None, price: Price | None) -> Spent:

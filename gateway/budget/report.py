@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from agent.models.catalog import AS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
 
     from gateway.ledger.spending import UsageRow
+
+
+def first_day(now: datetime, zone: ZoneInfo, days: int) -> str:
+    """The first of the last ``days`` days, today included, as their owner counts them."""
+    return f"{now.astimezone(zone).date() - timedelta(days=days - 1):%Y-%m-%d}"
 
 
 def facts(rows: Sequence[UsageRow]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 @pass_invocation
 def usage(invocation: Invocation, days: int, as_json: bool) -> None:
     """Show what was used, by day, agent and model, with the share that the provider's cache held."""
-    from gateway.budget.report import facts, told
+    from gateway.budget.report import facts, first_day, told
     from gateway.cli.ledger_call import call_ledger
+    from gateway.memories import owner_zone
 
-    since = f"{datetime.now(UTC) - timedelta(days=days - 1):%Y-%m-%d}"
+    settings = invocation.loaded.settings
+    since = first_day(datetime.now(UTC), owner_zone(settings.agent(settings.default_agent)), days)
 
     def desk(ledger: Ledger) -> Any:
         async def look(since: str) -> dict[str, Any]:

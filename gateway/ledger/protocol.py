@@ -261,6 +261,18 @@ class SpendingLedger(Protocol):
         """Note what a call used in the end."""
         ...
 
+    async def allow(self, session: str) -> None:
+        """Let the next turn of a session go beyond every limit."""
+        ...
+
+    async def use_allowance(self, session: str, turn: str) -> bool:
+        """Say whether a turn may: one that was allowed and not used yet is this turn's from now on, however often it is begun."""
+        ...
+
+    async def first_time(self, day: str, what: str) -> bool:
+        """Note that something happened on a day; say whether it was the first time. Notes of other days are forgotten."""
+        ...
+
     async def usage(self, since: str) -> list[UsageRow]:
         """Return what was used from a day (``YYYY-MM-DD``) on, by day, agent and model."""
         ...

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gateway.ledger.part import Part, stamp
+from gateway.ledger.part import Part, clean, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import apsw
+
+_ALLOWED, _NOTED = "allowed:", "noted:"
+"""How rows of ``meta`` are named that hold an allowance (its value: the turn that uses it), or say that something was told today."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,32 @@ class SpendingPart(Part):
         values = (tokens, spent.cost, spent.input, spent.output, spent.cache_read, spent.cache_write, row)
         query = "UPDATE spending SET settled = 1, tokens = ?, cost = ?, input = ?, output = ?, cache_read = ?, cache_write = ? WHERE id = ?"
         await self._thread.run(lambda db: db.execute(query, values).fetchone())
+
+    async def allow(self, session: str) -> None:
+        """See the protocol."""
+        query = "INSERT INTO meta VALUES (?, '') ON CONFLICT DO UPDATE SET value = ''"
+        await self._thread.run(lambda db: db.execute(query, (f"{_ALLOWED}{clean(session)}",)).fetchone())
+
+    async def use_allowance(self, session: str, turn: str) -> bool:
+        """See the protocol."""
+        name = f"{_ALLOWED}{clean(session)}"
+
+        def work(db: apsw.Connection) -> bool:
+            db.execute("UPDATE meta SET value = ? WHERE name = ? AND value = ''", (turn, name))
+            return db.execute("SELECT 1 FROM meta WHERE name = ? AND value = ?", (name, turn)).fetchone() is not None
+
+        return await self._thread.run(work)
+
+    async def first_time(self, day: str, what: str) -> bool:
+        """See the protocol."""
+        name = f"{_NOTED}{day} {clean(what)}"
+
+        def work(db: apsw.Connection) -> bool:
+            db.execute("DELETE FROM meta WHERE name GLOB ? AND NOT name GLOB ?", (f"{_NOTED}*", f"{_NOTED}{day} *"))
+            db.execute("INSERT INTO meta VALUES (?, '') ON CONFLICT DO NOTHING", (name,))
+            return db.changes() == 1
+
+        return await self._thread.run(work)
 
     async def usage(self, since: str) -> list[UsageRow]:
         """See the protocol."""
