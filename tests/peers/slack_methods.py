@@ -42,6 +42,14 @@ def conversations_open(home: Workspace, given: dict[str, Any], _: Events) -> dic
     return {"channel": {"id": home.dm(given["users"])}}
 
 
+def user_info(home: Workspace, given: dict[str, Any], _: Events) -> dict[str, Any]:
+    home.need("users:read")
+    if given.get("user") not in home.names:
+        raise Refused("user_not_found")
+    name = home.names[given["user"]]
+    return {"user": {"id": given["user"], "name": name.lower(), "profile": {"display_name": "", "real_name": name}}}
+
+
 def set_status(home: Workspace, given: dict[str, Any], _: Events) -> dict[str, Any]:
     if not any(one["ts"] == given.get("thread_ts") for one in home.there(given, "channel_id")):
         raise Refused("invalid_thread_ts")
@@ -270,6 +278,7 @@ def complete_upload(home: Workspace, given: dict[str, Any], events: Events) -> d
 
 METHODS: dict[str, Callable[[Workspace, dict[str, Any], Events], dict[str, Any]]] = {
     "auth.test": auth_test,
+    "users.info": user_info,
     "conversations.open": conversations_open,
     "conversations.history": history,
     "conversations.replies": replies,

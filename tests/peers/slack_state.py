@@ -30,8 +30,17 @@ class Workspace:
     messages: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     people: dict[str, str] = field(default_factory=dict)
     scopes: set[str] = field(
-        default_factory=lambda: {"chat:write", "history", "files:read", "files:write", "reactions:write", "reactions:read"}
+        default_factory=lambda: {
+            "chat:write",
+            "history",
+            "files:read",
+            "files:write",
+            "reactions:write",
+            "reactions:read",
+            "users:read",
+        }
     )
+    names: dict[str, str] = field(default_factory=dict)
     pings: list[str] = field(default_factory=list)
     statuses: list[str] = field(default_factory=list)
     outside: set[str] = field(default_factory=set)
