@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, Usage
 from agent.models.scripted import Stall
+from gateway.budget.brake import Brake
+from gateway.budget.report import first_day
+from gateway.budget.settings import BudgetSettings
 from gateway.clock import ManualClock
 from gateway.ledger.spending import Limit, NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
@@ -83,3 +88,122 @@ async def test_a_purse_is_never_overdrawn_by_calls_that_keep_to_what_they_reserv
             used += min(most, really)
         assert used <= limit
     await ledger.close()
+
+
+CENTS = {
+    "models": {
+        "mode": "replace",
+        "providers": {
+            "scripted": {
+                "baseUrl": "http://127.0.0.1:9/v1",
+                "apiKey": "none",
+                "api": "openai-completions",
+                "models": [
+                    {"id": "model", "contextWindow": 200_000, "maxTokens": 1000, "cost": {"input": 1000, "output": 2000}}
+                ],
+            }
+        },
+    }
+}
+"""A model that costs a tenth of a cent a token, and twice that for what it answers."""
+
+
+async def test_a_dollar_purse_holds_back_by_the_worst_case_and_counts_what_it_came_to(street: Make) -> None:
+    s = street(budgets={"day": {"usd": 20}}, agent={"maxOutputTokens": 1000}, **CENTS)
+    s.model.then(answer("one", input=3000, output=500), answer("two", input=3000, output=500))
+    async with s.house() as (house, talk):
+        assert (await talk.ask("first"))["reply"] == "one"
+        (row,) = await house.ledger.usage("2026-01-01")
+        assert (row.cost, row.open) == (3 + 1, 0), "settled: what it really used"
+        for _ in range(9):
+            if "budget is used up" in (held := await talk.ask("more"))["reply"]:
+                break
+            s.model.then(answer("more", input=3000, output=500))
+        assert "budgets.day ($20.00)" in held["reply"]
+        spent = sum(row.cost for row in await house.ledger.usage("2026-01-01"))
+        assert spent <= 20
+
+
+async def test_the_background_has_a_purse_of_its_own(street: Make) -> None:
+    s = street(budgets={"day": {"usd": 100}, "background": {"usd": 0.01}}, agent={"maxOutputTokens": 1000}, **CENTS)
+    s.model.then(answer("one", input=10, output=10))
+    async with s.house() as (house, talk):
+        assert (await talk.ask("the blue pot has the key"))["reply"] == "one"
+        assert "fresh conversation" in (await talk.ask("/new"))["reply"], "what its flush may not cost is written by rule"
+        (row,) = await house.ledger.usage("2026-01-01")
+        assert row.calls == 1
+    assert len(s.model.requests) == 1
+    assert "blue pot" in s.notes()
+
+
+async def test_a_session_has_a_purse_of_its_own(street: Make) -> None:
+    s = street(budgets={"session": {"tokens": 52_000}}, agent={"maxOutputTokens": 1000})
+    s.model.then(answer("one", input=50_000, output=10), answer("elsewhere", input=10, output=10))
+    async with s.house() as (_, talk):
+        assert (await talk.ask("first"))["reply"] == "one"
+        assert "budgets.session" in (await talk.ask("second"))["reply"]
+        assert (await talk.ask("third", session="another"))["reply"] == "elsewhere"
+
+
+def brake(ledger: SqliteLedger, clock: ManualClock, tell: Callable[[str], None], **budgets: Any) -> Brake:
+    return Brake(
+        ledger,
+        BudgetSettings.model_validate(budgets),
+        clock,
+        agent="main",
+        zone=ZoneInfo("Europe/Berlin"),
+        price=lambda _: None,
+        tell=tell,
+    )
+
+
+async def test_the_owner_is_warned_once_a_day_whatever_is_restarted(tmp_path: Path) -> None:
+    clock, told = ManualClock(NOON), []
+    for day in range(2):
+        for _ in range(2):
+            ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
+            tried = brake(ledger, clock, told.append, day={"tokens": 1000}, session={"tokens": 900})
+            for tokens in (500, 250, 100):
+                await tried.reserve("s", "m", tokens=tokens // 2, usd=None, background=False)
+            await ledger.close()
+        assert [text.split()[5:8] for text in told] == [["budgets.day", "is", "used"], ["budgets.session", "s", "is"]] * (
+            day + 1
+        )
+        clock.move(24 * 3600)
+
+
+async def test_a_message_allowed_once_stays_allowed_across_a_restart_and_for_one_turn(street: Make) -> None:
+    s = street(budgets={"day": {"tokens": 52_000}}, agent={"maxOutputTokens": 1000})
+    s.model.then(answer("one", input=50_000, output=10), answer("two", input=1, output=1))
+    async with s.house() as (_, talk):
+        await talk.ask("first")
+        await talk.ask("/budget once")
+    async with s.house() as (_, talk):
+        assert (await talk.ask("second"))["reply"] == "two"
+        assert "budget is used up" in (await talk.ask("third"))["reply"]
+
+
+async def test_an_allowance_belongs_to_the_turn_that_began_with_it_however_often_it_begins(tmp_path: Path) -> None:
+    path, clock = tmp_path / "ledger.sqlite", ManualClock(NOON)
+    ledger = await SqliteLedger.open(path, clock)
+    assert not await ledger.use_allowance("s", "t1")
+    await ledger.allow("s")
+    await ledger.allow("s")
+    assert [await ledger.use_allowance(*one) for one in (("other", "t1"), ("s", "t2"), ("s", "t3"))] == [False, True, False]
+    await ledger.close()
+    ledger = await SqliteLedger.open(path, clock)
+    assert await ledger.use_allowance("s", "t2"), "the same turn, after a crash"
+    await ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("instant", "zone", "days", "first"),
+    [
+        ("2026-03-01T23:30:00+00:00", "Europe/Berlin", 1, "2026-03-02"),
+        ("2026-03-01T23:30:00+00:00", "UTC", 1, "2026-03-01"),
+        ("2026-03-01T03:00:00+00:00", "America/New_York", 2, "2026-02-27"),
+        ("2026-03-29T22:30:00+00:00", "Europe/Berlin", 2, "2026-03-29"),
+    ],
+)
+def test_days_are_counted_as_their_owner_counts_them(instant: str, zone: str, days: int, first: str) -> None:
+    assert first_day(datetime.fromisoformat(instant), ZoneInfo(zone), days) == first
