@@ -48,6 +48,7 @@ class Reload:
         self._one_at_a_time = asyncio.Lock()
         self._waiting: tuple[str, ...] = ()
         self._complaint = ""
+        self._tasks: set[asyncio.Task[dict[str, Any]]] = set()
         self._had_file = house.on.paths.config_file().exists()
 
     def facts(self) -> dict[str, Any]:
@@ -63,6 +64,12 @@ class Reload:
                 log.warning("the settings file cannot be watched and is looked at every minute: %s", error)
             await self._house.on.clock.sleep(LOOK_AGAIN_SECONDS)
             await self.now()
+
+    def soon(self) -> None:
+        """Read the file soon, for whoever cannot wait for it."""
+        task = asyncio.ensure_future(self.now())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _watch(self) -> None:
         from watchfiles import awatch

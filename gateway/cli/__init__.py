@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway import errors
+from gateway.cli.streams import stand_in_for_closed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +105,18 @@ def homebody(ctx: click.Context, *, home: Path | None, profile: str | None, conf
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. Errors go to stderr, as JSON when ``--json`` was given."""
     os.umask(0o077)
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    stand_in_for_closed()
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:  # the terminal or the reader is gone: the exit code says what there is to say
+                _silence(stream)
+
+
+def _run(arguments: list[str]) -> int:
     as_json = "--json" in arguments
     try:
         code = homebody.main(arguments, prog_name="homebody", standalone_mode=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.cli.invocation import Invocation, pass_invocation, warn
+from gateway.cli.streams import run_until_ended
 from gateway.errors import HomebodyError, UsageWrong
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def agent(
         raise UsageWrong("the message is empty", mend='Say something: homebody agent -m "..."')
     warn(invocation.loaded)
     hints = {name: value for name, value in (("agent", agent_id), ("session", session), ("model", model)) if value}
-    facts = asyncio.run(_ask(invocation, text, hints))
+    facts = run_until_ended(_ask(invocation, text, hints))
     code = int(facts.pop("exit", 0))
     facts.pop("chunks", None)
     facts.pop("replyKeys", None)

@@ -2,27 +2,66 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import sys
 
 import click
 
 from gateway.cli.invocation import Invocation, pass_invocation, warn
+from gateway.cli.streams import run_until_ended
+from gateway.errors import UsageWrong
+
+GREETING = "Say something. /help shows what else there is; Ctrl-D leaves."
 
 
 @click.command()
 @click.option("--agent", "agent_id", help="Which agent to talk to.")
 @click.option("--session", help="Which session, such as `travel`.")
+@click.option(
+    "--resume",
+    is_flag=False,
+    flag_value="",
+    metavar="[KEY]",
+    help="Go on with an earlier conversation: that one, or one of a list; without a terminal the latest.",
+)
 @click.option("--model", help="Which model answers, as provider/model.")
 @click.option("--plain", is_flag=True, help="Read lines from standard input and print replies, even in a terminal.")
 @pass_invocation
-def chat(invocation: Invocation, *, agent_id: str | None, session: str | None, model: str | None, plain: bool) -> int:
+def chat(
+    invocation: Invocation, *, agent_id: str | None, session: str | None, resume: str | None, model: str | None, plain: bool
+) -> int:
     """Talk to your agent here. Without a terminal, each line of standard input is a message."""
+    if resume is not None and session:
+        raise UsageWrong("--resume and --session both name a conversation", mend="Say one of them.")
     warn(invocation.loaded)
-    hints = {name: value for name, value in (("agent", agent_id), ("session", session), ("model", model)) if value}
     interactive = not plain and sys.stdin.isatty() and sys.stdout.isatty()
-    return asyncio.run(_interactive(invocation, hints) if interactive else _piped(invocation, hints))
+    greeting = GREETING
+    if resume is not None:
+        session, told = _resumed(invocation, resume, agent_id, ask=interactive)
+        greeting = f"{told}\n{GREETING}"
+    hints = {name: value for name, value in (("agent", agent_id), ("session", session), ("model", model)) if value}
+    return run_until_ended(_interactive(invocation, hints, greeting) if interactive else _piped(invocation, hints))
+
+
+def _resumed(invocation: Invocation, wish: str, agent_id: str | None, *, ask: bool) -> tuple[str, str]:
+    """Return the key of the session to go on with, and where it had got to."""
+    from gateway.cli.resuming import latest, meant, offered, where_it_was
+    from gateway.cli.sessions import stores_of
+    from gateway.memories import owner_zone
+
+    stores = stores_of(invocation, agent_id)
+    settings = invocation.loaded.settings
+    zone = owner_zone(settings.agent(agent_id or settings.default_agent))
+    records = latest(stores)
+    if not records:
+        raise UsageWrong("there is no earlier conversation", mend="Begin one with: homebody chat")
+    chosen = meant(stores, wish) if wish else records[0]
+    if not wish and ask and len(records) > 1:
+        lines = offered(records, zone)
+        click.echo("\n".join(lines))
+        number = click.prompt("Which one?", type=click.IntRange(1, len(lines)), default=1)
+        chosen = records[number - 1]
+    return chosen.key, where_it_was(stores, chosen, zone)
 
 
 def _new_key() -> str:
@@ -44,7 +83,7 @@ async def _piped(invocation: Invocation, hints: dict[str, str]) -> int:
         )
 
 
-async def _interactive(invocation: Invocation, hints: dict[str, str]) -> int:
+async def _interactive(invocation: Invocation, hints: dict[str, str], greeting: str) -> int:
     from channels.terminal.console import Conversation
     from gateway.cli.attached import attached
     from gateway.clock import SystemClock
@@ -58,7 +97,7 @@ async def _interactive(invocation: Invocation, hints: dict[str, str]) -> int:
             history=invocation.paths.home / "history",
             commands={f"/{command.name}": command.help for command in COMMANDS.values()},
             choices={f"/{command.name}": command.choices for command in COMMANDS.values()},
-            greeting="Say something. /help shows what else there is; Ctrl-D leaves.",
+            greeting=greeting,
             hints=hints,
         )
         return await conversation.run()

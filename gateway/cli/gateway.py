@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 @click.command()
 @pass_invocation
 def gateway(invocation: Invocation) -> None:
-    """Run the house in the foreground, until Ctrl-C or SIGTERM; what is under way is finished or taken up next time."""
+    """Run the house in the foreground, until Ctrl-C or SIGTERM; what is under way is finished or taken up next time.
+
+    SIGHUP makes it read its settings anew; where it was started in a terminal it means that this went away, and ends it.
+    """
     from gateway.cli.attached import begin_logging
     from gateway.config.last_good import load_or_last_good
 
@@ -54,6 +58,8 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...]) -
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, house.stop)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            loop.add_signal_handler(signal.SIGHUP, house.stop if sys.stderr.isatty() else house.reload.soon)
 
         def started() -> None:
             names = ", ".join(sorted(house.keepers))

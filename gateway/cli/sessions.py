@@ -32,7 +32,7 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
     """List the sessions of all agents, the one spoken with last first."""
     from gateway.sessions.finding import key_of, left
 
-    stores = _stores(invocation, agent_id)
+    stores = stores_of(invocation, agent_id)
     rows = [
         {
             "agent": agent,
@@ -149,7 +149,7 @@ def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
     from gateway.clock import SystemClock
     from gateway.sessions.repair import repair
 
-    for store in _stores(invocation, None).values():
+    for store in stores_of(invocation, None).values():
         if record := store.get(key):
             return repair(store.transcript(record.session), SystemClock().now())
     raise UsageWrong(f"there is no session {key!r}", mend="`homebody sessions list` shows them.")
@@ -158,7 +158,7 @@ def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
 def _found(invocation: Invocation, key: str) -> Found:
     from gateway.sessions.finding import find
 
-    found = find(_stores(invocation, None), key)
+    found = find(stores_of(invocation, None), key)
     if found is None:
         raise UsageWrong(f"there is no session {key!r}", mend="`homebody sessions list --all` shows them.")
     return found
@@ -182,7 +182,7 @@ def _told(at: str, message: Any) -> str:
     return f"{at[:16].replace('T', ' ')}  {who}: {message.text}{calls}"
 
 
-def _stores(invocation: Invocation, agent_id: str | None) -> dict[str, SessionStore]:
+def stores_of(invocation: Invocation, agent_id: str | None) -> dict[str, SessionStore]:
     """Read the sessions of the agents; a running gateway is not disturbed by that."""
     from gateway.clock import SystemClock
     from gateway.sessions.store import SessionStore

@@ -1,0 +1,61 @@
+"""What a command stands on: its three streams, and the terminal that may go away under it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+T = TypeVar("T")
+
+_NAMES = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+_ENDINGS = (signal.SIGHUP, signal.SIGTERM)
+
+
+def stand_in_for_closed() -> None:
+    """Put nothing in the place of a stream that was closed, before anything is opened.
+
+    Else the next file would take its number, and what is meant for the screen would be written into it.
+    """
+    for number, (name, mode) in enumerate(_NAMES):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", errors="replace", closefd=False))
+
+
+def run_until_ended(work: Coroutine[object, object, T]) -> T:
+    """Run a coroutine; when the terminal goes away, or the process is asked to end, cancel it and let it put its things in order.
+
+    A signal that the parent chose to ignore (``nohup``) is ignored. Raises SystemExit with the exit code that shells give for it.
+    """
+    import asyncio
+
+    ended: list[int] = []
+
+    async def run() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def end(number: int) -> None:
+            ended.append(number)
+            if len(ended) == 1:
+                task.cancel()
+
+        for number in _ENDINGS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, end, number)
+        return await work
+
+    try:
+        return asyncio.run(run())
+    except asyncio.CancelledError:
+        if not ended:
+            raise
+        raise SystemExit(128 + ended[0]) from None
