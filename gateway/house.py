@@ -86,6 +86,7 @@ class Foundation:
     clock: SystemClock = field(default_factory=SystemClock)
     random: random.Random = field(default_factory=random.SystemRandom)
     serving: bool = False
+    restart_on_stall: bool = False
     logs: Closer | None = None
     notices: tuple[str, ...] = ()
 

@@ -45,7 +45,7 @@ async def admin(house: House) -> None:
 async def watch(house: House) -> None:
     """Watch the event loop and the disk."""
     from gateway.disk_guard import DiskGuard
-    from gateway.watchdog import Watchdog
+    from gateway.watchdog import Watchdog, end_at_once, supervised
 
     loop = asyncio.get_running_loop()
 
@@ -59,7 +59,7 @@ async def watch(house: House) -> None:
     def heard(level: str, told: str) -> None:
         loop.call_soon_threadsafe(changed, level, told)
 
-    with Watchdog():
+    with Watchdog(end=end_at_once if house.on.restart_on_stall or supervised(house.on.env) else None):
         await DiskGuard(house.on.paths.state, house.on.clock, heard).run()
 
 

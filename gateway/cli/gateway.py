@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.option("--restart-on-stall", is_flag=True, help="End when the house stands still for 30 s: something starts it again.")
 @pass_invocation
-def gateway(invocation: Invocation) -> None:
+def gateway(invocation: Invocation, restart_on_stall: bool) -> None:
     """Run the house in the foreground, until Ctrl-C or SIGTERM; what is under way is finished or taken up next time.
 
     SIGHUP makes it read its settings anew; where it was started in a terminal it means that this went away, and ends it.
@@ -32,7 +33,7 @@ def gateway(invocation: Invocation) -> None:
     _make_token(invocation)
     closer = begin_logging(invocation, console=True)
     try:
-        asyncio.run(_run(invocation, closer, (notice,) if notice else ()))
+        asyncio.run(_run(invocation, closer, (notice,) if notice else (), restart_on_stall=restart_on_stall))
     finally:
         closer.close()
 
@@ -45,14 +46,22 @@ def _make_token(invocation: Invocation) -> None:
         token_from_file(invocation.paths.state / FILE_NAME)
 
 
-async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...]) -> None:
+async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *, restart_on_stall: bool) -> None:
     import structlog
 
     from gateway.house import Foundation, House
 
     log = structlog.get_logger("gateway")
     settings, paths = invocation.loaded.settings, invocation.paths
-    on = Foundation(settings=settings, paths=paths, env=os.environ, serving=True, logs=logs, notices=notices)
+    on = Foundation(
+        settings=settings,
+        paths=paths,
+        env=os.environ,
+        serving=True,
+        restart_on_stall=restart_on_stall,
+        logs=logs,
+        notices=notices,
+    )
     house = await House.open(on)
     try:
         loop = asyncio.get_running_loop()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import subprocess
+import sys
+import threading
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,7 +18,7 @@ from gateway import admin
 from gateway.breaker import TOO_OFTEN, Starts
 from gateway.clock import ManualClock
 from gateway.disk_guard import MB, DiskGuard
-from gateway.watchdog import Watchdog
+from gateway.watchdog import STOOD_STILL, Watchdog, supervised
 from tests.fire.world import STATE, Nursery, World, missing_tools
 
 if TYPE_CHECKING:
@@ -50,6 +53,34 @@ async def test_a_loop_that_stands_still_is_told_with_its_stack(caplog: pytest.Lo
         await asyncio.sleep(0.03)
     assert dog.stalls == 1
     assert "test_a_loop_that_stands_still" in caplog.text
+
+
+async def test_a_loop_that_never_comes_back_ends_the_process_where_it_is_started_again(caplog: pytest.LogCaptureFixture) -> None:
+    ended = threading.Event()
+    with Watchdog(stalled=0.02, tick=0.01, hopeless=0.1, end=ended.set):
+        assert ended.wait(20), "the thread ends it while the loop stands still"
+    assert "to be started again" in caplog.text
+    assert "test_a_loop_that_never_comes_back" in caplog.text
+
+
+async def test_a_machine_that_slept_did_not_stand_still() -> None:
+    """Looks are counted, not seconds: after a sleep there is one late look."""
+    ended = threading.Event()
+    with Watchdog(stalled=0.001, tick=0.2, hopeless=0.3, end=ended.set) as dog:
+        await asyncio.sleep(0)
+        time.sleep(0.25)  # noqa: ASYNC251  (longer than a look, shorter than two)
+        while not dog.stalls:
+            await asyncio.sleep(0.01)
+    assert not ended.is_set()
+
+
+@pytest.mark.timeout(120)
+def test_the_process_ends_at_once_with_a_code_that_asks_for_another_try() -> None:
+    code = "from gateway.watchdog import end_at_once; import atexit; atexit.register(print, 'late'); end_at_once()"
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert (ended.returncode, ended.stdout) == (STOOD_STILL, b"")
+    assert supervised({"INVOCATION_ID": "x"})
+    assert not supervised({})
 
 
 def test_a_full_disk_is_told_and_the_reserve_is_given_up(tmp_path: Path) -> None:
