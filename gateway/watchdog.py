@@ -95,7 +95,9 @@ class Watchdog:
 
     def _give_up(self, end: Callable[[], None]) -> None:
         """Say why, if the log can be written to at all (whoever stands still may hold it), and end."""
-        told = f"the event loop does not turn any more; the process ends and is to be started again. It was here:\n{self._where()}"
+        told = (
+            f"the event loop does not turn any more; the process ends and is to be started again. It was here:\n{self._where()}"
+        )
         telling = threading.Thread(target=lambda: log.critical(told), daemon=True)
         telling.start()
         telling.join(2)
