@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from gateway.attachments.settings import AttachmentSettings
 from gateway.happenings import Reactions
+from gateway.mentions import GroupChatSettings
 from gateway.queueing.settings import InboundSettings, QueueSettings
 
 AckScope = Literal["group-mentions", "group-all", "direct", "all", "off"]
@@ -31,6 +32,8 @@ class MessagesSettings(Section):
     """Files that come with messages, and files that an agent sends."""
     inbound: InboundSettings = InboundSettings()
     """Messages that one person sends in quick succession."""
+    group_chat: GroupChatSettings = GroupChatSettings()
+    """How agents are called in groups, and what is kept of what is said there to others."""
     ack_reaction: Annotated[str, Field(max_length=64)] = "👀"
     """The emoji put under a message that was taken in, on channels that have reactions; empty for none."""
     ack_reaction_scope: AckScope = "group-mentions"

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
-
+from gateway.bindings import TIERS, audience_of_all, judge
 from gateway.errors import UsageWrong
 from memory.audience import OWNER, Audience
 
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
 
     from channels.messages import Conversation, Inbound
     from gateway.access import Actor
+    from gateway.bindings import Binding, Broadcast
     from gateway.sessions.settings import DmScope
 
 AGENT_HINT: Final = "agent"
@@ -25,47 +24,6 @@ SESSION_HINT: Final = "session"
 
 _LONGEST_KEY = 80
 _MARK = 10
-
-
-class Section(BaseModel):
-    """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
-
-
-class PeerMatch(Section):
-    """One person or one group."""
-
-    kind: Literal["dm", "direct", "group", "channel"] = "dm"
-    """``dm`` for a person, ``group`` or ``channel`` for a group."""
-    id: str
-    """The platform's id of the person or group."""
-
-
-class BindingMatch(Section):
-    """What a conversation must be like; everything that is said must hold."""
-
-    channel: str
-    """The channel, such as ``telegram``."""
-    account_id: str | None = None
-    """The account; none means the default one, ``*`` any."""
-    peer: PeerMatch | None = None
-    """One person or one group."""
-    guild_id: str | None = None
-    """The Discord server that a group lies in."""
-    team_id: str | None = None
-    """The Slack workspace that a group lies in."""
-
-
-class Binding(Section):
-    """One rule that gives conversations to an agent."""
-
-    agent_id: str
-    """The agent that answers."""
-    match: BindingMatch
-    """The conversations it answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +35,23 @@ class Route:
     audience: Audience
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """One rule as it was weighed for a conversation. ``why`` tells how near it is, or why it does not hold."""
+
+    place: int
+    agent: str
+    holds: bool
+    wins: bool
+    why: str
+
+
 class Router:
     """Decides. A pure function of the settings it is made with, so that a message is routed alike after a restart.
 
     ``formers`` gives a conversation under the ids that its group had before, the first one first: its session stays the same,
-    and rules for any of them hold.
+    and rules for any of them hold. ``broadcast`` names conversations that several agents answer, each in a session of its own;
+    it goes before the ``bindings``.
     """
 
     def __init__(
@@ -90,6 +60,7 @@ class Router:
         agents: Collection[str],
         default_agent: str,
         bindings: Sequence[Binding] = (),
+        broadcast: Broadcast | None = None,
         dm_scope: DmScope = "main",
         identity_links: Mapping[str, Sequence[str]] | None = None,
         formers: Callable[[Conversation], Sequence[Conversation]] = lambda _: (),
@@ -97,6 +68,7 @@ class Router:
         self._agents = agents
         self._default = default_agent
         self._bindings = bindings
+        self._broadcast = broadcast or {}
         self._scope = dm_scope
         self._links = identity_links or {}
         self._formers = formers
@@ -115,11 +87,41 @@ class Router:
         agent = self._known(hints[AGENT_HINT]) if hints.get(AGENT_HINT) else None
         if wish := hints.get(SESSION_HINT, "").strip().lower():
             return self._wished(wish, agent)
-        places = (inbound.conversation, *self._formers(inbound.conversation))
-        agent = agent or self._bound_agent(places)
-        first = places[1] if len(places) > 1 else places[0]
-        session = self.session_key(agent, first, actor)
-        direct_owner = inbound.conversation.kind == "direct" and actor.owner
+        return self._route(agent or self.answering(inbound.conversation)[0], inbound.conversation, actor)
+
+    def echoes(self, conversation: Conversation, actor: Actor) -> list[Route]:
+        """Return where a message goes besides: to the other agents of a conversation that several answer."""
+        return [self._route(agent, conversation, actor) for agent in self.answering(conversation)[1:]]
+
+    def answering(self, conversation: Conversation) -> tuple[str, ...]:
+        """Return the agents that answer a conversation: one, or those that ``broadcast`` names."""
+        places = (conversation, *self._formers(conversation))
+        for place in places:
+            named = [agent for agent in audience_of_all(self._broadcast, place) if agent in self._agents]
+            if named:
+                return tuple(named)
+        return (self._bound_agent(places),)
+
+    def weighed(self, conversation: Conversation) -> list[Weighed]:
+        """Tell how each rule was weighed, in the order of the settings: for people who wonder why an agent answers."""
+        places = (conversation, *self._formers(conversation))
+        winner = self._winner(places)
+        told = []
+        for place, binding in enumerate(self._bindings):
+            known = binding.agent_id.lower() in self._agents
+            tier, judged = self._tier(binding, places), judge(binding.match, conversation)
+            why = f"it matches the {TIERS[tier]}" if tier is not None else judged.reason
+            if tier is not None and place != winner:
+                why += "; another rule is nearer" if known else "; but there is no such agent"
+            told.append(
+                Weighed(place=place, agent=binding.agent_id, holds=tier is not None and known, wins=place == winner, why=why)
+            )
+        return told
+
+    def _route(self, agent: str, conversation: Conversation, actor: Actor) -> Route:
+        former = self._formers(conversation)
+        session = self.session_key(agent, former[0] if former else conversation, actor)
+        direct_owner = conversation.kind == "direct" and actor.owner
         return Route(agent=agent, session=session, audience=OWNER if direct_owner else self.audience(session))
 
     def session_key(self, agent: str, conversation: Conversation, actor: Actor) -> str:
@@ -179,30 +181,22 @@ class Router:
         return wanted
 
     def _bound_agent(self, places: Sequence[Conversation]) -> str:
-        """The nearest rule wins: peer, guild, team, account, any account; the first of equals. Rules for unknown agents are passed over."""
+        """The nearest rule wins (see ``TIERS``), of equals the first. Rules for unknown agents are passed over."""
+        winner = self._winner(places)
+        return self._default if winner is None else self._bindings[winner].agent_id.lower()
+
+    def _winner(self, places: Sequence[Conversation]) -> int | None:
         fitting = [
-            (tier, binding.agent_id.lower())
-            for place in places
-            for binding in self._bindings
-            if (tier := _tier(binding.match, place)) is not None and binding.agent_id.lower() in self._agents
+            (tier, place)
+            for place, binding in enumerate(self._bindings)
+            if binding.agent_id.lower() in self._agents and (tier := self._tier(binding, places)) is not None
         ]
-        return min(fitting, key=lambda found: found[0])[1] if fitting else self._default
+        return min(fitting)[1] if fitting else None
 
-
-def _tier(match: BindingMatch, conversation: Conversation) -> int | None:
-    """Say how near a rule is to a conversation (0 is nearest), or None when it does not hold."""
-    wanted = match.account_id or "default"
-    if match.channel.lower() != conversation.channel or wanted not in {"*", conversation.account}:
-        return None
-    if match.peer is not None:
-        kind = "direct" if match.peer.kind in {"dm", "direct"} else "group"
-        if (kind, match.peer.id) != (conversation.kind, conversation.id):
-            return None
-    for space in (match.guild_id, match.team_id):
-        if space is not None and space != conversation.space:
-            return None
-    named = (match.peer is not None, match.guild_id is not None, match.team_id is not None, wanted != "*", True)
-    return named.index(True)
+    @staticmethod
+    def _tier(binding: Binding, places: Sequence[Conversation]) -> int | None:
+        tiers = [judged.tier for place in places if (judged := judge(binding.match, place)).tier is not None]
+        return min(tiers) if tiers else None
 
 
 def _part(text: str) -> str:

@@ -17,12 +17,13 @@ from channels.discord.settings import DiscordSettings
 from channels.slack.settings import SlackSettings
 from channels.telegram.settings import TelegramSettings
 from gateway.auth.settings import AuthSettings
+from gateway.bindings import Binding, Broadcast
 from gateway.budget.settings import BudgetSettings
 from gateway.errors import UsageWrong
 from gateway.http.settings import GatewaySettings
 from gateway.logs.settings import LoggingSettings
+from gateway.mentions import CallSettings
 from gateway.message_settings import MessagesSettings
-from gateway.routing import Binding
 from gateway.sessions.settings import HooksSettings, SessionSettings
 from memory.settings import MemorySettings
 
@@ -56,6 +57,8 @@ class AgentEntry(AgentDefaults):
     """The agent's name for people; the id when empty."""
     default: bool = False
     """Whether this agent answers where nothing else is said; without any, the first of the list does."""
+    group_chat: CallSettings = CallSettings()
+    """How this agent is called in groups."""
 
 
 _HOT: dict[str, Any] = {"reload": "hot"}
@@ -146,6 +149,8 @@ class Settings(Section):
     """Chat platforms."""
     bindings: tuple[Binding, ...] = Field(default=(), json_schema_extra=_HOT)
     """Which agent answers where; the nearest rule wins, and without one the default agent answers."""
+    broadcast: Broadcast = Field(default_factory=dict, json_schema_extra=_HOT)
+    """Conversations that several agents answer, each in a session of its own: ``telegram:-100123: [main, work]``; before ``bindings``."""
     messages: MessagesSettings = Field(default=MessagesSettings(), json_schema_extra=_HOT)
     """How messages are dealt with, whatever the channel."""
     gateway: GatewaySettings = GatewaySettings()

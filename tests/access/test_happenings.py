@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from channels.messages import Conversation, Cursor, Inbound, Sender
 from gateway.access import Access, Actor, GroupRule, Policy
+from gateway.bindings import Binding
 from gateway.bot_guard import CONVERSATIONS, BotGuard
 from gateway.clock import ManualClock
 from gateway.happenings import UsualHabits, edited, quoted, reaction
@@ -21,7 +22,7 @@ from gateway.inbox import House, Inbox
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.moves import Moves
-from gateway.routing import Binding, Router
+from gateway.routing import Router
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

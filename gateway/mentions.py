@@ -1,0 +1,73 @@
+"""Whether a message in a group calls an agent by one of its patterns, and how much of what is said there is kept for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from gateway.mention_patterns import Pattern, by_name, called
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from channels.messages import Inbound
+    from gateway.config.settings import Settings
+    from gateway.routing import Router
+
+MOST_PATTERNS = 20
+
+
+class Section(BaseModel):
+    """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
+    )
+
+
+class CallSettings(Section):
+    """How one agent is called in groups."""
+
+    mention_patterns: Annotated[tuple[Pattern, ...], Field(max_length=MOST_PATTERNS)] | None = None
+    """Regular expressions that call the agent as a mention does, capitals aside; unset: those of ``messages.groupChat``, else its name."""
+
+
+class GroupChatSettings(CallSettings):
+    """Groups, whatever the channel."""
+
+    history_limit: Annotated[int, Field(ge=0, le=200)] = 20
+    """How many messages of a group that were not for the agent are kept to be told with the next one that is; 0 keeps none."""
+
+
+def patterns_of(settings: Settings, agent_id: str) -> tuple[str, ...]:
+    """Return the patterns that call an agent: its own, else those of all, else the name that its owner gave it."""
+    entry = next((entry for entry in settings.agents.list if entry.id == agent_id), None)
+    for section in (entry.group_chat if entry else None, settings.messages.group_chat):
+        if section is not None and section.mention_patterns is not None:
+            return section.mention_patterns
+    return (by_name(entry.name),) if entry and entry.name.strip() else ()
+
+
+class Mentions:
+    """Judges by the settings and the routes in force."""
+
+    def __init__(self, settings: Callable[[], Settings], router: Callable[[], Router]) -> None:
+        self._settings = settings
+        self._router = router
+
+    def heard(self, inbound: Inbound) -> Inbound:
+        """Return a message, marked as a mention where it calls one of the agents that would answer it."""
+        if inbound.mentioned or inbound.conversation.kind != "group" or not inbound.text:
+            return inbound
+        settings = self._settings()
+        agents = self._router().answering(inbound.conversation)
+        hit = any(called(inbound.text, patterns_of(settings, agent)) for agent in agents)
+        return replace(inbound, mentioned=True) if hit else inbound
+
+    @property
+    def history(self) -> int:
+        """How many overheard messages of a group are kept."""
+        return self._settings().messages.group_chat.history_limit
