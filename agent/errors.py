@@ -4,6 +4,7 @@ AgentError
 ├── UnknownModel    a model or provider name that nothing answers to
 ├── ModelUnusable   a model that is known and cannot be used as configured (no key, no address)
 ├── ScriptOver      a scripted model was asked more often than its script goes
+├── PictureRefused  a picture that is none, is broken, or is too large to be unpacked
 ├── NotKept         the transcript could not be written, so nothing may be done in its name
 └── FileTrouble     a file of the workspace could not be read or changed as asked
     ├── PathRefused       a path that leaves the workspace, or does not name a plain file or folder
@@ -37,6 +38,10 @@ class ModelUnusable(AgentError):
 
 class ScriptOver(AgentError):
     """Raised by a scripted model that has no answer left."""
+
+
+class PictureRefused(AgentError):
+    """Raised for a picture that cannot be shown to a model. The message goes on after the picture's name: "it is ..."."""
 
 
 class NotKept(AgentError):

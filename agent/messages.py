@@ -33,10 +33,12 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """A picture, base64-encoded."""
+    """A picture, base64-encoded. Its sides are in pixels; 0 where they are not known."""
 
     media_type: str
     data: str
+    width: int = 0
+    height: int = 0
     type: Literal["image"] = "image"
 
 

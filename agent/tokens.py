@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from agent.models.protocol import Request, ToolSpec
 
 IMAGE_TOKENS = 1600
-"""What a picture of the largest size that providers keep costs (1,568 x 1,568 pixels / 750, rounded up)."""
+"""What a picture of the largest size that is sent costs (1.15 million pixels / 750, rounded up), where its size is not known."""
+PIXELS_PER_TOKEN = 750
+"""Anthropic's published rate; others cost less, and what they report corrects the whole."""
 MESSAGE_TOKENS = 4
 """Role and delimiters of one message."""
 CODE_CHARS_PER_TOKEN = 3.2
@@ -102,9 +104,9 @@ def estimate(text: str) -> int:
 def weight_of(message: Message) -> Weight:
     """Return a likely token count of a message, by kind."""
     if isinstance(message, UserMessage):
-        parts = [weigh(part.text) if isinstance(part, Text) else Weight(plain=IMAGE_TOKENS) for part in message.content]
+        parts = [_of_part(part) for part in message.content]
     elif isinstance(message, ToolMessage):
-        parts = [weigh(message.text), Weight(plain=IMAGE_TOKENS * len(message.images))]
+        parts = [weigh(message.text), *map(_of_part, message.images)]
     else:
         parts = [_of_part(part) for part in message.content]
     return sum(parts, Weight(plain=MESSAGE_TOKENS))
@@ -116,7 +118,7 @@ def _of_part(part: Text | Thinking | ToolCall | Image) -> Weight:
     if isinstance(part, ToolCall):
         arguments = part.raw if part.arguments is None else json.dumps(part.arguments, ensure_ascii=False)
         return weigh(part.name) + weigh(arguments) + Weight(plain=12)
-    return Weight(plain=IMAGE_TOKENS)
+    return Weight(plain=-(-part.width * part.height // PIXELS_PER_TOKEN) or IMAGE_TOKENS)
 
 
 def of_message(message: Message) -> int:

@@ -1,4 +1,4 @@
-"""Telling a picture by its first bytes, and how large it is: what no model takes must not enter a conversation.
+"""Telling a picture by its first bytes, and how large it is, before anything of it is unpacked.
 
 Layouts: PNG (W3C, IHDR), GIF89a, JPEG (ITU T.81, frame headers), WebP (RFC 9649).
 """
@@ -7,10 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAX_BYTES = 3_700_000
-"""Five million characters once base64-encoded, the least that the providers take."""
-MAX_SIDE = 8000
-"""The longest side in pixels that the providers take."""
 _MARKER = 0xFF
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import mimetypes
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AliasChoices, Field
 
-from agent.messages import Image
+from agent.errors import PictureRefused
 from agent.tools.arguments import Arguments, CheckedTool, failed
-from agent.tools.pictures import MAX_BYTES, MAX_SIDE, Picture, picture
+from agent.tools.fitting import fitted
+from agent.tools.pictures import Picture, picture
 from agent.tools.protocol import Outcome, Scene
 
 if TYPE_CHECKING:
@@ -95,9 +95,10 @@ def is_binary(data: bytes) -> bool:
 
 def _shown_picture(path: PurePosixPath, data: bytes, found: Picture) -> Outcome:
     about = f"{path} ({found.media_type}, {found.width}x{found.height}, {len(data):,} bytes)"
-    if not (found.width and found.height):
-        return failed(f"{about} is a broken picture")
-    if len(data) > MAX_BYTES or max(found.width, found.height) > MAX_SIDE:
-        return failed(f"{about} is too large to look at: at most {MAX_BYTES:,} bytes and {MAX_SIDE} pixels a side")
-    image = Image(media_type=found.media_type, data=base64.b64encode(data).decode("ascii"))
-    return Outcome(text=about, images=(image,), details={"path": str(path), "bytes": len(data)})
+    try:
+        image = fitted(data)
+    except PictureRefused as refused:
+        return failed(f"{about}: {refused}")
+    smaller = image.width * image.height < found.width * found.height
+    shown = f", shown at {image.width}x{image.height}" if smaller else ""
+    return Outcome(text=about + shown, images=(image,), details={"path": str(path), "bytes": len(data)})

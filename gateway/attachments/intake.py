@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import logging
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from agent.errors import FileTrouble
-from agent.messages import Image
-from agent.tools.pictures import MAX_BYTES, MAX_SIDE, picture
+from agent.errors import FileTrouble, PictureRefused
+from agent.tools.fitting import fitted
+from agent.tools.pictures import picture
 from channels.errors import NotFetched
 from gateway.attachments.kinds import TEXT, media_type, size_told
 from gateway.attachments.names import safe_name
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from agent.clock import Clock
     from agent.conversation import Conversation
+    from agent.messages import Image
     from agent.tools.enclosure import Enclosure
     from channels.messages import Attachment
     from channels.messages import Conversation as Place
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 TRIES: Final = 3
 TRY_AGAIN_AFTER: Final = 2.0
-PICTURE_BYTES: Final = 12_000_000
+PICTURE_BYTES: Final = 5_000_000
 """Of pictures shown with one message, in all: requests have a largest size too."""
 
 
@@ -152,15 +152,18 @@ def _tell(taken: Taken, path: PurePosixPath, data: bytes, attachment: Attachment
     if kind == TEXT:
         _quote(taken, path, data, inline)
         return
-    found = picture(data)
-    if found is None:
+    if picture(data) is None:
         return
-    sides = (found.width, found.height)
-    if not all(sides) or max(sides) > MAX_SIDE or len(data) > MAX_BYTES or taken.shown + len(data) > PICTURE_BYTES:
-        taken.lines.append("[it cannot be looked at: it is broken or too large]")
+    try:
+        image = fitted(data)
+    except PictureRefused as refused:
+        taken.lines.append(f"[it cannot be looked at: {refused}]")
         return
-    taken.shown += len(data)
-    taken.pictures.append(Image(media_type=found.media_type, data=base64.b64encode(data).decode("ascii")))
+    if taken.shown + len(image.data) > PICTURE_BYTES:
+        taken.lines.append("[it cannot be looked at: there are too many pictures in one message]")
+        return
+    taken.shown += len(image.data)
+    taken.pictures.append(image)
 
 
 def _quote(taken: Taken, path: PurePosixPath, data: bytes, inline: int) -> None:

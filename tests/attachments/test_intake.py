@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import base64
+import io
 import struct
 import zlib
 from dataclasses import dataclass, field, replace
@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from PIL import Image as Pillow
 
 from agent.conversation import Conversation
 from agent.messages import Image, ToolCall
@@ -21,6 +22,7 @@ from agent.models.scripted import ScriptedModel
 from agent.settings import AgentSettings
 from agent.tools.desk import Desk
 from agent.tools.files import file_tools
+from agent.tools.fitting import fitted
 from agent.tools.toolbox import Toolbox
 from agent.transcript import Transcript
 from agent.workspace import Workspace
@@ -29,7 +31,7 @@ from channels.messages import Attachment, Inbound, Sender
 from channels.messages import Conversation as Place
 from gateway.access import Actor
 from gateway.arrived import Arrived
-from gateway.attachments.intake import Intake
+from gateway.attachments.intake import PICTURE_BYTES, Intake
 from gateway.attachments.kinds import media_type
 from gateway.attachments.names import LONGEST, safe_name
 from gateway.attachments.settings import AttachmentSettings
@@ -154,7 +156,7 @@ async def test_a_message_with_nothing_but_a_picture_shows_the_picture(tmp_path: 
     (text, picture) = message.content
     assert text.text.startswith("[file: inbox/")
     assert text.text.endswith("-1-image.png 68 bytes image/png]")
-    assert picture == Image(media_type="image/png", data=base64.b64encode(png()).decode())
+    assert picture == fitted(png())
 
 
 async def test_a_repeat_after_a_crash_fetches_nothing_twice_and_tells_the_same(tmp_path: Path) -> None:
@@ -257,10 +259,15 @@ async def test_a_picture_that_would_fill_a_house_is_told_but_not_shown(tmp_path:
 
 
 async def test_pictures_are_shown_up_to_a_sum(tmp_path: Path) -> None:
-    heavy = png(more=bytes(3_600_000))
+    kept = io.BytesIO()
+    noise = [Pillow.effect_noise((1072, 1072), 120) for _ in range(3)]
+    Pillow.merge("RGB", noise).save(kept, "JPEG", quality=95)
+    heavy = kept.getvalue()
     room = Room(tmp_path, Platform({str(n): heavy for n in range(6)}))
     message = await room.hear(*(file(str(n), kind="image") for n in range(6)))
-    assert sum(isinstance(part, Image) for part in message.content) == 3
+    shown = [part for part in message.content if isinstance(part, Image)]
+    assert 1 < len(shown) < 6
+    assert sum(len(part.data) for part in shown) <= PICTURE_BYTES < (len(shown) + 1) * len(shown[0].data)
     assert len(room.inbox()) == 6
 
 
