@@ -70,6 +70,8 @@ log = logging.getLogger(__name__)
 DRAIN_SECONDS = 8.0
 """Given to running turns at the end; with the deliveries after them it stays under the ten seconds that supervisors allow."""
 DELIVER_SECONDS = 1.5
+ALONE_SECONDS = 5.0
+"""A house that is opened for one question is closed again before it needs its scheduler, which takes a while to load."""
 TERMINAL_SOCKET = "gateway.sock"
 
 
@@ -160,6 +162,7 @@ class House:
             line=self.line,
             answered=self.acks.answered,
             post=self.post,
+            blocks=lambda: self.on.settings.messages.block_streaming,
         )
         self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=self._sweep)
         self.lock = lock
@@ -235,11 +238,13 @@ class House:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self.delivery.run()), group.create_task(self.keepers.run())]
             tasks += [group.create_task(service) for service in self._services()]
-            self.schedule.start()
+            later = 0 if self.on.serving else ALONE_SECONDS
+            waking = asyncio.get_running_loop().call_later(later, self.schedule.start)
             for memory in self._memories:
                 memory.start()
             started()
             await self._closing.wait()
+            waking.cancel()
             self.schedule.stop()
             await self._drain()
             for task in tasks:

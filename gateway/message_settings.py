@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from gateway.attachments.settings import AttachmentSettings
+from gateway.blocks import BlockSettings
 from gateway.happenings import Reactions
 from gateway.mentions import GroupChatSettings
 from gateway.queueing.settings import InboundSettings, QueueSettings
@@ -30,6 +31,8 @@ class MessagesSettings(Section):
     """Messages that arrive while their session is at work."""
     attachments: AttachmentSettings = AttachmentSettings()
     """Files that come with messages, and files that an agent sends."""
+    block_streaming: BlockSettings = BlockSettings()
+    """Words between tools, sent as messages of their own."""
     inbound: InboundSettings = InboundSettings()
     """Messages that one person sends in quick succession."""
     group_chat: GroupChatSettings = GroupChatSettings()

@@ -25,14 +25,27 @@ _SHOWN_CHARS = 60
 
 
 class Showing:
-    """Carries the events of one turn to where it was asked. Nothing here can hold the turn up or fail it."""
+    """Carries the events of one turn to where it was asked. Nothing here can hold the turn up or fail it.
 
-    def __init__(self, channel: Channel, conversation: Conversation, turn: str, sign: TypingSign, *, verbose: bool) -> None:
+    ``apart`` says that what is said between tools is sent as messages of its own, and need not stay in the preview.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        conversation: Conversation,
+        turn: str,
+        sign: TypingSign,
+        *,
+        verbose: bool,
+        apart: bool = False,
+    ) -> None:
         self._channel = channel
         self._conversation = conversation
         self._turn = turn
         self._sign = sign
         self._verbose = verbose
+        self._apart = apart
         self._drafts: Drafts | None = channel if hasattr(channel, "draft") else None  # type: ignore[assignment]
         self._finished = ""
         self._text = ""
@@ -62,7 +75,7 @@ class Showing:
                 self._text = ""
                 self._news.set()
             case AnswerFinished(message) if message.calls and self._text.strip():
-                self._finished += self._text.rstrip() + "\n\n"
+                self._finished = "" if self._apart else f"{self._finished}{self._text.rstrip()}\n\n"
                 self._text = ""
             case ToolStarted(call):
                 self._frame(Activity(describe(call), "started"))

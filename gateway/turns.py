@@ -22,6 +22,7 @@ from agent.turn import Further, TurnResult
 from agent.turn import Turn as AgentTurn
 from channels.terminal.link import Done, Rejected
 from gateway import errors
+from gateway.blocks import Blocks, BlockSettings
 from gateway.command_desk import CommandDesk
 from gateway.commands import parse
 from gateway.hearing import heard
@@ -112,6 +113,7 @@ class Turns:
         line: Line,
         post: PostRoom,
         answered: Callable[[Iterable[Arrived]], None] = lambda _: None,
+        blocks: Callable[[], BlockSettings] = BlockSettings,
     ) -> None:
         self._ledger = ledger
         self._read = read
@@ -123,6 +125,7 @@ class Turns:
         self._line = line
         self._answered = answered
         self._post = post
+        self._blocks = blocks
         self._under_way: dict[str, UnderWay] = {}
 
     def under_way(self, session: str) -> UnderWay | None:
@@ -256,7 +259,8 @@ class Turns:
         settings = case.agent.profile.settings
         mode, seconds = typing_mode(settings, case.arrived.inbound), settings.typing_interval_seconds
         sign = TypingSign(self._channel(place), place, self._clock, mode, seconds)
-        showing = Showing(self._channel(place), place, case.turn.id, sign, verbose=case.record.verbose)
+        apart = self._blocks().on(place.channel)
+        showing = Showing(self._channel(place), place, case.turn.id, sign, verbose=case.record.verbose, apart=apart)
         with bound(turn=case.turn.id):
             try:
                 async with showing.shown():
@@ -290,10 +294,17 @@ class Turns:
             hear=lambda one: heard(conversation, one, intake),
         )
         journal = LedgerJournal(self._ledger, case.turn.id)
-        turn = AgentTurn(conversation=conversation, id=name, emit=showing.emit, journal=journal, arrivals=steering)
-        case.under_way.turn = turn
+        channel, settings = self._channel(inbound.conversation), self._blocks()
+        blocks = Blocks(
+            self._ledger, channel, case.arrived, transcript=conversation.transcript, turn=case.turn.id, settings=settings
+        )
         brake = case.agent.brake
-        async with contextlib.nullcontext() if brake is None else brake.turn(case.record.key, case.turn.id):
+        async with (
+            blocks.sending(showing.emit) as emit,
+            contextlib.nullcontext() if brake is None else brake.turn(case.record.key, case.turn.id),
+        ):
+            turn = AgentTurn(conversation=conversation, id=name, emit=emit, journal=journal, arrivals=steering)
+            case.under_way.turn = turn
             return await turn.run([first], further)
 
     async def _finish(self, case: _Case, state: TurnEnd, text: str, result: TurnResult | None, exit_code: int) -> None:

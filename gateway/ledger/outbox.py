@@ -45,6 +45,11 @@ class OutboxPart(Part):
         rows = await self._thread.run(lambda db: enqueue(db, chunks, now=now, token=self._token), self._ring)
         return [row for row, _ in rows]
 
+    async def say(self, turn: str, chunks: Sequence[NewOutbound]) -> None:
+        """See the protocol."""
+        now = self._clock.now()
+        await self._thread.run(lambda db: enqueue(db, chunks, now=now, token=self._token, turn=turn), self._ring)
+
     async def due(self, accounts: Collection[str], *, limit: int = 64) -> list[OutboxRow]:
         """See the protocol."""
         query = (
@@ -200,14 +205,14 @@ def enqueue(
     for chunk in chunks:
         place = present_place(db, chunk.conversation)
         values = (
-            *(token(), turn, account_of(place), clean(place.address)),
+            *(chunk.key or token(), turn, account_of(place), clean(place.address)),
             *(write_conversation(place), clean(chunk.text), chunk.reply_to, write_extras(chunk.buttons, chunk.enclosure)),
             *(stamp(now), stamp(now), stamp(now + (chunk.ttl or PATIENCE))),
         )
         query = (
             "INSERT INTO outbox (place, key, turn, account, conversation, target, text, reply_to, extras, state, epoch, created_at, "
             "not_before, expires) VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'outbox'), "
-            f"?, ?, ?, ?, ?, ?, ?, ?, 'ready', {_EPOCH}, ?, ?, ?) RETURNING id, key"
+            f"?, ?, ?, ?, ?, ?, ?, ?, 'ready', {_EPOCH}, ?, ?, ?) ON CONFLICT (key) DO NOTHING RETURNING id, key"
         )
         rows += [(int(row), str(key)) for row, key in db.execute(query, values)]
     return rows

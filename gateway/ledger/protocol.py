@@ -148,6 +148,10 @@ class OutboxLedger(Protocol):
         """Queue something to say outside a turn."""
         ...
 
+    async def say(self, turn: str, chunks: Sequence[NewOutbound]) -> None:
+        """Queue something that a turn says before it is over; what has a key that is known stays as it is."""
+        ...
+
     async def due(self, accounts: Collection[str], *, limit: int = 64) -> list[OutboxRow]:
         """Return the next chunk of each conversation of these accounts that may be sent now, oldest first.
 

@@ -126,13 +126,15 @@ class ToolRecord:
 class NewOutbound:
     """One chunk to deliver. After ``ttl`` it is not sent any more but listed in a notice; None means that it waits for a week.
 
-    With an ``enclosure`` the text is its caption, and may be empty.
+    With an ``enclosure`` the text is its caption, and may be empty. Under a ``key`` of its own (25 characters at most) it is queued once,
+    however often that is asked for.
     """
 
     conversation: Conversation
     text: str
     reply_to: str | None = None
     ttl: timedelta | None = CHAT_TTL
+    key: str | None = None
     buttons: tuple[Button, ...] = ()
     enclosure: Enclosure | None = None
 
