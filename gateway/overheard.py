@@ -64,4 +64,6 @@ class Overheard:
 
 
 def _line(inbound: Inbound) -> str:
-    return f"{one_line(inbound.sender.name, LONGEST_NAME) or inbound.sender.id}: {one_line(inbound.text, LONGEST)}"
+    files = f"[{len(inbound.attachments)} files]" if len(inbound.attachments) > 1 else "[a file]" if inbound.attachments else ""
+    text = " ".join(filter(None, [files, one_line(inbound.text, LONGEST)]))
+    return f"{one_line(inbound.sender.name, LONGEST_NAME) or inbound.sender.id}: {text}"

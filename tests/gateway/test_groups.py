@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from channels.discord.settings import DiscordSettings
-from channels.messages import Conversation, Inbound, Sender
+from channels.messages import Attachment, Conversation, Inbound, Sender
 from channels.slack.settings import SlackSettings
 from gateway.access import Access, Allowed, Decision, Ignored, Policy
 from gateway.clock import ManualClock
@@ -180,6 +180,13 @@ def test_what_is_overheard_and_changed_afterwards_is_told_as_it_reads_now() -> N
     overheard.amend(replace(said("snow", number=9), event="edited", target="1"))
     overheard.amend(replace(said("hail", number=10), event="edited", target="7"))
     assert overheard.before(said("?", number=3)) == "Anna: snow\nAnna: wind"
+
+
+def test_a_file_that_was_overheard_is_named_and_not_fetched() -> None:
+    overheard, photo = Overheard(), Attachment(kind="image", handle="h")
+    overheard.note(replace(said("", number=1), attachments=(photo,)))
+    overheard.note(replace(said("two more", number=2), attachments=(photo, photo)))
+    assert overheard.before(said("?", number=3)) == "Anna: [a file]\nAnna: [2 files] two more"
 
 
 def test_what_is_overheard_is_bounded() -> None:

@@ -124,6 +124,12 @@ async def test_a_running_gateway_is_seen_from_outside(machine: Machine) -> None:
             headers = {"Authorization": f"Bearer {token}"}
             async with session.get(f"http://127.0.0.1:{machine.port}/status", headers=headers) as answer:
                 assert (await answer.json())["agents"]["main"]["name"] == "main"
+            async with session.post(f"http://127.0.0.1:{machine.port}/hooks/telegram/default", data=b"{}") as answer:
+                assert answer.status == 404, "a channel that polls is not called"
+        code, out, _ = await machine.run("channels", "status", "--probe", "--json")
+        telegram = json.loads(out)["channels"]["telegram:default"]
+        assert (code, telegram["state"], telegram["probe"]["ok"]) == (0, "connected", True)
+        assert telegram["heard"], "when the platform was last heard from"
         code, _, err = await machine.run("gateway")
         assert (code, "another homebody holds this state" in err) == (5, True)
     code, out, _ = await machine.run("status")
