@@ -11,6 +11,7 @@ from channels.discord.markup import written
 from channels.errors import ChannelError, NotFetched, NotSent
 from channels.fitting import fitted
 from channels.log import NoLog
+from channels.pauses import Pauses
 from channels.previews import Previews
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from channels.log import Log
     from channels.messages import Attachment, Conversation, Outbound, Sent
     from channels.protocol import Door, MenuEntry
-
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
 
 
 class DiscordChannel:
@@ -69,8 +67,8 @@ class DiscordChannel:
         from channels.discord.receiving import Receiver
         from channels.discord.refusals import TROUBLE
 
-        failures, reacting = 0, Reacting()
-        self._reacting = reacting
+        pauses = Pauses(self._clock, self._random, self._log, self.account)
+        self._reacting = reacting = Reacting()
         while True:
             receiver = Receiver(
                 self._settings,
@@ -85,15 +83,12 @@ class DiscordChannel:
             try:
                 await receiver.link.sign_in()
                 self._receiver = receiver
-                failures = 0
+                pauses.over()
                 await self._try(self._offer(), "the menu of commands could not be offered")
                 await receiver.run()
             except TROUBLE as error:
-                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**failures) * (0.5 + self._random() / 2)
-                failures = min(failures + 1, 10)
-                self._log.warning("discord does not answer", error=str(error), pause=round(pause, 1), account=self.account)
                 await receiver.close()
-                await self._clock.sleep(pause)
+                await pauses.wait("discord does not answer", str(error))
             finally:
                 self._receiver = None
                 await asyncio.shield(asyncio.ensure_future(receiver.close()))
@@ -172,7 +167,8 @@ class DiscordChannel:
         from channels.discord.client import Link
         from channels.discord.refusals import TROUBLE
 
-        link = Link(self._settings, lambda *_: None)
+        pauses = Pauses(self._clock, self._random, self._log, self.account)
+        link = Link(self._settings, lambda *_: None, clock=self._clock, pauses=pauses)
         try:
             await link.sign_in()
             return str(link.user)

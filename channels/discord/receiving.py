@@ -20,6 +20,7 @@ from channels.discord.inbound import Place, edited, inbound, place_of
 from channels.discord.places import Places
 from channels.discord.refusals import TROUBLE, meaning
 from channels.messages import Cursor
+from channels.pauses import Pauses
 from channels.reading import CURSOR
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from channels.messages import Inbound
     from channels.protocol import Door
 
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
 PAGE = 100
 PEOPLE = 20
 """Listed people whose private channel is looked at after a start."""
@@ -61,7 +60,6 @@ class Receiver:
         self._account = account
         self._door = door
         self._clock = clock
-        self._random = random
         self._log = log
         self._taken = taken
         self._events: deque[tuple[str, dict[str, Any], str]] = deque()
@@ -70,8 +68,8 @@ class Receiver:
         self._session = ""
         self._gap = 0
         self._looked_up = False
-        self._failures = 0
-        self.link = Link(settings, self._heard)
+        self._pauses = Pauses(clock, random, log, account)
+        self.link = Link(settings, self._heard, clock=clock, pauses=Pauses(clock, random, log, account))
         self._asking = Asking(account, door=door, clock=clock, log=log, link=self.link)
 
     async def run(self) -> None:
@@ -176,7 +174,7 @@ class Receiver:
                 self._places.gone(channel)
                 return
             except TROUBLE as error:
-                await self._pause("a channel could not be read on", error)
+                await self._pauses.wait("a channel could not be read on", str(error))
                 continue
             found: list[dict[str, Any]] = sorted(map(dict, page), key=lambda one: int(one["id"]))
             await self._take(found)
@@ -231,9 +229,9 @@ class Receiver:
             try:
                 await self._door.accept(messages, Cursor(name=CURSOR, value=self._places.marks.written()))
             except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
-                await self._pause("messages could not be stored, and are offered again", error)
+                await self._pauses.wait("messages could not be stored, and are offered again", str(error))
             else:
-                self._failures = 0
+                self._pauses.over()
                 return
 
     async def _place(self, content: dict[str, Any]) -> Place | None:
@@ -246,15 +244,8 @@ class Receiver:
             except (discord.Forbidden, discord.NotFound):
                 return None
             except TROUBLE as error:
-                await self._pause("a channel could not be looked up", error)
+                await self._pauses.wait("a channel could not be looked up", str(error))
         return self._places.note(known)
-
-    async def _pause(self, event: str, error: Exception) -> None:
-        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
-        self._failures = min(self._failures + 1, 10)
-        pause = longest * (0.5 + self._random() / 2)
-        self._log.warning(event, error=str(error), pause=round(pause, 1), account=self._account)
-        await self._clock.sleep(pause)
 
     async def close(self) -> None:
         """Close the connection."""

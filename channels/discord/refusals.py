@@ -16,6 +16,8 @@ from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
 PORTAL = "https://discord.com/developers/applications"
 NO_TOKEN = 4004
 NO_INTENT = 4014
+FOR_GOOD = {NO_TOKEN, 4010, 4011, 4012, 4013, NO_INTENT}
+"""Codes of the gateway after which connecting anew cannot help."""
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
 _TOO_MANY = 429
 _TOO_LARGE = 413
@@ -67,6 +69,19 @@ def no_intent() -> ChannelBroken:
     return ChannelBroken(
         "Discord does not let this bot read messages: the Message Content Intent is off",
         mend=f"switch it on ({PORTAL}, your application, Bot, Privileged Gateway Intents), then start the gateway again",
+    )
+
+
+def closed_for_good(settings: DiscordAccount, code: int) -> ChannelBroken:
+    """Return the error for a gateway that does not want to be asked again."""
+    if code == NO_TOKEN:
+        return wrong_token(settings)
+    if code == NO_INTENT:
+        return no_intent()
+    return ChannelBroken(
+        f"Discord's gateway closed for good with code {code}",
+        mend="see https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway-gateway-close-event-codes, "
+        "and look for a newer version of this program",
     )
 
 

@@ -134,6 +134,8 @@ class DiscordAccount(_Section):
     """The menu of commands."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     """How long one request to Discord may take."""
+    heartbeat_timeout_seconds: float = Field(default=60, gt=0, le=600)
+    """After how many silent seconds the connection is opened anew; Discord gives a sign of life every 41."""
     streaming: Literal["off", "edit"] = "edit"
     """Whether an answer that takes longer than three seconds is shown while it is written, by editing its message."""
 

@@ -21,7 +21,10 @@ class Gateway:
     def __init__(self, peer: DiscordPeer) -> None:
         self.peer = peer
         self.sessions: dict[str, Session] = {}
-        self.identified = self.resumed = 0
+        self.identified = self.resumed = self.connections = self.heartbeats = 0
+        self.refusals: list[int] = []
+        self.deaf = False
+        """While it is, connections stay open and nothing comes of them, as behind a router that forgot them."""
         self._ids = itertools.count(1)
 
     async def announce(self, name: str, content: dict[str, Any], guild: str = "") -> None:
@@ -38,7 +41,7 @@ class Gateway:
     async def event(self, session: Session, name: str, content: dict[str, Any]) -> None:
         frame = {"op": 0, "t": name, "s": len(session.events) + 1, "d": content}
         session.events.append(json.loads(json.dumps(frame)))
-        if session.socket is not None and not session.socket.closed:
+        if session.socket is not None and not session.socket.closed and not self.deaf:
             await session.socket.send_str(json.dumps(frame))
 
     async def frames(self, frame: dict[str, Any]) -> None:
@@ -58,9 +61,18 @@ class Gateway:
         for socket in sockets:
             await socket.send_str(json.dumps({"op": 9, "d": False}))
 
-    async def serve(self, request: web.Request) -> web.WebSocketResponse:
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Serve a connection, unless ``refusals`` says otherwise of it: with a status of HTTP, or a code to close it with."""
+        self.connections += 1
+        refusal = self.refusals.pop(0) if self.refusals else 0
+        await self.peer.changed()
+        if 0 < refusal < 1000:
+            return web.Response(status=refusal)
         socket = web.WebSocketResponse()
         await socket.prepare(request)
+        if refusal:
+            await socket.close(code=refusal)
+            return socket
         if request.query.get("v") != "10" or request.query.get("encoding") != "json":
             await socket.close(code=4012, message=b"Invalid API version")
             return socket
@@ -70,8 +82,12 @@ class Gateway:
             if frame.type is not WSMsgType.TEXT:
                 break
             asked = json.loads(frame.data)
+            if self.deaf:
+                continue
             if asked.get("op") == 1:
                 await socket.send_str(json.dumps({"op": 11, "d": None}))
+                self.heartbeats += 1
+                await self.peer.changed()
             else:
                 session = await self._asked(socket, session, asked)
         if session is not None and session.socket is socket:
