@@ -59,6 +59,7 @@ log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 3
 QUOTED_CHARS = 60
+DEFECT = "⚠️ Something in me failed over this, and I gave it up; my log tells more. Say it again, or ask in another way."
 FRESH = timedelta(minutes=30)
 """A turn that was begun longer ago is not simply gone on with: its owner may have moved on."""
 
@@ -272,6 +273,10 @@ class Turns:
                 log.warning("the turn failed: %s", error)
                 text, exit_code = in_words(error)
                 await self._finish(case, "failed", text, None, exit_code)
+            except Exception:
+                # a defect, of ours or of a library: whoever waits for the answer is told, instead of waiting for ever
+                log.exception("the turn failed over a defect")
+                await self._finish(case, "failed", DEFECT, None, errors.FAILED)
             else:
                 await case.agent.ended(case.record, result)
                 failed = result.outcome == "failed"

@@ -168,7 +168,7 @@ def _expected() -> tuple[type[Exception], ...]:
     import anthropic
 
     httpx2 = importlib.import_module("httpx2")  # the SDK's own HTTP client
-    return anthropic.AnthropicError, httpx2.TransportError, httpx2.InvalidURL, httpx2.StreamError, ValueError
+    return anthropic.AnthropicError, httpx2.TransportError, httpx2.InvalidURL, httpx2.StreamError, ValueError, RecursionError
 
 
 class _Answer:

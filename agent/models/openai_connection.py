@@ -86,8 +86,8 @@ class Connection:
 
 
 def expected() -> tuple[type[Exception], ...]:
-    """What a call may raise: the SDK's errors, transport errors, and an answer that is not JSON."""
+    """What a call may raise: the SDK's errors, transport errors, and an answer that is not JSON, or is nested without end."""
     import openai
 
     httpx2 = importlib.import_module("httpx2")  # the SDK's own HTTP client
-    return openai.OpenAIError, httpx2.TransportError, httpx2.InvalidURL, httpx2.StreamError, ValueError
+    return openai.OpenAIError, httpx2.TransportError, httpx2.InvalidURL, httpx2.StreamError, ValueError, RecursionError

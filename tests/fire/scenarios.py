@@ -145,12 +145,12 @@ def _judge_transcripts(world: World, verdict: Verdict) -> list[Entry]:
         doubled = [one for one, count in Counter(entry.id for entry in entries).items() if count > 1]
         if doubled:
             verdict.wrong("transcript", f"{path.name}: written twice: {doubled}")
-        _judge_view(wire.view(entries, UTC), verdict)
+        judge_view(wire.view(entries, UTC), verdict)
         everything += entries
     return everything
 
 
-def _judge_view(view: tuple[Any, ...], verdict: Verdict) -> None:
+def judge_view(view: tuple[Any, ...], verdict: Verdict) -> None:
     """What a model is shown pairs every call with one result, directly behind it."""
     open_calls: list[str] = []
     for message in view:
