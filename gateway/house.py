@@ -37,6 +37,7 @@ from gateway.lanes import Lanes, Ticket
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.lock import Holder, StateLock, boot_id
 from gateway.memories import keep_memory, owner_zone
+from gateway.mentions import Mentions
 from gateway.model_shelf import ModelShelf, open_shelf
 from gateway.moves import Moves
 from gateway.owner import OwnerLine
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
     from channels.messages import Conversation, Inbound
     from channels.protocol import Channel
+    from gateway.arrived import Arrived
     from gateway.config.settings import Settings
     from gateway.logs.wiring import Closer
     from gateway.paths import Paths
@@ -131,7 +133,6 @@ class House:
         self.urgent = Urgent(
             ledger=ledger,
             lanes=self.lanes,
-            router=self.router,
             agents=self.agents,
             channel=self.channel,
             resume=self.pause.resume,
@@ -147,7 +148,16 @@ class House:
             under_way=self._under_way,
             channel=self.channel,
         )
-        ways = Ways(arrived=entrance, urgent=self.urgent, refused=self._refused, ready=self.delivery.ready, alive=self._alive)
+        mentions = Mentions(lambda: self.on.settings, lambda: self.router)
+        ways = Ways(
+            arrived=entrance,
+            urgent=self.urgent,
+            refused=self._refused,
+            ready=self.delivery.ready,
+            alive=self._alive,
+            heard=mentions.heard,
+            history=lambda: mentions.history,
+        )
         self.inbox = Inbox(
             ledger, self.access, lambda: self.router, ways, on.clock, moves=self.moves, habits=lambda: self.on.settings.messages
         )
@@ -161,6 +171,7 @@ class House:
             lanes=self.lanes,
             line=self.line,
             answered=self.acks.answered,
+            signature=self._signature,
             post=self.post,
             blocks=lambda: self.on.settings.messages.block_streaming,
         )
@@ -181,6 +192,7 @@ class House:
             bindings=settings.bindings,
             dm_scope=settings.session.dm_scope,
             identity_links=settings.session.identity_links,
+            broadcast=settings.broadcast,
             formers=self.moves.formers,
         )
 
@@ -400,6 +412,11 @@ class House:
 
     def _under_way(self, session: str) -> UnderWay | None:
         return self.turns.under_way(session)
+
+    def _signature(self, arrived: Arrived) -> str:
+        """What a reply begins with, where several agents answer and people must know who speaks."""
+        several = not arrived.actor.local and len(self.router.answering(arrived.inbound.conversation)) > 1
+        return f"**{self.agents[arrived.route.agent].profile.name}:** " if several else ""
 
     def _queue_chosen(self, session: str) -> str:
         """What the people of a session chose with /queue."""

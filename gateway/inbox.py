@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from gateway.access import Allowed, Pair
 from gateway.arrived import Arrived, Unreadable, read_whole, reworded, write_arrived
 from gateway.bot_guard import BotGuard
+from gateway.broadcast import fanned
 from gateway.errors import StorageFailed, UsageWrong
 from gateway.happenings import Habits, UsualHabits, edited, pressed, reaction
 from gateway.ledger.part import account_of, clean
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.moves import Moves
-from gateway.overheard import Overheard
+from gateway.overheard import MESSAGES, Overheard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -40,14 +41,17 @@ class House:
     ``arrived`` is given each new message once, in order; it must return at once (a lane takes it from there). ``urgent`` is asked
     first, for commands that go around the lane: True means that it is dealt with. It must be quick, and must take being
     asked twice for one message after a crash. ``ready`` and ``alive`` pass on what a channel says, with its name and account.
-    ``refused`` hears of a message that cannot be routed; its sender is told through the outbox.
+    ``refused`` hears of a message that cannot be routed; its sender is told through the outbox. ``heard`` sees each message before
+    it is judged, and marks it as a mention where it calls the agent; ``history`` says how many overheard ones a group keeps.
     """
 
     arrived: Callable[[Arrived], None]
-    urgent: Callable[[Inbound, Actor], Awaitable[bool]]
+    urgent: Callable[[Inbound, Actor, Route], Awaitable[bool]]
     ready: Callable[[str, str], None]
     alive: Callable[[str, str], None]
     refused: Callable[[Inbound, UsageWrong], None] = lambda _message, _error: None
+    heard: Callable[[Inbound], Inbound] = lambda message: message
+    history: Callable[[], int] = lambda: MESSAGES
 
 
 class Inbox:
@@ -108,6 +112,10 @@ class Inbox:
         """Route a message by the settings in force. Raises UsageWrong."""
         return self._router().resolve(inbound, actor)
 
+    def echoes(self, inbound: Inbound, actor: Actor) -> list[Route]:
+        """Return where a message goes besides; a local client has chosen its agent."""
+        return [] if actor.local else self._router().echoes(inbound.conversation, actor)
+
     def arrival(self, inbound: Inbound, actor: Actor, *, before: str = "", asides: Sequence[Aside] = ()) -> Arrival:
         """Make the row of a message. One that cannot be routed is taken all the same: its sender is told when it is handed out."""
         try:
@@ -142,7 +150,7 @@ class Inbox:
             await self._end(row, "failed", reason=str(error), reply=[said])
             self.house.refused(inbound, error)
             return
-        if await self._is_urgent(inbound, actor):
+        if await self._is_urgent(inbound, actor, route):
             await self._end(row, "answered", reason="urgent")
             return
         self.house.arrived(Arrived(row=row, inbound=inbound, actor=actor, route=route, before=before, asides=asides))
@@ -155,9 +163,9 @@ class Inbox:
         except StorageFailed as error:  # the message is safe in the inbox: it is ended after the next start
             log.warning("message %s could not be ended: %s", row.id, error)
 
-    async def _is_urgent(self, inbound: Inbound, actor: Actor) -> bool:
+    async def _is_urgent(self, inbound: Inbound, actor: Actor, route: Route) -> bool:
         try:
-            return await self.house.urgent(inbound, actor)
+            return await self.house.urgent(inbound, actor, route)
         except Exception:
             # The message is durable and must not be lost with a command's defect: it goes the ordinary way.
             log.exception("an urgent command failed")
@@ -184,7 +192,9 @@ class AccountDoor:
     async def accept(self, messages: Sequence[Inbound], cursor: Cursor | None = None) -> None:
         """See the protocol. Who may not speak causes one bounded pairing request at most, and nothing else is kept."""
         told: set[str] = set()
-        arrivals = [arrival for message in messages if (arrival := await self._judged(_tidy(message), told)) is not None]
+        arrivals = [
+            arrival for message in messages for arrival in await self._judged(self._inbox.house.heard(_tidy(message)), told)
+        ]
         if arrivals or cursor is not None:
             await self._inbox.unbroken(self._take(arrivals, cursor))
 
@@ -212,8 +222,11 @@ class AccountDoor:
         """See the protocol."""
         self._inbox.house.alive(self._channel, self._account)
 
-    async def _judged(self, inbound: Inbound, told: set[str]) -> Arrival | None:
-        """Make the row of what arrived, or None. ``told`` are the conversations whose context goes with an earlier message."""
+    async def _judged(self, inbound: Inbound, told: set[str]) -> list[Arrival]:
+        """Make the rows of what arrived, one for each agent that answers it.
+
+        ``told`` are the conversations whose context goes with an earlier message.
+        """
         if account_of(inbound.conversation) != self._key:
             raise ValueError(f"a message of {account_of(inbound.conversation)} came through the door of {self._key}")
         decision = await self._inbox.access.decide(
@@ -221,7 +234,8 @@ class AccountDoor:
         )
         if isinstance(decision, Allowed):
             if inbound.event != "message" or self._inbox.bots.passes(inbound, self._inbox.habits().bots_in_a_row):
-                return await self._allowed(inbound, decision.actor, told)
+                arrival = await self._allowed(inbound, decision.actor, told)
+                return [] if arrival is None else fanned(arrival, self._inbox.echoes(inbound, decision.actor))
             log.info("a message on %s was passed over: too many of programs in a row", self._key)
         elif isinstance(decision, Pair):
             if inbound.event == "message":
@@ -232,7 +246,7 @@ class AccountDoor:
             self._overheard(inbound)
         else:
             log.info("a message on %s was passed over: %s", self._key, decision.reason)
-        return None
+        return []
 
     async def _is_to_us(self, inbound: Inbound) -> bool:
         """Say whether something in a group is meant for the agent: what is done under its own messages is."""
@@ -244,7 +258,7 @@ class AccountDoor:
     def _overheard(self, inbound: Inbound) -> None:
         if inbound.event == "message":
             self._inbox.bots.passes(inbound, self._inbox.habits().bots_in_a_row)
-            self._inbox.overheard.note(inbound)
+            self._inbox.overheard.note(inbound, most=self._inbox.house.history())
         elif inbound.event == "edited":
             self._inbox.overheard.amend(inbound)
 

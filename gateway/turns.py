@@ -98,7 +98,7 @@ class ResetDue:
 class Turns:
     """Does what lanes are given. ``read`` reads messages by their rows; ``channel`` finds the channel of a conversation.
 
-    ``answered`` is told of messages whose turn is over.
+    ``answered`` is told of messages whose turn is over; ``signature`` is what a reply begins with.
     """
 
     def __init__(
@@ -114,6 +114,7 @@ class Turns:
         line: Line,
         post: PostRoom,
         answered: Callable[[Iterable[Arrived]], None] = lambda _: None,
+        signature: Callable[[Arrived], str] = lambda _: "",
         blocks: Callable[[], BlockSettings] = BlockSettings,
     ) -> None:
         self._ledger = ledger
@@ -125,6 +126,7 @@ class Turns:
         self._lanes = lanes
         self._line = line
         self._answered = answered
+        self._signature = signature
         self._post = post
         self._blocks = blocks
         self._under_way: dict[str, UnderWay] = {}
@@ -341,6 +343,7 @@ class Turns:
 
     async def _chunks(self, arrived: Arrived, text: str, buttons: Sequence[Button] = ()) -> list[NewOutbound]:
         channel = self._channel(arrived.inbound.conversation)
+        text = self._signature(arrived) + text if text else text
         return await replies(channel, arrived, text, knows=self._ledger.knows, buttons=buttons)
 
     def _all_done(self, case: _Case, facts: dict[str, Any]) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from agent.headroom import short
 from channels.terminal.link import Done
 from gateway.commands import parse
-from gateway.errors import UsageWrong
 from gateway.ledger.rows import NewOutbound
 from gateway.queueing.desk import choose
 from gateway.showing import show_frame
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from gateway.ledger.protocol import Ledger
     from gateway.queueing.line import Line
     from gateway.queueing.steering import UnderWay
-    from gateway.routing import Route, Router
+    from gateway.routing import Route
 
 
 class Urgent:
@@ -34,7 +33,6 @@ class Urgent:
         *,
         ledger: Ledger,
         lanes: Lanes[Any],
-        router: Router,
         agents: Mapping[str, HousedAgent],
         channel: Callable[[Conversation], Channel],
         resume: Callable[[], Awaitable[dict[str, Any]]],
@@ -43,7 +41,6 @@ class Urgent:
     ) -> None:
         self._ledger = ledger
         self._lanes = lanes
-        self._router = router
         self._agents = agents
         self._channel = channel
         self._resume = resume
@@ -51,12 +48,8 @@ class Urgent:
         self._under_way = under_way
         self._sessions: dict[Conversation, str] = {}
 
-    async def __call__(self, inbound: Inbound, actor: Actor) -> bool:
+    async def __call__(self, inbound: Inbound, actor: Actor, route: Route) -> bool:
         """Deal with a message if it is urgent, and say whether it was."""
-        try:
-            route = self._router.resolve(inbound, actor)
-        except UsageWrong:  # it is told where every message is routed
-            return False
         self._sessions[inbound.conversation] = route.session
         command = parse(inbound.text)
         if command is None or not command[0].urgent:

@@ -22,7 +22,7 @@ from gateway.inbox import House, Inbox
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.moves import Moves
-from gateway.routing import Router
+from gateway.routing import Route, Router
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ class Scene:
             formers=moves.formers,
         )
 
-        async def urgent(inbound: Inbound, actor: Actor) -> bool:
+        async def urgent(inbound: Inbound, actor: Actor, _route: Route) -> bool:
             if inbound.text != "/stop":
                 return False
             self.urgent.append(actor.role)

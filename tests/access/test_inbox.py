@@ -58,7 +58,7 @@ class Scene:
         door: Door = self.inbox.door("telegram")
         self.door = door
 
-    async def is_urgent(self, inbound: Inbound, actor: Actor) -> bool:
+    async def is_urgent(self, inbound: Inbound, actor: Actor, _route: Route) -> bool:
         if inbound.text == "/broken":
             raise RuntimeError("a defect")
         if inbound.text != "/stop":
