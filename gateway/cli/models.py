@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.cli.invocation import Invocation, pass_invocation, warn
+from gateway.cli.models_auth import auth
 
 if TYPE_CHECKING:
     from agent.messages import AssistantMessage
+    from agent.models.key_health import KeyHealth
+    from agent.models.keys import Key
     from agent.models.protocol import Model, Request
+    from gateway.auth.profiles import Profiles
     from gateway.config.settings import Settings
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -26,6 +30,9 @@ _MILLION = 1_000_000
 @click.group()
 def models() -> None:
     """List and try the language models."""
+
+
+models.add_command(auth)
 
 
 @models.command("list")
@@ -39,7 +46,8 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
 
     settings = _settings(invocation).models
     here = asyncio.run(find_local(os.environ))
-    found = [offer for offer in offers(settings, os.environ, here) if everything or offer.usable or as_json]
+    wallet = _profiles(invocation).wallet(invocation.loaded.settings.default_agent)
+    found = [offer for offer in offers(settings, os.environ, here, wallet) if everything or offer.usable or as_json]
     if as_json:
         _print_json([offer.as_json() for offer in found])
         return
@@ -57,8 +65,8 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
 @AS_JSON
 @pass_invocation
 def status(invocation: Invocation, as_json: bool) -> None:
-    """Show which model answers for each agent, and which providers have a key. Keys are never shown."""
-    facts = asyncio.run(_status(_settings(invocation)))
+    """Show which model answers for each agent, which providers have a key, and how the keys are. Keys are never shown."""
+    facts = asyncio.run(_status(_settings(invocation), _profiles(invocation), _health(invocation)))
     if as_json:
         _print_json(facts)
         return
@@ -71,6 +79,8 @@ def status(invocation: Invocation, as_json: bool) -> None:
     for provider in facts["providers"]:
         hint = f": export {provider['variable']}=..." if provider["key"] == "missing" and provider["variable"] else ""
         click.echo(f"{provider['provider']:12} {provider['address']:56} {provider['key']}{hint}")
+        for key in provider["keys"]:
+            click.echo(f"{'':12}   {key['from']}: {_well(key)}")
 
 
 @models.command()
@@ -83,7 +93,7 @@ def probe(invocation: Invocation, name: str | None, agent_id: str | None, as_jso
 
     NAME is provider/model or an alias; without it the agent's own model is tried.
     """
-    facts = asyncio.run(_probe(_settings(invocation), name, agent_id))
+    facts = asyncio.run(_probe(_settings(invocation), name, agent_id, _profiles(invocation)))
     if as_json:
         _print_json(facts)
         return
@@ -99,33 +109,74 @@ def _settings(invocation: Invocation) -> Settings:
     return invocation.loaded.settings
 
 
-async def _status(settings: Settings) -> dict[str, Any]:
+def _profiles(invocation: Invocation) -> Profiles:
+    from gateway.auth.profiles import Profiles
+
+    return Profiles(invocation.paths, invocation.loaded.settings.auth)
+
+
+def _health(invocation: Invocation) -> KeyHealth:
+    from agent.models.key_health import KeyHealth
+    from gateway.auth.health_file import FILE_NAME, HealthFile
+    from gateway.clock import SystemClock
+
+    return KeyHealth(SystemClock(), HealthFile(invocation.paths.state / FILE_NAME))
+
+
+async def _status(settings: Settings, profiles: Profiles, health: KeyHealth) -> dict[str, Any]:
+    from agent.models.keys import keys_of
     from agent.models.survey import standings
 
+    wallet = profiles.wallet(settings.default_agent)
     return {
-        "agents": [await _standing_of(agent_id, settings) for agent_id in settings.agent_ids],
-        "providers": [standing.as_json() for standing in standings(settings.models, os.environ)],
+        "agents": [await _standing_of(agent_id, settings, profiles) for agent_id in settings.agent_ids],
+        "providers": [
+            {
+                **standing.as_json(),
+                "keys": [
+                    {"from": key.label, "ailing": _ailing(health, key)}
+                    for key in keys_of(standing.provider, settings.models, os.environ, wallet)
+                ],
+            }
+            for standing in standings(settings.models, os.environ, wallet)
+        ],
     }
 
 
-async def _standing_of(agent_id: str, settings: Settings) -> dict[str, Any]:
+def _ailing(health: KeyHealth, key: Key) -> list[dict[str, Any]]:
+    return [
+        {"model": model, "why": ill.kind, "until": ill.until.isoformat(timespec="seconds")}
+        for model, ill in health.ailing(key).items()
+    ]
+
+
+def _well(key: dict[str, Any]) -> str:
+    ills = [
+        f"rests until {ill['until']} ({ill['why'].replace('_', ' ')}, {'every model' if ill['model'] == '*' else ill['model']})"
+        for ill in key["ailing"]
+    ]
+    return "; ".join(ills) or "well"
+
+
+async def _standing_of(agent_id: str, settings: Settings, profiles: Profiles) -> dict[str, Any]:
     from agent.errors import AgentError
 
     wanted = _wanted(settings, agent_id)
     chosen = "as configured" if wanted else "by what is there"
     try:
-        model = await _model(settings, wanted)
+        model = await _model(settings, wanted, agent_id, profiles)
     except AgentError as error:
         return {"id": agent_id, "model": None, "window": None, "chosen": chosen, "problem": str(error), "mend": error.mend}
     return {"id": agent_id, "model": model.name, "window": model.window, "chosen": chosen, "problem": None, "mend": ""}
 
 
-async def _probe(settings: Settings, name: str | None, agent_id: str | None) -> dict[str, Any]:
+async def _probe(settings: Settings, name: str | None, agent_id: str | None, profiles: Profiles) -> dict[str, Any]:
     """Return how the model did. Raises NoModel for a refused key, HomebodyError for any other failure."""
     from agent.models.offline import NAME as OFFLINE
     from gateway.errors import HomebodyError, NoModel
 
-    model = await _model(settings, name or _wanted(settings, agent_id or settings.default_agent))
+    agent = agent_id or settings.default_agent
+    model = await _model(settings, name or _wanted(settings, agent), agent, profiles)
     if model.name == OFFLINE:
         raise NoModel("no language model is configured: the notebook answers", mend="See: homebody models status")
     try:
@@ -189,11 +240,17 @@ def _wanted(settings: Settings, agent_id: str) -> str | None:
     return model.primary if isinstance(model, ModelChoice) else model
 
 
-async def _model(settings: Settings, name: str | None) -> Model:
+async def _model(settings: Settings, name: str | None, agent_id: str, profiles: Profiles) -> Model:
     from agent.models.choice import choose
     from agent.models.discovery import find_local
+    from agent.models.naming import ModelNames
 
-    return await choose(name, settings.models, os.environ, discover=find_local)
+    wallet = profiles.wallet(agent_id)
+    full = None
+    if name is not None:
+        names = ModelNames(settings.agent(agent_id).settings, settings.models, os.environ, wallet=wallet)
+        full = names.full(name)
+    return await choose(full, settings.models, os.environ, discover=find_local, wallet=wallet)
 
 
 def _short(tokens: int | None) -> str:

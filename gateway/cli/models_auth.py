@@ -1,0 +1,126 @@
+"""``homebody models auth``: keys of model providers in files of their own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation, warn
+from gateway.errors import UsageWrong
+
+if TYPE_CHECKING:
+    from gateway.auth.profiles import Profiles
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+FOR_AGENT = click.option("--agent", "agent_id", help="Only for this agent (default: for the whole house).")
+_LONGEST = 4096
+
+
+@click.group()
+def auth() -> None:
+    """Keep keys of model providers: several for one provider are tried in turn."""
+
+
+@auth.command()
+@click.argument("provider")
+@click.option("--id", "profile_id", help="A name for the key, such as anthropic:work (default: PROVIDER:default).")
+@click.option("--token", is_flag=True, help="It is a sign-in that covers chat only, and is never used for embeddings.")
+@FOR_AGENT
+@AS_JSON
+@pass_invocation
+def add(  # noqa: PLR0917 -- what click hands in, by name
+    invocation: Invocation, provider: str, profile_id: str | None, token: bool, agent_id: str | None, as_json: bool
+) -> None:
+    """Add a key, or replace the one of that name. It is asked for, or read from a pipe: never give it as an argument."""
+    from gateway.auth.profiles import Profile, same_provider
+
+    profiles = _profiles(invocation, agent_id)
+    known = same_provider(provider)
+    _check_provider(invocation, known)
+    name = profile_id or f"{known}:default"
+    profile = Profile(name, known, "token" if token else "api_key", _secret(known))
+    profiles.file(agent_id).put(profile)
+    told = {"id": name, "provider": known, "mode": profile.mode, "agent": agent_id, "file": str(profiles.file(agent_id).path)}
+    if as_json:
+        click.echo(json.dumps(told, ensure_ascii=False))
+        return
+    click.echo(f"The key {name} is kept in {told['file']}. Try it: homebody models probe {known}/MODEL")
+
+
+@auth.command("list")
+@FOR_AGENT
+@AS_JSON
+@pass_invocation
+def list_(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
+    """List the keys that stand in files, by name. Keys themselves are never shown."""
+    warn(invocation.loaded)
+    rows = _rows(_profiles(invocation, agent_id), [agent_id] if agent_id else list(invocation.loaded.settings.agent_ids))
+    if as_json:
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    if not rows:
+        click.echo("There are none. Add one: homebody models auth add anthropic", err=True)
+    for row in rows:
+        click.echo(f"{row['id']:32} {row['provider']:12} {row['mode']:8} {row['agent'] or 'the whole house'}")
+
+
+@auth.command()
+@click.argument("profile_id")
+@FOR_AGENT
+@pass_invocation
+def remove(invocation: Invocation, profile_id: str, agent_id: str | None) -> None:
+    """Take a key out of its file."""
+    profiles = _profiles(invocation, agent_id)
+    if not profiles.file(agent_id).remove(profile_id):
+        known = ", ".join(profiles.file(agent_id).profiles()) or "none"
+        raise UsageWrong(f"there is no key {profile_id!r} in {profiles.file(agent_id).path}", mend=f"There is: {known}.")
+    click.echo(f"The key {profile_id} is gone.")
+
+
+def _profiles(invocation: Invocation, agent_id: str | None) -> Profiles:
+    from gateway.auth.profiles import Profiles
+
+    settings = invocation.loaded.settings
+    if agent_id is not None:
+        settings.agent(agent_id)  # says which agents there are, if this is none
+    return Profiles(invocation.paths, settings.auth)
+
+
+def _check_provider(invocation: Invocation, provider: str) -> None:
+    from difflib import get_close_matches
+
+    from agent.models.catalog import PROVIDERS
+
+    known = [*invocation.loaded.settings.models.providers, *PROVIDERS]
+    if provider not in known:
+        near = get_close_matches(provider, known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There is: {', '.join(known)}; others are set up in models.providers."
+        raise UsageWrong(f"there is no provider {provider!r}", mend=hint)
+
+
+def _secret(provider: str) -> str:
+    from agent.models.keys import Key
+
+    if sys.stdin.isatty():
+        given = str(click.prompt(f"Key for {provider}", hide_input=True, default="", show_default=False))
+    else:
+        given = sys.stdin.read(_LONGEST)
+    secret = given.strip()
+    if not secret or not Key("given", "profile", secret).is_sendable:
+        raise UsageWrong(
+            "that is no key: it is empty, or holds a blank, a line break or a letter beyond ASCII",
+            mend="Copy it again, and give it to the command alone.",
+        )
+    return secret
+
+
+def _rows(profiles: Profiles, agents: list[str]) -> list[dict[str, Any]]:
+    files = [(None, profiles.file()), *((agent, profiles.file(agent)) for agent in agents)]
+    return [
+        {"id": one.id, "provider": one.provider, "mode": one.mode, "agent": agent}
+        for agent, file in files
+        for one in file.profiles().values()
+    ]
