@@ -16,7 +16,7 @@ def outward(channel: Channel, row: OutboxRow) -> Outbound:
     shows: Any = getattr(channel, "shows", ())
     text, buttons, enclosure = row.text, row.buttons, row.enclosure
     if enclosure is not None and ("files" not in shows or not enclosure.path.is_file()):
-        lost = "I cannot send files here" if "files" not in shows else "it is gone"
+        lost = "I cannot send files here, it is in my workspace" if "files" not in shows else "it is gone"
         text = "\n\n".join(filter(None, [text, f"📎 {enclosure.name} ({lost})"]))
         enclosure = None
     if buttons and "buttons" not in shows:

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 TRIES: Final = 3
 TRY_AGAIN_AFTER: Final = 2.0
+PATIENCE: Final = 120.0
+"""Seconds that one file may take: the answer waits for it."""
 PICTURE_BYTES: Final = 5_000_000
 """Of pictures shown with one message, in all: requests have a largest size too."""
 
@@ -49,15 +51,25 @@ class Taken:
 
 
 class Intake:
-    """Takes files in. ``folder`` is a place of our own where they are put while they come; ``settings`` gives those in force."""
+    """Takes files in. ``folder`` is a place of our own where they are put while they come; ``settings`` gives those in force.
+
+    A file may take ``patience`` seconds.
+    """
 
     def __init__(
-        self, channel: Callable[[Place], Channel], folder: Path, clock: Clock, settings: Callable[[], AttachmentSettings]
+        self,
+        channel: Callable[[Place], Channel],
+        folder: Path,
+        clock: Clock,
+        settings: Callable[[], AttachmentSettings],
+        *,
+        patience: float = PATIENCE,
     ) -> None:
         self._channel = channel
         self._folder = folder
         self._clock = clock
         self._settings = settings
+        self._patience = patience
 
     async def take(self, conversation: Conversation, arrived: Arrived) -> Taken:
         """Take a message's files in. Run again after a crash, it finds what is there already. Nothing that goes wrong is raised."""
@@ -111,8 +123,11 @@ class Intake:
         await asyncio.to_thread(self._folder.mkdir, mode=0o700, parents=True, exist_ok=True)
         path = self._folder / secrets.token_hex(8)
         try:
-            await channel.fetch(attachment, path, limit)
+            async with asyncio.timeout(self._patience):
+                await channel.fetch(attachment, path, limit)
             return await asyncio.to_thread(_read, path, limit)
+        except TimeoutError as error:
+            raise NotFetched(f"it did not come within {self._patience:g} seconds") from error
         except OSError as error:
             raise NotFetched(f"it could not be kept ({error.strerror})", permanent=False) from error
         except NotFetched:

@@ -126,17 +126,15 @@ def _take(db: apsw.Connection, account: str, arrival: Arrival, now: datetime) ->
 
 
 def _reword(db: apsw.Connection, account: str, arrival: Arrival) -> bool:
-    """Give the message that an edit is about its new text, if it still waits; say whether it does. Only its own sender can."""
+    """Give the message that an edit is about its new text, in each row of it that waits; say whether any does. Only its sender can."""
     if arrival.edits is None or arrival.reword is None:
         return False
-    found = db.execute(
-        "SELECT id, payload FROM inbox WHERE account = ? AND conversation = ? AND message = ? AND sender = ? AND state = 'waiting'",
-        (account, clean(arrival.conversation), clean(arrival.edits), clean(arrival.sender)),
-    ).fetchone()
-    if found is None:
-        return False
-    db.execute("UPDATE inbox SET payload = ? WHERE id = ?", (clean(arrival.reword(str(found[1]))), found[0]))
-    return True
+    query = "SELECT id, payload FROM inbox WHERE account = ? AND conversation = ? AND message = ? AND sender = ? AND state = 'waiting'"
+    values = (account, clean(arrival.conversation), clean(arrival.edits), clean(arrival.sender))
+    found: list[Any] = db.execute(query, values).fetchall()
+    for row, payload in found:
+        db.execute("UPDATE inbox SET payload = ? WHERE id = ?", (clean(arrival.reword(payload)), row))
+    return bool(found)
 
 
 def _row(found: Any) -> InboxRow:

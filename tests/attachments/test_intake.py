@@ -82,11 +82,12 @@ class Room:
     settings: AttachmentSettings = AttachmentSettings()  # noqa: RUF009  (frozen)
     audience: Audience = OWNER
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOON))
+    patience: float = 30.0
 
     def __post_init__(self) -> None:
         self.workspace = Workspace(self.root / "workspace")
         self.incoming = self.root / "state" / "incoming"
-        self.intake = Intake(lambda _: self.platform, self.incoming, self.clock, lambda: self.settings)
+        self.intake = Intake(lambda _: self.platform, self.incoming, self.clock, lambda: self.settings, patience=self.patience)
 
     async def conversation(self) -> Conversation:
         return Conversation(
@@ -233,6 +234,18 @@ async def test_whatever_goes_wrong_is_a_line(tmp_path: Path, trouble: Exception)
     else:
         message = await hearing
     assert message.text.startswith("hi\n[file: x.pdf could not be taken: ")
+    assert list(room.incoming.iterdir()) == []
+
+
+async def test_a_platform_that_never_hands_a_file_over_does_not_hold_the_answer_up_for_ever(tmp_path: Path) -> None:
+    class Endless:
+        async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
+            await asyncio.to_thread(path.write_bytes, b"half of it")
+            await asyncio.get_running_loop().create_future()
+
+    room = Room(tmp_path, Endless(), patience=0.01)
+    message = await room.hear(file("a", "x.pdf"), text="hi")
+    assert message.text == "hi\n[file: x.pdf could not be taken: it did not come within 0.01 seconds]"
     assert list(room.incoming.iterdir()) == []
 
 

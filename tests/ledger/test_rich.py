@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -172,6 +173,28 @@ async def test_a_file_without_words_is_named_in_the_notice_and_can_be_revived(tm
         clock.move(8 * 86_400)
         await ledger.sweep()
         assert await ledger.enclosed() == []
+
+
+async def test_what_has_a_name_of_its_own_is_queued_once_also_after_a_restart(tmp_path: Path) -> None:
+    named = [NewOutbound(conversation=HALL, text=text, key=f"0123456789abcdef.{n}.0") for n, text in enumerate(("one", "two"))]
+    async with opened(tmp_path) as ledger:
+        (row,) = (await ledger.accept(ACCOUNT, [message(1)])).rows
+        turn = await ledger.claim("s", "main", [row.id])
+        await ledger.say(turn.id, named[:1])
+        first = (await ledger.outbox(["ready"]))[0]
+        await ledger.sending(first.id)
+        await ledger.sent(first.id, "1")
+    async with opened(tmp_path) as ledger:
+        await ledger.say(turn.id, named)
+        await ledger.finish(turn.id, "done", [NewOutbound(conversation=HALL, text="three")])
+        assert [row.text for row in await ledger.outbox(["ready", "sent"])] == ["one", "two", "three"]
+
+
+async def test_an_edit_changes_every_row_of_a_message_that_several_agents_answer(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        await ledger.accept(ACCOUNT, [message(1, "one"), replace(message(1, "one"), key="u:1@b", alias="m:1@b")])
+        await ledger.accept(ACCOUNT, [edit(2, 1, "uno")])
+        assert [row.payload for row in await ledger.waiting()] == ["one became uno"] * 2
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
