@@ -76,6 +76,7 @@ class ModelShelf:
         self._models: dict[tuple[str, str], Model] = {}
         self._put: dict[str, Model] = {}
         self._retired: list[Model] = []
+        self._prices: dict[str, Price | None] = {}
         self._standby: dict[tuple[str, ModelChoice], _Line] = {}
         self._by_default: dict[str, tuple[Model, float]] = {}
 
@@ -108,6 +109,11 @@ class ModelShelf:
 
     def price(self, name: str) -> Price | None:
         """Return what is known of a model's price, the owner's settings first."""
+        if name not in self._prices:
+            self._prices[name] = self._price_of(name)
+        return self._prices[name]
+
+    def _price_of(self, name: str) -> Price | None:
         try:
             place = find(name, self._settings, self._env, lambda _provider: (_ANY_KEY,))
         except AgentError:
@@ -121,6 +127,7 @@ class ModelShelf:
             self._profiles.settings = auth
         self._retired += [*self._models.values(), *(model for model, _ in self._by_default.values())]
         self._models.clear()
+        self._prices.clear()
         self._standby.clear()
         self._by_default.clear()
 
