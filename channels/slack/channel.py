@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from channels.protocol import Door, HookRequest, MenuEntry
     from channels.slack.fetching import Files
     from channels.slack.hook import Hook, Signature
+    from channels.slack.patience import Patience
     from channels.slack.reacting import Reactions
     from channels.slack.receiving import Receiver
     from channels.slack.sending import Sender
@@ -113,11 +114,23 @@ class SlackChannel:
     async def _listen(self, web: AsyncWebClient, door: Door) -> None:
         from channels.slack.hook import Hook
         from channels.slack.listening import Listener
+        from channels.slack.patience import Patience
+        from channels.slack.people import People
         from channels.slack.receiving import Receiver
 
-        who = await self._signed_in(web)
-        receiver = Receiver(self._settings, who, web, door, self._known, clock=self._clock, random=self._random, log=self._log)
-        line = self._spoken(web, who, receiver)
+        who, patience = await self._signed_in(web), Patience(self._clock)
+        receiver = Receiver(
+            self._settings,
+            who,
+            web,
+            door,
+            self._known,
+            people=People(web, patience, self._known.names),
+            clock=self._clock,
+            random=self._random,
+            log=self._log,
+        )
+        line = self._spoken(web, who, patience, receiver)
         if self.hooked:
             line.hook = ear = Hook(self._settings, web, receiver, door, self._log)
         self._line = line
@@ -127,9 +140,8 @@ class SlackChannel:
             self._line = None
             await receiver.close()
 
-    def _spoken(self, web: AsyncWebClient, who: Identity, receiver: Receiver) -> _Line:
+    def _spoken(self, web: AsyncWebClient, who: Identity, patience: Patience, receiver: Receiver) -> _Line:
         from channels.slack.fetching import Files
-        from channels.slack.patience import Patience
         from channels.slack.reacting import Reactions
         from channels.slack.sending import Sender
 
@@ -137,7 +149,6 @@ class SlackChannel:
             if not receiver.broken.done():
                 receiver.broken.set_exception(error)
 
-        patience = Patience(self._clock)
         return _Line(
             sender=Sender(self._settings, web, self._known, patience, self._log, refused=refused, team=who.team),
             files=Files(self._settings, web, patience),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from channels.messages import Inbound
     from channels.protocol import Door
     from channels.slack.inbound import Identity
+    from channels.slack.people import People
     from channels.slack.recent import Acquaintance
     from channels.slack.settings import SlackAccount
 
@@ -61,6 +62,7 @@ class Receiver:
         door: Door,
         known: Acquaintance,
         *,
+        people: People,
         clock: Clock,
         random: Callable[[], float],
         log: Log,
@@ -74,6 +76,7 @@ class Receiver:
         self._web = web
         self._door = door
         self._known = known
+        self._people = people
         self._clock = clock
         self._random = random
         self._log = log
@@ -161,8 +164,7 @@ class Receiver:
             task = asyncio.ensure_future(self._take_buttons_off(body, channel, str(message.target)))
             self._behind.add(task)
             task.add_done_callback(self._behind.discard)
-        if self.stored:
-            await ack()
+        await ack()
 
     async def _command(self, body: dict[str, Any], ack: AsyncAck) -> None:
         setting, name = self._settings.slash_command, str(body.get("command") or "").removeprefix("/")
@@ -205,7 +207,7 @@ class Receiver:
     async def _take(self, found: list[tuple[dict[str, Any], Inbound | None]]) -> bool:
         """Have the door accept what is wanted of this. Returns whether it is stored."""
         wanted = [(str(event.get("channel") or ""), one) for event, one in found if one is not None]
-        wanted = [(channel, one) for channel, one in wanted if self._reads(one, channel)]
+        wanted = [(channel, await self._named(one, channel)) for channel, one in wanted if self._reads(one, channel)]
         before = "" if self.persistent else self._marks.written()
         for channel, message in wanted:
             self._note(channel, message)
@@ -244,6 +246,11 @@ class Receiver:
             return self._settings.dm.enabled and self._settings.dm.policy != "disabled" and self._hears(message, channel)
         place = self._known.former.get(channel, channel)
         return self._settings.reads(place) and self._hears(message, place)
+
+    async def _named(self, message: Inbound, channel: str) -> Inbound:
+        """Ask what somebody is called who may be let in; for strangers in a channel nobody is asked anything."""
+        known = message.conversation.kind == "direct" or self._settings.listed(channel, message.sender.id)
+        return await self._people.named(message) if known else message
 
     def _hears(self, message: Inbound, channel: str) -> bool:
         return not message.from_bot or self._settings.hears_bots(channel)

@@ -44,15 +44,16 @@ class Acquaintance:
     """What outlives a connection.
 
     ``dms``: the private channel of each person. ``threads``: the thread that a message of ours is in ("" for none). ``starters``: what
-    the messages say that a thread may begin with. ``fresh``: the messages that were new to this process. ``writers``: who wrote last in
-    a conversation, by its address. ``former``: the id that a group had before Slack gave it another. ``commands``: the names that the
-    house offered for a menu.
+    the messages say that a thread may begin with. ``fresh``: the messages that were new to this process. ``names``: what people are
+    called. ``writers``: who wrote last in a conversation, by its address. ``former``: the id that a group had before Slack gave it
+    another. ``commands``: the names that the house offered for a menu.
     """
 
     dms: dict[str, str] = field(default_factory=dict)
     threads: Recent[PLACE, str] = field(default_factory=Recent)
     starters: Recent[PLACE, str] = field(default_factory=Recent)
     fresh: Recent[PLACE, bool] = field(default_factory=Recent)
+    names: Recent[str, str] = field(default_factory=Recent)
     writers: Recent[str, str] = field(default_factory=Recent)
     former: dict[str, str] = field(default_factory=dict)
     commands: frozenset[str] = frozenset()

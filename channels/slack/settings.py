@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from channels.accounts import DEFAULT, laid_over
 from channels.errors import ChannelBroken
+from channels.group_tools import GroupTools
 
 OFFICIAL = "https://slack.com/api"
 APPS = "https://api.slack.com/apps"
@@ -83,6 +84,8 @@ class SlackChannelRule(_Section):
     """Whether messages of other apps are read here; as `allowBots` of the account when not set."""
     users: list[Person] | None = None
     """Member ids of those who may speak to it here; those in `dm.allowFrom` when not set, nobody when empty."""
+    tools: GroupTools | None = None
+    """Which of its tools the agent may use here; all that it has when not set."""
 
 
 class SlackCommand(_Section):

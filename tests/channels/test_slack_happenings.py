@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from channels.messages import Button, Conversation
 from channels.protocol import MenuEntry
+from channels.slack.inbound import Identity, inbound
 from tests.channels.slack_line import ANNA, BEN, DIRECT, ROOM, Line, shown
 from tests.peers.slack import BOT, BOT_ID, TEAM, SlackPeer
 
@@ -31,6 +33,8 @@ async def test_a_correction_is_told_and_what_changes_by_itself_is_not(peer: Slac
         message = {**peer.messages[ROOM][0], "text": "good mourning"}
         event = {"type": "message", "subtype": "message_changed", "channel": ROOM, "channel_type": "channel", "event_ts": stamp}
         await peer.emit({**event, "message": {**message, "attachments": [{}]}, "previous_message": message})
+        unfolded = {**message, "edited": {"user": ANNA, "ts": stamp}, "attachments": [{}]}
+        await peer.emit({**event, "message": unfolded, "previous_message": message})
         await peer.edit(ANNA, stamp, f"<@{BOT}> good &amp; bright morning", channel=ROOM)
         await peer.emit(
             {"type": "message", "subtype": "message_deleted", "channel": ROOM, "deleted_ts": stamp, "event_ts": stamp}
@@ -104,6 +108,7 @@ async def test_a_stranger_who_presses_leaves_the_buttons_for_those_who_may(peer:
         await line.send("Shall I?", to=HERE, buttons=YES_NO)
         await peer.press(BEN, "Yes", channel=ROOM)
         await line.quiet()
+        await asyncio.sleep(0.05)
         assert peer.count("chat.update") == 0
         await peer.press(ANNA, "Yes", channel=ROOM)
         await peer.until(lambda: peer.count("chat.update") == 1)
@@ -325,3 +330,11 @@ async def test_a_name_that_cannot_be_had_keeps_no_message_back(peer: SlackPeer, 
     assert [one.text for one in line.door.messages] == ["one", "two"]
     assert line.door.messages[0].sender.name == ""
     assert line.door.messages[1].sender.name == ("" if "text" in fault else "Anna")
+
+
+@pytest.mark.parametrize(
+    "own", [{"user": BOT}, {"bot_id": BOT_ID, "subtype": "bot_message"}, {"user": "UOTHER001", "bot_id": BOT_ID}]
+)
+def test_what_is_read_back_leaves_our_own_words_out(own: dict[str, str]) -> None:
+    who = Identity(account="default", team=TEAM, user=BOT, bot=BOT_ID)
+    assert inbound({"type": "message", "text": "mine", "channel": ROOM, "ts": "1700000000.000100", **own}, who) is None
