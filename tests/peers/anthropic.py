@@ -51,7 +51,7 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Break:
-    """An answer that begins with some text and goes wrong: "error" event, "cut" connection, a clean but early "end", or "stall"."""
+    """An answer that begins with some text and goes wrong: "error" event, "cut" connection, "garbage", an early "end", or "stall"."""
 
     text: str
     how: str
@@ -146,6 +146,8 @@ class AnthropicPeer:
         elif answer.how == "cut":
             assert request.transport is not None
             request.transport.abort()
+        elif answer.how == "garbage":
+            await response.write(b"event: content_block_delta\ndata: {not json\n\n")
         elif answer.how == "stall":
             await self._released.wait()
         return response

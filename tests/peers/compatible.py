@@ -6,6 +6,7 @@ LM Studio and Gemini's compatible endpoint document of their own.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from collections import deque
@@ -47,11 +48,21 @@ class Events:
     output: tuple[dict[str, Any], ...] = ()
     final: dict[str, Any] | None = None
     """What the final response says beyond its output; None for a stream without a final event."""
+    how: str = ""
+    """What goes wrong after the events, if anything."""
 
 
 def words(*pieces: str, usage: dict[str, Any] | None = None) -> Chunks:
     """Return an answer of plain text."""
     return Chunks(tuple({"content": piece} for piece in pieces), usage=usage)
+
+
+def said(text: str) -> Events:
+    """Return a Responses answer of plain text."""
+    part = {"type": "output_text", "text": text, "annotations": []}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    shown = {"type": "response.output_text.delta", "delta": text, "output_index": 0, "content_index": 0, "item_id": "msg_1"}
+    return Events((shown,), output=(message,), final={})
 
 
 class CompatiblePeer:
@@ -65,6 +76,7 @@ class CompatiblePeer:
         self.refuses_usage_option = False
         self.root = ""
         self._answers: deque[Chunks | Refuse | Events] = deque()
+        self._released = asyncio.Event()
 
     @property
     def url(self) -> str:
@@ -74,6 +86,10 @@ class CompatiblePeer:
     def answer(self, *answers: Chunks | Refuse | Events) -> None:
         """Queue answers, one for each request."""
         self._answers.extend(answers)
+
+    def release(self) -> None:
+        """Let stalled answers go."""
+        self._released.set()
 
     async def start(self) -> web.AppRunner:
         """Serve on a free port."""
@@ -113,7 +129,7 @@ class CompatiblePeer:
     async def _responses(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.requests.append(copy.deepcopy(body))
-        answer = self._answers.popleft()
+        answer = self._answers.popleft() if self._answers else said("Very well.")
         if isinstance(answer, Refuse):
             return web.json_response({"error": answer.error}, status=answer.status, headers=answer.headers)
         assert isinstance(answer, Events)
@@ -129,14 +145,24 @@ class CompatiblePeer:
             final = [{"type": f"response.{whole['status']}", "response": whole}]
         for event in (*answer.events, *items, *final):
             await response.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+        await self._spoil(response, request, answer.how)
         return response
+
+    async def _spoil(self, response: web.StreamResponse, request: web.Request, how: str) -> bool:
+        """Let a stream go wrong, and say whether it did."""
+        if how == "cut":
+            assert request.transport is not None
+            request.transport.abort()
+        elif how == "garbage":
+            await response.write(b"data: {not json\n\n")
+        elif how == "stall":
+            await self._released.wait()
+        return how in {"cut", "garbage", "stall"}
 
     async def _end(
         self, response: web.StreamResponse, request: web.Request, answer: Chunks, body: dict[str, Any]
     ) -> web.StreamResponse:
-        if answer.how == "cut":
-            assert request.transport is not None
-            request.transport.abort()
+        if await self._spoil(response, request, answer.how):
             return response
         if answer.how == "error":
             await response.write(f"data: {json.dumps({'error': answer.error})}\n\n".encode())
@@ -169,4 +195,5 @@ async def compatible_peer() -> AsyncIterator[CompatiblePeer]:
     peer = CompatiblePeer()
     runner = await peer.start()
     yield peer
+    peer.release()
     await runner.cleanup()

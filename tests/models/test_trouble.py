@@ -1,0 +1,184 @@
+"""Everything that goes wrong at a provider, through the real SDKs and all that stands around a model in the house."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent.events import Restarted
+from agent.models.anthropic import AnthropicModel
+from agent.models.catalog import Facts
+from agent.models.key_health import KeyHealth
+from agent.models.keyed import Keyed
+from agent.models.keys import Key
+from agent.models.openai_chat import OpenAIChatModel
+from agent.models.openai_responses import OpenAIResponsesModel
+from agent.models.patience import Limits, Patient
+from agent.models.scripted import ScriptedModel
+from agent.models.standby import Standby
+from gateway.clock import ManualClock
+from tests.models.conversation import NOON, ask, hear, shown, user
+from tests.peers import anthropic, compatible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from agent.messages import AssistantMessage
+    from agent.models.protocol import Model
+    from tests.peers.anthropic import AnthropicPeer
+    from tests.peers.compatible import CompatiblePeer
+
+LIMITS = Limits(first_byte=30, idle=20, total=300, tries=3, first_wait=1, longest_wait=8, longest_retry_after=20)
+KEY = Key("a key", "settings", "k")
+PLAIN = Facts(window=100_000, max_output=4_000, assumed=False)
+APIS = ("messages", "completions", "responses")
+
+
+@dataclass
+class Bench:
+    """One API with its peer: ``trouble`` makes an answer that goes wrong, ``fine`` one that does not."""
+
+    api: str
+    peer: Any
+    clock: ManualClock
+
+    def model(self, health: KeyHealth | None = None) -> Keyed:
+        kinds: dict[str, Callable[..., Model]] = {
+            "messages": AnthropicModel,
+            "completions": OpenAIChatModel,
+            "responses": OpenAIResponsesModel,
+        }
+
+        def make(key: Key) -> Model:
+            return kinds[self.api]("m", key=key.secret, facts=PLAIN, base_url=self.peer.url, provider="p", label="The provider")
+
+        return Keyed(lambda: [KEY], make, health or KeyHealth(self.clock))
+
+    def refuse(self, status: int, kind: str, message: str = "told to fail", **headers: str) -> Any:
+        if self.api == "messages":
+            return anthropic.Refuse(status, kind, message, headers=headers)
+        return compatible.Refuse(status, {"message": message, "type": kind, "code": kind}, headers=headers)
+
+    def broken(self, how: str) -> Any:
+        if self.api == "messages":
+            return anthropic.Break("Half of", how)
+        if self.api == "completions":
+            return replace(compatible.words("Half", " of"), how=how)
+        return compatible.Events(compatible.said("Half of").events, how=how)
+
+    @property
+    def asked(self) -> int:
+        return len(self.peer.requests)
+
+
+@pytest.fixture(params=APIS)
+def bench(request: pytest.FixtureRequest, anthropic_peer: AnthropicPeer, compatible_peer: CompatiblePeer) -> Bench:
+    return Bench(request.param, anthropic_peer if request.param == "messages" else compatible_peer, ManualClock(NOON))
+
+
+async def turned(clock: ManualClock, work: Coroutine[Any, Any, Any], step: float = 2.0) -> Any:
+    """Do the work; the clock is turned only while nothing has come over the wire for a moment."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        await asyncio.wait([task], timeout=0.03)
+        if not task.done():
+            clock.move(step)
+    return task.result()
+
+
+async def outcome(bench: Bench, *answers: Any, step: float = 2.0) -> tuple[list[Any], AssistantMessage]:
+    within = bench.model()
+    model = Patient(within, clock=bench.clock, random=Random(3), limits=LIMITS)
+    await hear(within, ask(user("loading the SDK takes its own time")))
+    bench.peer.requests.clear()
+    bench.peer.answer(*answers)
+    try:
+        heard: tuple[list[Any], AssistantMessage] = await turned(bench.clock, hear(model, ask(user("a"))), step)
+        return heard
+    finally:
+        await model.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (429, "rate_limit_error"),
+        (500, "api_error"),
+        (503, "service_unavailable"),
+        (529, "overloaded_error"),
+        (504, "timeout_error"),
+    ],
+)
+async def test_what_passes_is_asked_again_and_answered(bench: Bench, status: int, kind: str) -> None:
+    deltas, answer = await outcome(bench, bench.refuse(status, kind))
+    assert (answer.text, answer.failure, bench.asked) == ("Very well.", None, 2)
+    assert shown(deltas) == "Very well."
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "message", "sorted_as"),
+    [
+        (400, "invalid_request_error", "messages.3: odd", "bad_request"),
+        (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum", "overflow"),
+        (400, "invalid_request_error", "Your credit balance is too low to access the API", "billing"),
+        (413, "request_too_large", "too large", "overflow"),
+        (401, "authentication_error", "invalid key", "auth"),
+        (403, "permission_error", "not yours", "auth"),
+        (404, "not_found_error", "no such model", "unknown_model"),
+        (422, "unprocessable_entity", "odd", "bad_request"),
+    ],
+)
+async def test_what_does_not_pass_is_told_at_once_and_asked_once(
+    bench: Bench, status: int, kind: str, message: str, sorted_as: str
+) -> None:
+    _, answer = await outcome(bench, bench.refuse(status, kind, message))
+    assert answer.failure is not None
+    assert (answer.failure.kind, bench.asked) == (sorted_as, 1)
+    assert answer.failure.mend
+
+
+@pytest.mark.parametrize("how", ["cut", "garbage", "end", "stall"])
+async def test_half_an_answer_is_taken_back_and_the_whole_step_repeated(bench: Bench, how: str) -> None:
+    deltas, answer = await outcome(bench, bench.broken(how), step=6.0)
+    assert (answer.text, answer.failure, bench.asked) == ("Very well.", None, 2)
+    [at] = [n for n, delta in enumerate(deltas) if isinstance(delta, Restarted)]
+    assert shown(deltas[:at])
+    assert shown(deltas[at:]) == "Very well.", "nothing of the half is kept"
+
+
+async def test_a_server_that_says_nothing_is_given_up_and_the_connection_freed(bench: Bench) -> None:
+    silent = anthropic.Break("", "stall") if bench.api == "messages" else bench.broken("stall")
+    if bench.api != "messages":
+        silent = replace(silent, **({"deltas": ()} if bench.api == "completions" else {"events": ()}))
+    _, answer = await outcome(bench, *[silent] * 3, step=10.0)
+    assert answer.failure is not None
+    assert (answer.failure.kind, bench.asked) == ("timeout", 3)
+
+
+async def test_a_wait_that_was_asked_for_is_kept_once_at_one_level(bench: Bench) -> None:
+    began = bench.clock.monotonic()
+    wait = bench.refuse(429, "rate_limit_error", **{"retry-after": "15"})
+    _, answer = await outcome(bench, wait, wait, wait, step=1.0)
+    assert answer.failure is not None
+    assert (answer.failure.kind, answer.failure.retry_after, bench.asked) == ("rate_limit", 15.0, 2), (
+        "the SDK never tries by itself"
+    )
+    assert 15 <= bench.clock.monotonic() - began < 25
+
+
+async def test_a_malformed_request_rests_nobody_and_moves_nobody(bench: Bench) -> None:
+    health = KeyHealth(bench.clock)
+    second = ScriptedModel(name="second/model")
+    first = Patient(bench.model(health), clock=bench.clock, random=Random(3), limits=LIMITS)
+    line = Standby([first, second], clock=bench.clock)
+    bench.peer.answer(bench.refuse(400, "invalid_request_error", "messages.3: odd"))
+    _, answer = await hear(line, ask(user("a")))
+    assert answer.failure is not None
+    assert (answer.failure.kind, second.requests, health.ailing(KEY)) == ("bad_request", [], {})
+    _, answer = await hear(line, ask(user("a")))
+    assert (answer.text, answer.model) == ("Very well.", "p/m")
+    await line.close()
