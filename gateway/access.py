@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from agent.tools.settings import ToolRules
     from channels.messages import Conversation, Sender
     from gateway.ledger.protocol import PairingLedger
     from gateway.ledger.rows import ApprovedSender, Role
@@ -27,12 +28,13 @@ LOCAL_PERSON: Final = "owner"
 class GroupRule:
     """Who may speak in one group, and whether they must mention the agent. ``users`` None means those in the policy's ``allow_from``.
 
-    ``threads`` are threads with a rule of their own.
+    ``tools`` narrow what the agent may use there. ``threads`` are threads with a rule of their own.
     """
 
     allow: bool = True
     require_mention: bool = True
     users: tuple[str, ...] | None = None
+    tools: tuple[ToolRules, ...] = ()
     threads: Mapping[str, GroupRule] = field(default_factory=dict)
 
 

@@ -26,13 +26,14 @@ from gateway.sessions.settings import InternalHooksSettings, SessionMemorySettin
 from gateway.stand_in import stand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine
+    from collections.abc import Callable, Collection, Coroutine, Sequence
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
     from agent.clock import Clock
     from agent.entries import FlushReceipt
     from agent.models.protocol import Model
+    from agent.tools.settings import ToolRules
     from agent.turn import TurnResult
     from agent.workspace import Workspace
     from gateway.budget.brake import Brake
@@ -64,6 +65,7 @@ class HousedAgent:
         workspace: Workspace,
         memory: KeptMemory | None,
         rack: ToolRack,
+        narrowed: Callable[[SessionRecord], Sequence[ToolRules]] = lambda _: (),
         store: SessionStore,
         zone: ZoneInfo,
         clock: Clock,
@@ -77,6 +79,7 @@ class HousedAgent:
         self.workspace = workspace
         self.memory = memory
         self.rack = rack
+        self._narrowed = narrowed
         self.store = store
         self.zone = zone
         self._session_settings = session_settings
@@ -109,9 +112,9 @@ class HousedAgent:
             self.brake.adopt(settings.budgets)
         for conversation in self._open.values():
             if conversation.key not in busy:
-                self._equip(conversation)
+                self._equip(conversation, self.store.get(conversation.key))
 
-    async def current(self, key: str, audience: Audience, *, address: str = "") -> SessionRecord:
+    async def current(self, key: str, audience: Audience, *, address: str = "", space: str = "") -> SessionRecord:
         """Return the session of ``key`` for a message that a person sends now, begun afresh where the rule says so.
 
         Raises:
@@ -121,12 +124,12 @@ class HousedAgent:
         await self.store.refresh()
         record = self.store.get(key)
         if record is None:
-            record = SessionRecord(session=self._new_id(), key=key, started=now, spoken=now, address=address)
+            record = SessionRecord(session=self._new_id(), key=key, started=now, spoken=now, address=address, space=space)
             await self.store.put(record)
             return record
         if reason := self.due(record, now):
             record = await self.renew(record, audience, reason)
-        return self.store.note(key, spoken=now, address=address or record.address)
+        return self.store.note(key, spoken=now, address=address or record.address, space=space or record.space)
 
     @property
     def triggers(self) -> tuple[str, ...]:
@@ -164,6 +167,7 @@ class HousedAgent:
             started=now,
             spoken=now if reason == "command" else record.spoken,
             address=record.address,
+            space=record.space,
             verbose=record.verbose,
             queue=record.queue,
             greeted=reason == "command" or not notice,
@@ -365,7 +369,7 @@ class HousedAgent:
                 self.memory.session_began()
         conversation.model = chosen
         conversation.thinking = level_of(record.thinking) or self.profile.settings.thinking_default
-        self._equip(conversation)
+        self._equip(conversation, record)
         flush_model = await self._flush_model()
         conversation.flush_model = None if flush_model is None else self._metered(flush_model, record.key)
         self._open[record.session] = conversation
@@ -386,10 +390,10 @@ class HousedAgent:
             await conversation.prepare()
         return conversation
 
-    def _equip(self, conversation: Conversation) -> None:
+    def _equip(self, conversation: Conversation, record: SessionRecord | None) -> None:
         """Give a conversation the settings and tools that hold now. Never in the midst of a turn."""
         conversation.settings = self.profile.settings
-        conversation.toolbox = self.rack.box(conversation.model.name)
+        conversation.toolbox = self.rack.box(conversation.model.name, *(self._narrowed(record) if record else ()))
 
     async def _chosen(self, name: str | None) -> Model:
         return await self.models.get(name, self.profile.settings)
@@ -410,7 +414,7 @@ class HousedAgent:
             private=record.key == self.main_key and audience.kind == "owner",
             settings=self.profile.settings,
             model=model,
-            toolbox=self.rack.box(model.name),
+            toolbox=self.rack.box(model.name, *self._narrowed(record)),
             workspace=self.workspace,
             transcript=await self._transcript(record.key, session),
             zone=self.zone,

@@ -30,6 +30,7 @@ from gateway.clock import SystemClock
 from gateway.commands import MENU
 from gateway.delivery import Delivery
 from gateway.errors import HomebodyError, StorageFailed, UsageWrong
+from gateway.group_tools import GroupToolRules
 from gateway.inbox import House as Ways
 from gateway.inbox import Inbox
 from gateway.keepers import Keepers
@@ -350,6 +351,7 @@ class House:
             workspace=workspace,
             memory=memory,
             rack=ToolRack(tools_of(agent_id, workspace, memory, self.post.outgoing), profile.tools),
+            narrowed=GroupToolRules(self.keepers.policies, self.moves.formers),
             store=store,
             zone=zone,
             clock=on.clock,

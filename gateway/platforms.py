@@ -7,8 +7,9 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
+from agent.tools.settings import ToolRules
 from gateway.access import ANYBODY, GroupRule, Policy
 from gateway.errors import UsageWrong
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from channels.discord.settings import DiscordAccount
+    from channels.group_tools import GroupTools
     from channels.protocol import Channel
     from channels.slack.settings import SlackAccount
     from channels.telegram.settings import TelegramAccount, TelegramGroupRule
@@ -100,7 +102,12 @@ def telegram_policy(account: TelegramAccount) -> Policy:
     """Return who may speak to a Telegram bot."""
 
     def rule_of(rule: TelegramGroupRule) -> GroupRule:
-        return GroupRule(allow=rule.enabled, require_mention=rule.require_mention, users=_people(account.speakers(rule)))
+        return GroupRule(
+            allow=rule.enabled,
+            require_mention=rule.require_mention,
+            users=_people(account.speakers(rule)),
+            tools=_tools("channels.telegram.groups", rule.tools),
+        )
 
     named = account.groups if account.group_policy != "disabled" else {}
     rules = {
@@ -117,12 +124,14 @@ def discord_policy(account: DiscordAccount) -> Policy:
     rules = {}
     named = account.guilds if account.group_policy != "disabled" else {}
     for guild, rule in named.items():
-        shared = GroupRule(require_mention=rule.require_mention, users=_people(rule.users))
+        where = f"channels.discord.guilds.{guild}"
+        shared = GroupRule(require_mention=rule.require_mention, users=_people(rule.users), tools=_tools(where, rule.tools))
         rules[guild] = {
             channel: GroupRule(
                 allow=entry.allow,
                 require_mention=rule.require_mention if entry.require_mention is None else entry.require_mention,
                 users=_people(rule.users if entry.users is None else entry.users),
+                tools=_tools(where, rule.tools, entry.tools),
             )
             for channel, entry in rule.channels.items()
         }
@@ -138,7 +147,12 @@ def slack_policy(account: SlackAccount) -> Policy:
     """Return who may speak to a Slack app."""
     named = account.channels if account.group_policy != "disabled" else {}
     rules = {
-        channel: GroupRule(allow=rule.allow, require_mention=rule.require_mention, users=_people(rule.users))
+        channel: GroupRule(
+            allow=rule.allow,
+            require_mention=rule.require_mention,
+            users=_people(rule.users),
+            tools=_tools("channels.slack.channels", rule.tools),
+        )
         for channel, rule in named.items()
     }
     if account.group_policy == "open":
@@ -146,6 +160,16 @@ def slack_policy(account: SlackAccount) -> Policy:
     dm_policy = account.dm.policy if account.dm.enabled else "disabled"
     bots = account.allow_bots or any(rule.allow_bots for rule in account.channels.values())
     return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules={ANYBODY: rules}, bots=bots)
+
+
+def _tools(where: str, *given: GroupTools | None) -> tuple[ToolRules, ...]:
+    """Return what a group's settings say of tools. Raises UsageWrong for a group of tools that is not there."""
+    try:
+        return tuple(ToolRules(allow=one.allow, deny=one.deny) for one in given if one is not None)
+    except ValidationError as error:
+        raise UsageWrong(
+            str(error.errors()[0]["msg"]), where=f"{where}: tools", mend="Correct it there; `homebody config get` shows it."
+        ) from error
 
 
 def _people(listed: list[str] | None) -> tuple[str, ...] | None:

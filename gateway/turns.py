@@ -196,7 +196,8 @@ class Turns:
                 await self._ledger.settle([arrived.row.id], "ignored", reason="empty")
                 self._done(arrived, turn_facts(agent.id, route.session, "", ""))
                 return
-            record = await agent.current(route.session, route.audience, address=arrived.inbound.conversation.address)
+            place = arrived.inbound.conversation
+            record = await agent.current(route.session, route.audience, address=place.address, space=place.space or "")
             command = parse(arrived.inbound.text, agent.triggers)
             if command is not None:
                 await self._command(agent, arrived, record, command[0].name, command[1])

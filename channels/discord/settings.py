@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from channels.accounts import DEFAULT, laid_over
 from channels.errors import ChannelBroken
+from channels.group_tools import GroupTools
 
 OFFICIAL = "https://discord.com/api/v10"
 HOW_TO_GET_ONE = (
@@ -77,6 +78,8 @@ class DiscordChannelRule(_Section):
     """Whether it answers only when it is mentioned or replied to; as the server says when not set."""
     users: list[Person] | None = None
     """Numeric ids of those who may speak to it here; as the server says when not set, nobody when empty."""
+    tools: GroupTools | None = None
+    """Which of its tools the agent may use here, of those that the server leaves it."""
 
 
 class DiscordGuildRule(_Section):
@@ -86,6 +89,8 @@ class DiscordGuildRule(_Section):
     """Whether the agent answers only when it is mentioned or replied to."""
     users: list[Person] | None = None
     """Numeric ids of those who may speak to the agent here; those in `dm.allowFrom` when not set, nobody when empty."""
+    tools: GroupTools | None = None
+    """Which of its tools the agent may use here; all that it has when not set."""
     channels: dict[Place, DiscordChannelRule] = Field(default_factory=dict)
     """Channels by id; when any is listed, the others are not read."""
     reaction_notifications: Reactions | None = None

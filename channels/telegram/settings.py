@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from channels.accounts import DEFAULT, laid_over
 from channels.errors import ChannelBroken
+from channels.group_tools import GroupTools
 
 OFFICIAL = "https://api.telegram.org"
 ANYBODY = "*"
@@ -87,6 +88,8 @@ class TelegramTopicRule(_Section):
     """Whether it answers here only when it is mentioned or replied to."""
     allow_from: list[Person] | None = None
     """Numeric ids of those who may speak to it here, or `*` for everybody; nobody when empty."""
+    tools: GroupTools | None = None
+    """Which of its tools the agent may use here; as the group says when not set."""
 
 
 class TelegramGroupRule(_Section):
@@ -98,6 +101,8 @@ class TelegramGroupRule(_Section):
     """Whether it answers only when it is mentioned or replied to."""
     allow_from: list[Person] | None = None
     """Numeric ids of those who may speak to it here, or `*` for everybody; as `groupAllowFrom` says when not set, nobody when empty."""
+    tools: GroupTools | None = None
+    """Which of its tools the agent may use here; all that it has when not set."""
     topics: dict[Topic, TelegramTopicRule] = Field(default_factory=dict)
     """Topics by number that differ from the group."""
 

@@ -19,7 +19,8 @@ class SessionRecord:
     former session whose session-memory file is still to be written. ``last_flush`` tells the latest receipt in a line.
     ``pins`` are what the session takes over from the one before it. ``made_by`` is the message whose command brought this state
     about, so that the command is not carried out again when a crash made its answer be lost. ``stand_in`` is the model that
-    answered last, where that was not the one that was chosen. ``queue`` is what was chosen with ``/queue``.
+    answered last, where that was not the one that was chosen. ``queue`` is what was chosen with ``/queue``. ``space``
+    is the server or workspace that the conversation lies in.
     """
 
     session: str
@@ -33,6 +34,7 @@ class SessionRecord:
     stand_in: str = ""
     verbose: bool = False
     queue: str = ""
+    space: str = ""
     turns: int = 0
     greeted: bool = False
     compactions: int = 0

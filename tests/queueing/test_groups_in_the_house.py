@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from agent.tools.policy import ToolPolicy
+from agent.tools.settings import ToolRules
+from channels.messages import Conversation
+from gateway.access import GroupRule, Policy
+from gateway.clock import ManualClock
+from gateway.config.settings import Settings
+from gateway.errors import UsageWrong
+from gateway.group_tools import group_of
 from gateway.mentions import patterns_of
+from gateway.platforms import platforms
+from gateway.sessions.record import SessionRecord
+from tests.peers.wire import NOON
 from tests.queueing.conftest import newest
 
 if TYPE_CHECKING:
@@ -130,3 +144,113 @@ async def test_any_of_several_agents_is_called_by_its_name(town: Make, tmp_path:
         await wire.until(lambda: wire.sent)
         await house.lanes.quiet()
     assert seen == ["wanda: are you?"], "the agent of another conversation is not called here"
+
+
+async def test_a_group_narrows_the_tools_and_a_private_chat_has_them_all(town: Make) -> None:
+    quiet = GroupRule(users=("*",), tools=(ToolRules(allow=("group:memory", "read"), deny=("memory_get",)),))
+    policy = Policy(allow_from=("anna",), rules={"*": {"g": quiet, "h": GroupRule(users=("*",))}})
+    t = town()
+    wire = t.wire()
+    async with t.house(wire, policy=policy) as house:
+        for group in ("g", "h", None):
+            await wire.say("what can you do?", group=group, mentioned=True)
+            await house.lanes.quiet()
+        await wire.say("/new", group="g", mentioned=True)
+        await wire.say("and now?", group="g", mentioned=True)
+        await wire.until(lambda: len(wire.sent) == 5)
+        await house.lanes.quiet()
+    tools = [[tool.name for tool in request.tools] for request in t.model.requests]
+    assert tools[0] == ["memory_search", "read"]
+    assert {"write", "edit", "read"} <= set(tools[1])
+    assert tools[1] == tools[2]
+    assert tools[-1] == tools[0]
+
+
+async def test_a_rule_of_a_server_holds_in_its_channels_and_not_in_another_server(town: Make) -> None:
+    narrow = GroupRule(users=("*",), tools=(ToolRules(allow=("read",)),))
+    policy = Policy(rules={"s1": {"*": narrow}, "s2": {"*": GroupRule(users=("*",))}})
+    t = town()
+    wire = t.wire()
+    async with t.house(wire, policy=policy):
+        await wire.say("hello", group="g1", space="s1", mentioned=True)
+        await wire.until(lambda: len(wire.sent) == 1)
+        await wire.say("hello", group="g2", space="s2", mentioned=True)
+        await wire.until(lambda: len(wire.sent) == 2)
+    assert [tool.name for tool in t.model.requests[0].tools] == ["read"]
+    assert len(t.model.requests[1].tools) > 3
+
+
+@pytest.mark.parametrize(
+    ("channels", "place", "allowed"),
+    [
+        ({"telegram": {"botToken": "1:a", "groups": {"-100": {"tools": {"allow": ["read"]}}}}}, {"id": "-100"}, ("read",)),
+        (
+            {
+                "telegram": {
+                    "botToken": "1:a",
+                    "groups": {"-100": {"tools": {"allow": ["read"]}, "topics": {"7": {"tools": {"deny": ["*"]}}}}},
+                }
+            },
+            {"id": "-100", "thread": "7"},
+            (),
+        ),
+        (
+            {
+                "discord": {
+                    "token": "t",
+                    "guilds": {
+                        "800000000000000007": {
+                            "tools": {"deny": ["write"]},
+                            "channels": {"810000000000000001": {"tools": {"allow": ["read", "write"]}}},
+                        }
+                    },
+                }
+            },
+            {"id": "810000000000000001", "space": "800000000000000007"},
+            ("read",),
+        ),
+        (
+            {"slack": {"botToken": "xoxb-1", "channels": {"C1HALL": {"tools": {"deny": ["group:fs"]}}}}},
+            {"id": "C1HALL"},
+            ("memory_get",),
+        ),
+    ],
+)
+def test_the_settings_of_each_platform_narrow_the_tools(
+    channels: dict[str, Any], place: dict[str, str], allowed: tuple[str, ...]
+) -> None:
+    settings = Settings.model_validate({"channels": channels})
+    ((channel, policy),) = platforms(settings, ManualClock(NOON), {})
+    rule = policy.group(Conversation(channel=channel.name, kind="group", **place))
+    assert rule is not None
+    layers = ToolPolicy(rule.tools)
+    assert tuple(name for name in ("read", "write", "memory_get") if layers.allows(name)) == allowed
+
+
+def test_a_group_of_tools_that_is_not_there_is_told_with_its_place() -> None:
+    groups = {"-100": {"tools": {"deny": ["group:shell"]}}}
+    settings = Settings.model_validate({"channels": {"telegram": {"botToken": "1:a", "groups": groups}}})
+    with pytest.raises(UsageWrong, match="group:shell") as told:
+        list(platforms(settings, ManualClock(NOON), {}))
+    assert "channels.telegram.groups" in str(told.value.where)
+
+
+ADDRESS = st.builds(
+    Conversation,
+    channel=st.just("wire"),
+    account=st.sampled_from(["default", "two"]),
+    kind=st.just("group"),
+    id=st.from_regex(r"[-@!a-z0-9:.]{1,12}", fullmatch=True).filter(
+        lambda one: ":thread:" not in f"{one}:" and one != ":thread"
+    ),
+    thread=st.none() | st.from_regex(r"[a-z0-9.]{1,6}", fullmatch=True),
+    space=st.none() | st.just("s1"),
+)
+
+
+@given(ADDRESS)
+def test_a_session_knows_its_group(place: Conversation) -> None:
+    record = SessionRecord(session="s", key="k", started=NOON, spoken=NOON, address=place.address, space=place.space or "")
+    assert group_of(record) == place
+    direct = replace(place, kind="direct")
+    assert group_of(replace(record, address=direct.address)) is None

@@ -1,0 +1,53 @@
+"""The rules on tools that hold in a group, found by the session that a group has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from channels.messages import Conversation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from agent.tools.settings import ToolRules
+    from gateway.access import Policy
+    from gateway.sessions.record import SessionRecord
+
+_THREAD = ":thread:"
+
+
+class GroupToolRules:
+    """Asks the policies in force. ``formers`` gives a conversation under the ids that its group had before."""
+
+    def __init__(
+        self,
+        policies: Callable[[], Mapping[tuple[str, str], Policy]],
+        formers: Callable[[Conversation], Sequence[Conversation]] = lambda _: (),
+    ) -> None:
+        self._policies = policies
+        self._formers = formers
+
+    def __call__(self, record: SessionRecord) -> tuple[ToolRules, ...]:
+        """Return the rules of the group that a session belongs to; none for a session with one person."""
+        place = group_of(record)
+        policy = self._policies().get((place.channel, place.account)) if place else None
+        if place is None or policy is None:
+            return ()
+        found = (policy.group(one) for one in (place, *self._formers(place)))
+        rule = next((rule for rule in found if rule is not None), None)
+        return rule.tools if rule else ()
+
+
+def group_of(record: SessionRecord) -> Conversation | None:
+    """Return the group that a session last spoke with, or None for a session with one person."""
+    channel, _, rest = record.address.partition(":")
+    account, _, rest = rest.partition(":")
+    kind, _, rest = rest.partition(":")
+    if kind != "group":
+        return None
+    peer, mark, thread = rest.rpartition(_THREAD)
+    if not mark:
+        peer, thread = rest, ""
+    return Conversation(
+        channel=channel, account=account, kind="group", id=peer, thread=thread or None, space=record.space or None
+    )
