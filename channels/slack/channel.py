@@ -51,7 +51,7 @@ class _Line:
 
 
 class SlackChannel:
-    """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts``, ``Menu`` and ``Hooked``.
+    """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts``, ``Shows``, ``Refers``, ``Menu`` and ``Hooked``.
 
     The client library is loaded in a thread, when it is first used.
     """
@@ -71,6 +71,9 @@ class SlackChannel:
         self.account = account
         self._settings: SlackAccount = settings.account(account)
         self.reply_to_mode = self._settings.reply_to_mode
+        self.hooked = self._settings.mode == "http"
+        self.reply_to_mode = self._settings.reply_to_mode
+        self.hooked = self._settings.mode == "http"
         self._clock = clock
         self._log: Log = log or NoLog()
         self._random = random
@@ -78,11 +81,6 @@ class SlackChannel:
         self._line: _Line | None = None
         self._signature: Signature | None = None
         self._previews = Previews(self, clock)
-
-    @property
-    def hooked(self) -> bool:
-        """Whether Slack calls us: mode ``http``."""
-        return self._settings.mode == "http"
 
     @property
     def repeats_safely(self) -> bool:

@@ -270,9 +270,7 @@ class Sender:
 
     def _thread(self, outbound: Outbound) -> str | None:
         """Return the thread to write in: that of the conversation, or one under the message that is answered."""
-        place = outbound.conversation
-        opens = self._settings.reply_to_mode == "first" and place.kind == "group" and is_stamp(outbound.reply_to)
-        return place.thread or (outbound.reply_to if opens else None)
+        return outbound.conversation.thread or (outbound.reply_to if is_stamp(outbound.reply_to) else None)
 
     def _told(self, error: BaseException) -> ChannelError:
         if isinstance(error, SlackApiError) and code_of(error) != NO_SCOPE:

@@ -236,8 +236,9 @@ async def test_answers_open_threads_as_the_settings_say(peer: SlackPeer, mode: s
         stamp = await peer.say(ANNA, f"<@{BOT}> hi", channel=ROOM)
         await line.quiet()
         [message] = line.door.messages
-        await line.send("one", to=message.conversation, reply_to=message.message_id)
-        await line.send("two", to=message.conversation, key="k2")
+        assert line.channel.reply_to_mode == mode
+        await line.send("one", to=message.conversation, reply_to=None if mode == "off" else message.message_id)
+        await line.send("two", to=message.conversation, key="k2", reply_to=message.message_id if mode == "all" else None)
         await peer.say(ANNA, "and in private")
         await line.quiet()
     expected = [None if one is None else stamp for one in threads]
