@@ -300,7 +300,9 @@ class AccountDoor:
         ours = await self._inbox.ledger.said(inbound.conversation.address, inbound.target or "")
         if ours is None and inbound.conversation.kind == "group":
             return None
-        line = reaction(inbound, ours)
+        if ours is not None:  # platforms do not say in which thread it was
+            inbound = replace(inbound, conversation=ours[1])
+        line = reaction(inbound, None if ours is None else ours[0])
         if habit == "turn":
             return await self._message(replace(inbound, text=line), actor, told)
         return replace(self._inbox.arrival(inbound, actor), aside=line)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.ledger.asides import forget_asides, keep_aside, read_asides
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.part import Part, clean, instant, listed, stamp
+from gateway.ledger.part import WITHIN, Part, clean, instant, listed, stamp
 from gateway.ledger.rows import Accepted, Arrival, InboxRow
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ class InboxPart(Part):
     async def knows(self, conversation: str, message: str) -> bool:
         """See the protocol."""
         query = (
-            "SELECT 1 WHERE EXISTS (SELECT 1 FROM inbox WHERE conversation = :conversation AND message = :message) "
-            "OR EXISTS (SELECT 1 FROM outbox WHERE conversation = :conversation AND platform_id = :message)"
+            f"SELECT 1 WHERE EXISTS (SELECT 1 FROM inbox WHERE message = :message AND {WITHIN}) "
+            f"OR EXISTS (SELECT 1 FROM outbox WHERE platform_id = :message AND {WITHIN})"
         )
-        values = {"conversation": clean(conversation), "message": clean(message)}
+        values = {"at": clean(conversation), "message": clean(message)}
         return await self._thread.run(lambda db: db.execute(query, values).fetchone() is not None)
 
     async def waiting(self, *, after: int = 0, limit: int = 500) -> list[InboxRow]:

@@ -8,7 +8,7 @@ from gateway.errors import OutOfStep
 from gateway.ledger.extras import read_extras, write_extras
 from gateway.ledger.missed import PATIENCE, tell_missed
 from gateway.ledger.moves import present_place
-from gateway.ledger.part import Part, account_of, clean, instant, listed, read_conversation, stamp, write_conversation
+from gateway.ledger.part import WITHIN, Part, account_of, clean, instant, listed, read_conversation, stamp, write_conversation
 from gateway.ledger.rows import CHAT_TTL, OutboxRow
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import apsw
 
+    from channels.messages import Conversation
     from gateway.ledger.rows import NewOutbound, OutboxState
 
 _COLUMNS = "id, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras"
@@ -178,11 +179,12 @@ class OutboxPart(Part):
         found = await self._thread.run(lambda db: db.execute(query, (listed(states), limit)).fetchall())
         return [_row(one) for one in reversed(found)]
 
-    async def said(self, conversation: str, platform_id: str) -> str | None:
+    async def said(self, conversation: str, platform_id: str) -> tuple[str, Conversation] | None:
         """See the protocol."""
-        query = "SELECT text FROM outbox WHERE conversation = ? AND platform_id = ? ORDER BY id DESC LIMIT 1"
-        found = await self._thread.run(lambda db: db.execute(query, (clean(conversation), clean(platform_id))).fetchone())
-        return None if found is None else str(found[0])
+        query = f"SELECT text, target FROM outbox WHERE platform_id = :id AND {WITHIN} ORDER BY id DESC LIMIT 1"
+        values = {"at": clean(conversation), "id": clean(platform_id)}
+        found = await self._thread.run(lambda db: db.execute(query, values).fetchone())
+        return None if found is None else (str(found[0]), read_conversation(str(found[1])))
 
     async def enclosed(self) -> list[Path]:
         """See the protocol."""

@@ -19,6 +19,10 @@ _MICROSECOND = timedelta(microseconds=1)
 _FIELDS = frozenset(field.name for field in fields(Conversation))
 
 
+WITHIN = "(conversation = :at OR substr(conversation, 1, length(:at) + 8) = :at || ':thread:')"
+"""In a query: the conversation with the address ``:at``, or a thread of it."""
+
+
 class Clock(Protocol):
     """The time, from outside."""
 

@@ -53,7 +53,7 @@ class InboxLedger(Protocol):
         ...
 
     async def knows(self, conversation: str, message: str) -> bool:
-        """Say whether a platform's id names a message of this conversation, one of ours or one that was taken in."""
+        """Say whether a platform's id names a message of this conversation or of a thread of it, one of ours or one taken in."""
         ...
 
     async def move(self, account: str, former: str, present: str) -> None:
@@ -207,8 +207,11 @@ class OutboxLedger(Protocol):
         """Return the latest chunks in these states, oldest first, for people to look at."""
         ...
 
-    async def said(self, conversation: str, platform_id: str) -> str | None:
-        """Return the text of a message of ours by the platform's id, or None for one that is not known (any more)."""
+    async def said(self, conversation: str, platform_id: str) -> tuple[str, Conversation] | None:
+        """Return the text of a message of ours by the platform's id, and its place: this conversation or a thread of it.
+
+        None for one that is not known (any more).
+        """
         ...
 
     async def enclosed(self) -> list[Path]:

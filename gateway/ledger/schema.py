@@ -137,10 +137,10 @@ CREATE INDEX spending_of_day ON spending (day, agent, session);
 
 _RICH = """
 ALTER TABLE outbox ADD COLUMN extras TEXT;
-CREATE INDEX outbox_of_platform ON outbox (conversation, platform_id) WHERE platform_id IS NOT NULL;
+CREATE INDEX outbox_of_platform ON outbox (platform_id, conversation) WHERE platform_id IS NOT NULL;
 
 ALTER TABLE inbox ADD COLUMN message TEXT;
-CREATE INDEX inbox_of_message ON inbox (conversation, message) WHERE message IS NOT NULL;
+CREATE INDEX inbox_of_message ON inbox (message, conversation) WHERE message IS NOT NULL;
 
 CREATE TABLE aside (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -164,6 +164,15 @@ async def test_a_reaction_is_told_with_the_next_message(tmp_path: Path) -> None:
         assert s.texts == ["[Anna put 👍 under your message “Shall I book it?”]\n[Anna to you]\nso?"]
 
 
+async def test_a_reaction_is_told_in_the_thread_that_the_message_is_in(tmp_path: Path) -> None:
+    topic = replace(HALL, thread="5")
+    async with scene(tmp_path) as s:
+        await s.we_said("Shall I book it?", "900", topic)
+        await s.door.accept([said(1, "👍", event="reaction", target="900", mentioned=False)])
+        await s.door.accept([said(2, "elsewhere"), said(3, "so?", topic)])
+        assert s.texts == ["elsewhere", "[Anna put 👍 under your message “Shall I book it?”]\n[Anna to you]\nso?"]
+
+
 async def test_a_reaction_may_be_answered_or_be_nothing(tmp_path: Path) -> None:
     async with scene(tmp_path / "a", reactions="turn") as s:
         await s.we_said("Shall I book it?", "900")

@@ -135,8 +135,22 @@ async def test_a_platforms_id_is_known_where_it_belongs(tmp_path: Path) -> None:
         await ledger.sent(row, "99")
         assert [await ledger.knows(HALL.address, one) for one in ("1", "99", "2")] == [True, True, False]
         assert not await ledger.knows("telegram:default:group:-8", "1")
-        assert await ledger.said(HALL.address, "99") == "here it is"
+        assert await ledger.said(HALL.address, "99") == ("here it is", HALL)
         assert await ledger.said(HALL.address, "1") is None
+
+
+async def test_a_message_in_a_thread_is_known_to_its_whole_group_and_to_no_other_thread(tmp_path: Path) -> None:
+    thread, longer = replace(HALL, thread="5"), Conversation(channel="telegram", kind="group", id="-77")
+    async with opened(tmp_path) as ledger:
+        (row,) = await ledger.notice([NewOutbound(conversation=thread, text="here it is")])
+        await ledger.sending(row)
+        await ledger.sent(row, "99")
+        assert await ledger.said(HALL.address, "99") == ("here it is", thread)
+        for place in (HALL, thread):
+            assert await ledger.knows(place.address, "99")
+        for place in (longer, replace(HALL, thread="55"), replace(HALL, thread="6")):
+            assert not await ledger.knows(place.address, "99")
+            assert await ledger.said(place.address, "99") is None
 
 
 async def test_buttons_and_a_file_come_out_as_they_went_in(tmp_path: Path) -> None:
