@@ -40,6 +40,58 @@ def test_after_opening_nothing_is_imported_any_more(module: str, name: str) -> N
     assert told.stdout.strip() == "[]", told.stderr
 
 
+WATCHED = """
+import asyncio, threading, time
+from agent.models import {module}
+from agent.models.catalog import Facts
+from tests.models.conversation import ask, hear, user
+from tests.peers.{peer} import {Peer}
+
+async def main(url):
+    longest, going = 0.0, True
+
+    async def watch():
+        nonlocal longest
+        before = time.thread_time()
+        while going:
+            await asyncio.sleep(0.001)
+            now = time.thread_time()
+            longest, before = max(longest, now - before), now
+
+    watcher = asyncio.create_task(watch())
+    await asyncio.sleep(0)
+    facts = Facts(window=100_000, max_output=4_000, assumed=False)
+    model = {module}.{name}("m", key="k", facts=facts, base_url=url)
+    for _ in range(3):
+        _, answer = await hear(model, ask(user("hi " * 20_000)))
+        assert answer.text == "Very well.", answer
+    await model.close()
+    going = False
+    await watcher
+    print(round(longest * 1000))
+
+loop, made = asyncio.new_event_loop(), {Peer}()
+threading.Thread(target=loop.run_forever, daemon=True).start()
+runner = asyncio.run_coroutine_threadsafe(made.start(), loop).result(20)
+asyncio.run(main(made.url))
+asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(20)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "peer", "kind"),
+    [
+        ("anthropic", "AnthropicModel", "anthropic", "AnthropicPeer"),
+        ("openai_responses", "OpenAIResponsesModel", "compatible", "CompatiblePeer"),
+    ],
+)
+def test_no_step_of_a_first_call_keeps_the_event_loop_for_long(module: str, name: str, peer: str, kind: str) -> None:
+    code = WATCHED.format(module=module, name=name, peer=peer, Peer=kind)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert told.stdout.strip().isdecimal(), told.stderr
+    assert 0 < int(told.stdout) <= 50, "milliseconds of CPU that the loop's own thread spent without a pause"
+
+
 @pytest.mark.parametrize("play", [rehearsal.anthropic_messages, rehearsal.chat_completions, rehearsal.responses])
 def test_a_rehearsal_can_be_played_again_and_reaches_nobody(play: object) -> None:
     assert callable(play)
