@@ -92,6 +92,14 @@ class Previews:
             else:
                 await self._editing.edit(conversation, preview.message, text)
 
+    async def refresh(self, conversation: Conversation, older: float) -> None:
+        """Show again what was shown ``older`` seconds ago or before, for platforms where it fades."""
+        preview = self._open.get(conversation.address)
+        if preview is None or not preview.shown or preview.lock.locked():
+            return
+        if self._clock.monotonic() - preview.edited >= older:
+            await asyncio.shield(asyncio.ensure_future(self._show(conversation, preview, preview.shown)))
+
     async def take(self, conversation: Conversation) -> str | None:
         """End the preview of a conversation and return its message, which becomes the answer; None when there is none."""
         preview = self._open.pop(conversation.address, None)

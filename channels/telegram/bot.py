@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 from telegram import Bot, Update
-from telegram.error import BadRequest, Forbidden, InvalidToken, RetryAfter, TelegramError
+from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, RetryAfter, TelegramError
 from telegram.request import HTTPXRequest
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
@@ -130,7 +130,7 @@ def send_error(error: TelegramError, bot: Bot) -> ChannelError:
         return NotSent(text, permanent=True, mend="the Bot API server takes 50 MB from bots, one of your own 2 GB")
     if isinstance(error, InvalidToken):
         return NotSent(f"Telegram: the token is not accepted ({type(error).__name__})")
-    if isinstance(error.__cause__, _NOT_CONNECTED) or "(429)" in text:
+    if isinstance(error, ChatMigrated) or isinstance(error.__cause__, _NOT_CONNECTED) or "(429)" in text:
         return NotSent(text)
     return Uncertain(text)
 

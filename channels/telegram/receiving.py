@@ -9,6 +9,7 @@ from telegram.error import TelegramError
 
 from channels.messages import Cursor
 from channels.telegram.bot import key_of
+from channels.telegram.updates import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,7 @@ class Receiver:
 
     async def take(self, updates: Sequence[Update]) -> int:
         """Have the house accept a batch; return the number of the update that follows it. Raises when it could not be stored."""
-        readings = [(update.update_id, self._reader.read(update)) for update in updates]
+        readings = [(update.update_id, self._read(update)) for update in updates]
         for number, reading in readings:
             if reading.passed:
                 self._station.log.info(
@@ -50,6 +51,13 @@ class Receiver:
             if reading.joined is not None:
                 self._tell_where(reading.joined)
         return following
+
+    def _read(self, update: Update) -> Reading:
+        """Read an update; one that is not as documented must not hold up those behind it."""
+        try:
+            return self._reader.read(update)
+        except (TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
+            return Reading(passed=f"it is not as documented: {type(error).__name__}")
 
     async def _move(self, former: Conversation, present: Conversation) -> None:
         """Have the house note that a group has another id, and say where its settings should follow."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 DRAFT_AFTER = 1.0
 """A draft leaves nothing behind, so it may come earlier than a message."""
+DRAFT_FADES = 20.0
+"""Telegram takes a draft away after 30 seconds."""
 BETWEEN = 1.0
 BETWEEN_IN_GROUPS = 3.0
 
@@ -67,6 +69,10 @@ class Showing:
                 self._log.info("this Bot API server takes no drafts", error=str(refusal))
         elif self._settings.streaming in {"edit", "auto"}:
             await self.previews.show(conversation, turn, text)
+
+    async def keep(self, conversation: Conversation) -> None:
+        """Show a draft again before it fades. Raises ``ChannelError``."""
+        await self._drafts.refresh(conversation, DRAFT_FADES)
 
     async def end(self, conversation: Conversation) -> str | None:
         """End what is shown; return the message that becomes the answer, if there is one."""

@@ -59,9 +59,10 @@ class Voice:
         return await self._sender.send(outbound, record, self.showing.end)
 
     async def typing(self, conversation: Conversation) -> None:
-        """Show "typing". Raises ``TelegramError`` or ValueError."""
+        """Show "typing", and a draft that would fade. Raises ``TelegramError``, ``ChannelError`` or ValueError."""
         if self._pacer.held(conversation.id):
             return
+        await self.showing.keep(conversation)
         thread = None if conversation.thread is None else int(conversation.thread)
         try:
             await self._bot.send_chat_action(int(conversation.id), ChatAction.TYPING, message_thread_id=thread)

@@ -122,6 +122,17 @@ async def test_an_update_that_cannot_be_read_does_not_hold_up_the_others(peer: T
     assert line.door.texts == ["first", "last"]
 
 
+async def test_an_update_of_a_shape_unknown_does_not_hold_up_the_others(peer: TelegramPeer, line: Line) -> None:
+    await peer.say(ANNA, "first")
+    odd = {"type": "text_link", "offset": "x", "length": None, "url": "https://a.example"}
+    await peer.inject("message", {**peer.chats.messages[ANNA][0], "message_id": 9, "entities": [odd]})
+    await peer.say(ANNA, "last")
+    async with line.running():
+        await peer.until(lambda: peer.unconfirmed == 0)
+    assert line.door.texts == ["first", "last"]
+    assert any("not as documented" in event for event in line.log.events)
+
+
 @pytest.mark.parametrize(
     ("kind", "details"),
     [("drop_before", {}), ("drop_after", {}), ("status", {"code": 502}), ("status", {"code": 500})],

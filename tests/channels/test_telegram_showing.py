@@ -46,6 +46,21 @@ async def test_a_private_answer_shows_as_a_draft_that_the_message_replaces() -> 
     assert line.recorded is None
 
 
+async def test_a_draft_does_not_fade_while_a_tool_works() -> None:
+    async with opened() as line:
+        for seconds in (0, 1.5):
+            await later(line, seconds)
+            await line.channel.draft(PRIVATE, "t1", "Let me look")
+        for _ in range(15):
+            await later(line, 4)
+            await line.channel.typing(PRIVATE)
+        assert line.peer.chats.drafts[ANNA] == ["Let me look"] * 4
+        await line.send("Found it.")
+        await later(line, 30)
+        await line.channel.typing(PRIVATE)
+        assert ANNA not in line.peer.chats.drafts
+
+
 async def test_a_server_without_drafts_gets_messages_that_are_edited() -> None:
     async with opened() as line:
         line.peer.fault("sendMessageDraft", "refuse", code=404, text="Not Found")

@@ -24,7 +24,8 @@ if not __package__:
 from tests.peers import telegram_files
 from tests.peers.telegram_hook import Webhook
 from tests.peers.telegram_methods import METHODS, Refused
-from tests.peers.telegram_state import BOT, Chats, Query
+from tests.peers.telegram_people import People
+from tests.peers.telegram_state import BOT, Chats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +67,7 @@ class Fault:
 
 
 @dataclass
-class TelegramPeer:
+class TelegramPeer(People):
     """The server. Start it with ``async with``; ``root`` is its address."""
 
     token: str = TOKEN
@@ -84,7 +85,6 @@ class TelegramPeer:
         self._news = asyncio.Condition()
         self._poll: asyncio.Event | None = None
         self._runner: web.AppRunner | None = None
-        self._queries = 0
         self.webhook = Webhook(self)
 
     # -- what a test does and sees -----------------------------------------------------------------------------------
@@ -113,60 +113,6 @@ class TelegramPeer:
             message["reply_to_message"] = {**_first_of(thread), "chat": message["chat"]}
         await self.inject("message", message)
         return int(message["message_id"])
-
-    async def attach(
-        self, user: int, kind: str, content: bytes, name: str = "", media_type: str = "", *, text: str = "", **more: Any
-    ) -> int:
-        """Let a person send a file."""
-        return await self.say(user, text, **{kind: telegram_files.put(self.chats, kind, content, name, media_type)}, **more)
-
-    async def edit(self, chat: int, message_id: int, text: str) -> None:
-        """Let the person who wrote a message change it."""
-        message = self.chats.find(chat, message_id)
-        assert message is not None
-        message.update(text=text, edit_date=message["date"] + 7)
-        await self.inject("edited_message", dict(message))
-
-    async def react(self, user: int, chat: int, message_id: int, *emoji: str, before: tuple[str, ...] = ()) -> None:
-        """Let a person have these emoji under a message, where those ``before`` were."""
-        old, new = ([{"type": "emoji", "emoji": one} for one in some] for some in (before, emoji))
-        person = {"id": user, "is_bot": False, "first_name": "Anna"}
-        about = {"chat": self.chats.people[chat], "message_id": message_id, "user": person, "date": 1_790_000_000}
-        await self.inject("message_reaction", {**about, "old_reaction": old, "new_reaction": new})
-
-    async def press(self, user: int, chat: int, label: str, *, wait: bool = True) -> None:
-        """Let a person press the last button with this label, and wait until they see that the press was taken."""
-        message, button = next(
-            (message, button)
-            for message in reversed(self.chats.messages[chat])
-            for row in message.get("reply_markup", {}).get("inline_keyboard", [])
-            for button in row
-            if button["text"] == label
-        )
-        self._queries += 1
-        query = self.chats.queries.setdefault(str(self._queries), Query(chat, message["message_id"]))
-        person = {"id": user, "is_bot": False, "first_name": "Anna"}
-        about = {"id": str(self._queries), "from": person, "chat_instance": "7", "data": button["callback_data"]}
-        await self.inject("callback_query", {**about, "message": dict(message)})
-        if wait:
-            await self.until(lambda: query.answered)
-
-    async def become_supergroup(self, chat: int, present: int) -> None:
-        """Turn a group into a supergroup, which both of them are told."""
-        former = self.chats.people[chat]
-        self.chats.people[present] = {**former, "id": present, "type": "supergroup"}
-        self.chats.moved[chat] = present
-        person = {"id": 42, "is_bot": False, "first_name": "Anna"}
-        await self.inject("message", self.chats.note(chat, person, "", [], None, migrate_to_chat_id=present))
-        await self.inject("message", self.chats.note(present, person, "", [], None, migrate_from_chat_id=chat))
-
-    async def add_bot(self, chat: int, *, status: str = "member", before: str = "left") -> None:
-        """Let somebody add the bot to a group, or remove it."""
-        me = {key: BOT[key] for key in ("id", "is_bot", "first_name", "username")}
-        person = {"id": 42, "is_bot": False, "first_name": "Anna"}
-        was, now = ({"user": me, "status": one} | ({"until_date": 0} if one == "kicked" else {}) for one in (before, status))
-        about = {"chat": self.chats.people[chat], "from": person, "date": 1, "old_chat_member": was, "new_chat_member": now}
-        await self.inject("my_chat_member", about)
 
     def allow(self, kinds: str | list[str]) -> None:
         """Choose the kinds of update that are kept."""
