@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from agent import silence
+
 _TAG: Final = re.compile(r"\[\[\s*(?:reply_to_current|reply_to\s*:\s*(?P<id>[^\[\]\r\n]{1,120}?))\s*\]\][ \t]?", re.IGNORECASE)
 _LONGEST: Final = 160
 """No tag is longer: what is open for longer is none."""
@@ -30,12 +32,15 @@ def untagged(text: str) -> Tagged:
     while (shorter := _TAG.sub("", bare)) != bare:  # what closes around a tag that is gone is none that anybody should see
         bare = shorter
     target = found[-1]["id"]
+    bare = silence.spoken(bare)  # a tag must not hide that nothing is to be said
     return Tagged(bare.strip("\n") if bare.strip() else "", current=target is None, target=target)
 
 
 def shown(text: str) -> str:
-    """Return what of an unfinished reply may be shown: without its tags, and up to where one may have begun."""
+    """Return what of an unfinished reply may be shown: without its tags, and up to where one, or a word of silence, may have begun."""
     bare = untagged(text).text
+    if bare != text:
+        bare = silence.Gate().feed(bare)
     while (begun := _beginning(bare)) is not None:
         bare = bare[:begun]
     return bare

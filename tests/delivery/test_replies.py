@@ -65,6 +65,8 @@ async def knows(address: str, message: str) -> bool:
         ("[[reply_to:6]] one", "first", "group", [("one", "11")]),
         ("[[reply_to_current]]", "all", "group", []),
         ("a[[reply_to_cur[[reply_to:5]]rent]]b", "off", "group", [("ab", "5")]),
+        ("[[reply_to_current]] NO_REPLY and more", "all", "group", []),
+        ("[[reply_to_current]] Done. NO_REPLY", "off", "group", [("Done.", "11")]),
         ("see [[wiki]] and [[reply_to_me]]", "off", "group", [("see [[wiki]] and [[reply_to_me]]", None)]),
     ],
 )
@@ -113,6 +115,14 @@ def test_however_far_a_reply_has_come_what_is_shown_has_no_part_of_a_tag_and_onl
         assert not so_far.endswith(("[[reply_to", "[[re", "[["))
         last = so_far
     assert whole.startswith(last.rstrip("\n")) or last.strip() in whole
+
+
+@pytest.mark.parametrize(
+    "text", ["[[reply_to_current]] NO_REPLY and more", "[[reply_to_current]]\nNO_REPLY", "[[reply_to: 5]]**NO_REPLY**"]
+)
+def test_no_part_of_a_word_of_silence_is_shown_behind_a_tag(text: str) -> None:
+    for end in range(len(text) + 1):
+        assert "N" not in shown(text[:end])
 
 
 def test_what_may_be_pressed_is_a_command_that_fits_every_platform() -> None:
