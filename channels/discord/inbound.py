@@ -45,7 +45,7 @@ def inbound(message: dict[str, Any], place: Place, account: str, me: str, *, bot
     """Return what somebody wrote, or None for everything else: the bot itself, notices, nothing at all; other bots unless wanted."""
     author = message.get("author") or {}
     program = bool(author.get("bot") or message.get("webhook_id"))
-    if message.get("type", 0) not in _WRITTEN or str(author.get("id")) == me or (program and not bots):
+    if "id" not in author or message.get("type", 0) not in _WRITTEN or str(author["id"]) == me or (program and not bots):
         return None
     text, attachments = _said(message, me), attachments_of(message)
     if not text and not attachments:
@@ -71,8 +71,10 @@ def inbound(message: dict[str, Any], place: Place, account: str, me: str, *, bot
 def edited(message: dict[str, Any], place: Place, account: str, me: str, *, bots: bool = False) -> Inbound | None:
     """Return what a message reads now, or None when nobody changed it: Discord also tells of previews that it added."""
     at = message.get("edited_timestamp")
-    found = inbound(message, place, account, me, bots=bots) if at and message.get("author") else None
-    if found is None or not at:
+    if not at:
+        return None
+    found = inbound(message, place, account, me, bots=bots)
+    if found is None:
         return None
     key = f"e:{found.message_id}:{at}"
     return replace(found, event="edited", target=found.message_id, key=key, alias=key, at=datetime.fromisoformat(at))

@@ -92,9 +92,7 @@ class Sender:
         """Edit a preview into the answer. Returns whether it was still there."""
         try:
             await self._edit(channel, message, written(outbound.text), components=rows(outbound.buttons))
-        except discord.NotFound as error:
-            if error.code == _UNKNOWN_CHANNEL:
-                raise
+        except discord.NotFound:
             return False
         return True
 
@@ -144,9 +142,6 @@ class Sender:
             opened: dict[str, Any] = dict(await self._link().http.start_private_message(number(conversation.id)))
             known = self._dms[conversation.id] = str(opened["id"])
         return int(known)
-
-
-_UNKNOWN_CHANNEL = 10003
 
 
 def number(identity: str) -> int:

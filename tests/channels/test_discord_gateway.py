@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,6 +37,17 @@ async def test_a_gateway_that_is_down_is_asked_ever_less_often_and_then_resumed(
     assert line.door.texts == ["before", "meanwhile"]
     assert (peer.identified, peer.resumed) == (1, 1)
     assert line.clock.slept == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60, 60]
+
+
+async def test_a_second_outage_is_waited_out_as_patiently_as_the_first(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        for _ in range(2):
+            ready = asyncio.ensure_future(line.door.until_ready())
+            peer.sessions.refusals = [503] * 2
+            await peer.cut()
+            await ready
+    assert line.clock.slept == [1, 2, 1, 2]
 
 
 async def test_a_gateway_that_is_down_at_the_start_is_waited_for(peer: DiscordPeer) -> None:

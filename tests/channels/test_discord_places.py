@@ -121,9 +121,14 @@ async def test_a_listed_person_whose_messages_were_read_is_not_read_again(peer: 
     async with line.running():
         await peer.say(ANNA, "hello")
         await line.taken()
-    again = Line(peer, dict(line.door.cursors), dm={"allowFrom": [ANNA]})
+    peer.dm(BEN)
+    reads = peer.count("GET channels/*/messages")
+    again = Line(peer, dict(line.door.cursors), dm={"allowFrom": [ANNA, BEN]})
     async with again.running():
         assert again.door.texts == []
+    assert peer.count("GET channels/*/messages") == reads + 1, (
+        "each private channel is read once, and none where nothing is new"
+    )
 
 
 def test_a_new_session_begins_where_the_last_one_ended() -> None:
@@ -140,6 +145,13 @@ def test_a_new_session_begins_where_the_last_one_ended() -> None:
     places.joined({"id": GUILD, "channels": [hall], "threads": [thread, old]})
     assert places.unread == [("1800", "1799")]
     assert places.marks.all() == {"1000": "1700", "1800": "1799", "1600": "1650"}
+    places.made(
+        {"id": "1950", "type": 11, "guild_id": GUILD, "parent_id": "1000", "thread_metadata": {}, "newly_created": True}
+    )
+    places.made(
+        {"id": "1100", "type": 12, "guild_id": GUILD, "parent_id": "1000", "thread_metadata": {}, "last_message_id": "1960"}
+    )
+    assert (places.marks.all()["1950"], places.marks.all()["1100"]) == ("1949", "1960")
 
 
 async def test_a_channel_that_may_not_be_read_any_more_is_told_and_left(peer: DiscordPeer) -> None:
