@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import pytest
 
 from agent.events import TextDelta
@@ -15,6 +16,8 @@ from agent.messages import Failure, Image, ToolCall
 from agent.models.scripted import Stall
 from channels.messages import Conversation
 from gateway.ledger.rows import NewOutbound
+from gateway.lock import describe
+from gateway.services import http
 from tests.attachments.test_intake import png
 from tests.peers.phone import OPEN, Village
 
@@ -239,6 +242,25 @@ async def test_a_group_that_moves_while_a_reply_is_under_way_gets_it_at_its_new_
         await phone.until(lambda: phone.texts("-100123") == ["Here.", "Still here."])
         assert [record.key for record in house.agents["main"].store.all()] == ["agent:main:phone:group:123"]
     assert "where are you?" in v.seen()
+
+
+async def test_a_platform_that_calls_is_heard_through_the_real_door_and_a_forger_is_not(village: Make) -> None:
+    v = village(gateway={"port": 0})
+    v.model.then("Heard you.")
+    async with v.house(secret="s3cret") as (house, phone):
+        serving = asyncio.create_task(http(house))
+        while not (port := describe(v.root / "home" / "state" / "gateway.lock").http_port):  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as platform:
+            for secret, path, status in (("guess", "phone", 401), ("s3cret", "fax", 404), ("s3cret", "phone", 200)):
+                headers = {"x-secret": secret, "host": "home.example"}
+                async with platform.post(f"/hooks/{path}/default", data=b"hello there", headers=headers) as answer:
+                    assert answer.status == status
+        await phone.until(lambda: phone.texts() == ["Heard you."])
+        assert "hello there" in v.seen()
+        assert len(v.model.requests) == 1
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
 
 
 AUDIENCES = [("anna", None), ("ben", None), ("anna", "club"), ("ben", "family")]

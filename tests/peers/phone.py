@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agent.models.scripted import ScriptedModel
 from channels.errors import NotFetched, NotSent
 from channels.messages import Attachment, Conversation, Inbound, Sender, Sent
+from channels.protocol import HookAnswer
 from gateway.access import GroupRule, Policy
 from gateway.clock import ManualClock
 from gateway.config.settings import Settings
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from channels.messages import Outbound
-    from channels.protocol import Door
+    from channels.protocol import Door, HookRequest
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 OPEN = Policy(allow_from=("anna", "ben"), rules={"*": {"*": GroupRule(users=("*",))}})
@@ -42,6 +43,8 @@ class Phone:
     enclosed: dict[str, bytes] = field(default_factory=dict)
     drafts: list[str] = field(default_factory=list)
     away: bool = False
+    secret: str = ""
+    """Where there is one, the platform calls us, and says it."""
 
     def __post_init__(self) -> None:
         self.door: asyncio.Future[Door] = asyncio.get_running_loop().create_future()
@@ -75,6 +78,16 @@ class Phone:
 
     async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
         self.drafts.append(text)
+
+    @property
+    def hooked(self) -> bool:
+        return bool(self.secret)
+
+    async def hear(self, request: HookRequest) -> HookAnswer:
+        if request.headers.get("x-secret") != self.secret:
+            return HookAnswer(status=401)
+        await self.say(request.body.decode())
+        return HookAnswer(status=200)
 
     async def typing(self, conversation: Conversation) -> None:
         return
