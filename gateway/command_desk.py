@@ -121,7 +121,7 @@ class CommandDesk:
     async def _context(self, argument: str) -> str:
         conversation = await self._agent.conversation(self._record, self._arrived.route.audience)
         await conversation.prepare()
-        return told(context_report(conversation), detail=argument.casefold() == "detail")
+        return told(context_report(conversation), argument.casefold())
 
     async def _verbose(self, argument: str) -> str:
         wanted = argument.casefold() in _YES if argument else not self._record.verbose
@@ -161,8 +161,8 @@ class CommandDesk:
         )
 
 
-def told(found: ContextReport, *, detail: bool) -> str:
-    """Put a context report into words: a line, and with ``detail`` a table of its parts."""
+def told(found: ContextReport, form: str) -> str:
+    """Put a context report into words: a line, with "list" the parts by size, with "detail" a table of them."""
     share = 100 * found.tokens / found.window if found.window else 0
     left = "" if found.turns_left is None else f" About {found.turns_left} more turns fit before that."
     head = (
@@ -171,7 +171,10 @@ def told(found: ContextReport, *, detail: bool) -> str:
     )
     if found.prefix:
         head += f" {found.prefix}"
-    if not detail:
+    if form == "list":
+        largest = sorted(found.parts, key=lambda part: part.tokens, reverse=True)
+        return "\n".join([head, "", *(f"- {part.name}: {short(part.tokens)} tokens" for part in largest)])
+    if form != "detail":
         return head
     whole = sum(part.tokens for part in found.parts) or 1
     rows = [

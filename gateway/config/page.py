@@ -76,7 +76,7 @@ def _rows(path: KeyPath, model: type[BaseModel]) -> Iterator[str]:
         if inherited or (shape.models and set(shape.kinds) == set(shape.models)):
             continue
         field = shape.field
-        meaning = (field.description or "" if field else "").replace("``", "`").replace("|", "\\|")
+        meaning = " ".join((field.description or "" if field else "").split()).replace("``", "`").replace("|", "\\|")
         cells = [f"`{key}`", _type(shape), _default(shape), meaning, reload_of(_place((*path, key)))]
         yield f"| {' | '.join(cells)} |"
 

@@ -16,3 +16,31 @@ def test_a_secret_is_called_one_and_lists_name_what_is_in_them() -> None:
     assert "| `botToken` | secret |" in told
     assert "## agents.list[]" in told
     assert "## models.providers.<name>" in told
+
+
+def test_the_page_says_which_changes_wait_for_a_restart() -> None:
+    rows: dict[str, str] = {}
+    section = ""
+    for line in page().splitlines():
+        section = line.removeprefix("## ") if line.startswith("## ") else section
+        if line.startswith("| `"):
+            cells = line.replace("\\|", "/").strip("| ").split(" | ")
+            rows[f"{section}.{cells[0].strip('`')}"] = cells[-1]
+    assert set(rows.values()) == {"hot", "restart"}
+    waiting = {"agents.defaults.workspace", "agents.list[].id", "agents.defaults.memorySearch.query.maxResults", "gateway.port"}
+    waiting |= {"gateway.auth.token", "logging.file", "plugins.slots.memory", "agents.defaults.maxConcurrent"}
+    at_once = {
+        "agents.defaults.model",
+        "agents.list[].name",
+        "session.reset.mode",
+        "channels.telegram.botToken",
+        "logging.level",
+    }
+    at_once |= {
+        "budgets.day.usd",
+        "models.providers.<name>.baseUrl",
+        "tools.deny",
+        "messages.queue.mode",
+        "at the top.bindings",
+    }
+    assert {key: rows[key] for key in waiting | at_once} == dict.fromkeys(waiting, "restart") | dict.fromkeys(at_once, "hot")

@@ -158,9 +158,27 @@ async def test_a_turn_under_way_keeps_what_it_began_with(place: Place) -> None:
             None,
             3.0,
         ),
+        (
+            {"messages": {"queue": {"mode": "followup"}}},
+            lambda h: h.line.rule("agent:main:main", "terminal").mode,
+            "collect",
+            "followup",
+        ),
+        (
+            {"broadcast": {"telegram:1": ["main"]}},
+            lambda h: len(h.router._broadcast),
+            0,
+            1,
+        ),
+        (
+            {"agents": {"list": [{"id": "main", "promptMode": "none"}]}},
+            lambda h: h.agents["main"].profile.settings.prompt_mode,
+            "full",
+            "none",
+        ),
         ({"tools": {"deny": ["*"]}}, lambda h: len(h.agents["main"].rack.box().specs) > 0, True, False),
     ],
-    ids=["session", "hooks", "budgets", "dmScope", "bindings", "models", "tools"],
+    ids=["session", "hooks", "budgets", "dmScope", "bindings", "models", "messages", "broadcast", "entry", "tools"],
 )
 async def test_each_section_holds_at_once(
     place: Place, given: dict[str, Any], look: Callable[[House], Any], before: Any, after: Any
