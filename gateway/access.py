@@ -158,6 +158,10 @@ class Access:
             return Pair(code, pairing_text(conversation.channel, code))
         return Ignored("the sender is not in allowFrom")
 
+    async def who(self, channel: str, sender: str) -> Actor:
+        """Return who an id is, whether they may speak or not."""
+        return self._actor(channel, sender, await self._ledger.approved())
+
     def owners(self, approved: Sequence[ApprovedSender]) -> frozenset[str]:
         """Return the names of the people who own the house: first in an allowFrom, or approved as owner."""
         listed = [

@@ -47,7 +47,7 @@ from gateway.queueing.acks import Acks
 from gateway.queueing.entrance import Entrance
 from gateway.queueing.line import Line
 from gateway.reload import Reload
-from gateway.routing import Router
+from gateway.routing import Router, router_of
 from gateway.schedule import Schedule
 from gateway.sessions.store import SessionStore
 from gateway.setback import Setback
@@ -186,16 +186,7 @@ class House:
 
     def make_router(self) -> Router:
         """Return a router that goes by the settings in force."""
-        settings = self.on.settings
-        return Router(
-            agents=settings.agent_ids,
-            default_agent=settings.default_agent,
-            bindings=settings.bindings,
-            dm_scope=settings.session.dm_scope,
-            identity_links=settings.session.identity_links,
-            broadcast=settings.broadcast,
-            formers=self.moves.formers,
-        )
+        return router_of(self.on.settings, self.moves.formers)
 
     @classmethod
     async def open(cls, on: Foundation) -> House:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from channels.messages import Conversation, Inbound
     from gateway.access import Actor
     from gateway.bindings import Binding, Broadcast
+    from gateway.config.settings import Settings
     from gateway.sessions.settings import DmScope
 
 AGENT_HINT: Final = "agent"
@@ -87,11 +88,11 @@ class Router:
         agent = self._known(hints[AGENT_HINT]) if hints.get(AGENT_HINT) else None
         if wish := hints.get(SESSION_HINT, "").strip().lower():
             return self._wished(wish, agent)
-        return self._route(agent or self.answering(inbound.conversation)[0], inbound.conversation, actor)
+        return self.route(agent or self.answering(inbound.conversation)[0], inbound.conversation, actor)
 
     def echoes(self, conversation: Conversation, actor: Actor) -> list[Route]:
         """Return where a message goes besides: to the other agents of a conversation that several answer."""
-        return [self._route(agent, conversation, actor) for agent in self.answering(conversation)[1:]]
+        return [self.route(agent, conversation, actor) for agent in self.answering(conversation)[1:]]
 
     def answering(self, conversation: Conversation) -> tuple[str, ...]:
         """Return the agents that answer a conversation: one, or those that ``broadcast`` names."""
@@ -118,7 +119,8 @@ class Router:
             )
         return told
 
-    def _route(self, agent: str, conversation: Conversation, actor: Actor) -> Route:
+    def route(self, agent: str, conversation: Conversation, actor: Actor) -> Route:
+        """Return where a message of ``actor`` goes when that agent answers it."""
         former = self._formers(conversation)
         session = self.session_key(agent, former[0] if former else conversation, actor)
         direct_owner = conversation.kind == "direct" and actor.owner
@@ -197,6 +199,19 @@ class Router:
     def _tier(binding: Binding, places: Sequence[Conversation]) -> int | None:
         tiers = [judged.tier for place in places if (judged := judge(binding.match, place)).tier is not None]
         return min(tiers) if tiers else None
+
+
+def router_of(settings: Settings, formers: Callable[[Conversation], Sequence[Conversation]] = lambda _: ()) -> Router:
+    """Return the router that settings ask for."""
+    return Router(
+        agents=settings.agent_ids,
+        default_agent=settings.default_agent,
+        bindings=settings.bindings,
+        broadcast=settings.broadcast,
+        dm_scope=settings.session.dm_scope,
+        identity_links=settings.session.identity_links,
+        formers=formers,
+    )
 
 
 def _part(text: str) -> str:

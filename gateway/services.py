@@ -12,6 +12,7 @@ from gateway.http.token import FILE_NAME, token_from_file, token_from_settings
 from gateway.lock import describe
 from gateway.mail_desk import MailDesk
 from gateway.pairing_desk import PairingDesk
+from gateway.route_desk import RouteDesk
 
 if TYPE_CHECKING:
     from channels.protocol import Hooked
@@ -37,6 +38,7 @@ async def admin(house: House) -> None:
         "settings.reload": house.reload.now,
         "usage": usage,
         **desk.calls(),
+        **RouteDesk(lambda: house.on.settings, lambda: house.router, house.access, house.keepers.policies).calls(),
         **MailDesk(house.ledger).calls(),
     }
     await AdminServer(house.on.paths.state / SOCKET, calls).run()

@@ -29,6 +29,8 @@ COMMANDS = {
     "status": ("gateway.cli.status:status", "Show what runs and how it is doing."),
     "config": ("gateway.cli.config:config", "Show, check and change the settings."),
     "models": ("gateway.cli.models:models", "List and try the language models."),
+    "agents": ("gateway.cli.agents:agents", "Add, list and remove agents."),
+    "route": ("gateway.cli.route:route", "Show which agent answers whom, and why."),
     "channels": ("gateway.cli.channels:channels", "Show the chat platforms and whether they answer."),
     "pairing": ("gateway.cli.pairing:pairing", "Decide who may talk to your agent."),
     "inbox": ("gateway.cli.inbox:inbox", "Show messages that wait for an answer, or got none."),

@@ -1,0 +1,157 @@
+"""``homebody agents``: the agents of the house, and how one comes and goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.errors import UsageWrong
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from gateway.config.document import Document
+    from gateway.config.settings import Settings
+    from gateway.config.store import Changed
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_LIST = ("agents", "list")
+
+
+@click.group()
+def agents() -> None:
+    """Add, list and remove agents. Each has a workspace, sessions and a memory of its own."""
+
+
+@agents.command(name="list")
+@_JSON
+@pass_invocation
+def list_(invocation: Invocation, *, as_json: bool) -> None:
+    """List the agents, and how many rules lead to each."""
+    settings = invocation.loaded.settings
+    rows = [_row(invocation, settings, agent) for agent in settings.agent_ids]
+    if as_json:
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    for row in rows:
+        default = ", the default" if row["default"] else ""
+        rules = f", {row['bindings']} rules lead to it" if row["bindings"] else ""
+        click.echo(f"{row['id']} ({row['name']}{default}): {row['workspace']}{rules}")
+
+
+@agents.command()
+@click.argument("agent_id", metavar="ID")
+@click.option("--name", help="Its name for people, by which it is also called in groups.")
+@click.option("--workspace", help="The folder of its files; ~/homebody-ID when not given.")
+@click.option("--model", help="The model that answers for it, as provider/model.")
+@_JSON
+@pass_invocation
+def add(
+    invocation: Invocation, agent_id: str, *, name: str | None, workspace: str | None, model: str | None, as_json: bool
+) -> None:
+    """Add the agent ID (lower-case letters, figures, - and _) to the settings file. Comments in it stay."""
+    from gateway.config.settings import AGENT_ID, MAIN
+
+    settings = invocation.loaded.settings
+    if not re.fullmatch(AGENT_ID, agent_id):
+        mend = "An id has lower-case letters, figures, - and _, and begins with a letter or figure, such as `work`."
+        raise UsageWrong(f"{agent_id!r} cannot name an agent", mend=mend)
+    if agent_id in settings.agent_ids:
+        raise UsageWrong(f"there is an agent {agent_id!r} already", mend=f"There is: {', '.join(settings.agent_ids)}.")
+    wanted = {"id": agent_id, "name": name, "workspace": workspace, "model": model}
+    entry = {key: value for key, value in wanted.items() if value}
+    listed = len(settings.agents.list)
+    first = [{"id": MAIN}] if not listed else []  # the one that is there without being named would be gone otherwise
+
+    def edit(document: Document) -> str:
+        from gateway.config.edit import with_value
+
+        return with_value(document, (*_LIST, listed), entry) if listed else with_value(document, _LIST, [*first, entry])
+
+    changed = _change(invocation, edit)
+    facts = _row(_fresh(invocation), _fresh(invocation).loaded.settings, agent_id) | {"file": str(changed.file)}
+    lead = f"homebody config set 'bindings[{len(settings.bindings)}]' '{{agentId: {agent_id}, match: {{channel: telegram}}}}'"
+    _tell(
+        facts,
+        f"Agent {agent_id} is added to {changed.file}. Its workspace is {facts['workspace']}; a gateway that runs takes it up "
+        f"when it is started anew.\nTalk to it: homebody chat --agent {agent_id}. Lead a channel to it: {lead}",
+        as_json=as_json,
+    )
+
+
+@agents.command()
+@click.argument("agent_id", metavar="ID")
+@_JSON
+@pass_invocation
+def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
+    """Take the agent ID out of the settings file, with the rules that lead to it. Its files stay where they are."""
+    settings = invocation.loaded.settings
+    place = next((place for place, entry in enumerate(settings.agents.list) if entry.id == agent_id), None)
+    if place is None:
+        mend = f"There is: {', '.join(settings.agent_ids)}."
+        raise UsageWrong(f"there is no agent {agent_id!r} in the settings", mend=mend)
+    if len(settings.agents.list) == 1:
+        raise UsageWrong(
+            f"{agent_id!r} is the only agent, and a house without any is none",
+            mend="Add another one first: homebody agents add ID",
+        )
+    rules = [place for place, rule in enumerate(settings.bindings) if rule.agent_id.lower() == agent_id]
+    files = [str(settings.agent(agent_id).workspace), *(str(path) for path in _places(invocation, agent_id) if path.exists())]
+
+    def edit(document: Document) -> str:
+        from gateway.config.document import read_document
+        from gateway.config.edit import without
+
+        text = without(document, (*_LIST, place))
+        for rule in reversed(rules):
+            text = without(read_document(text, document.file), ("bindings", rule))
+        return text
+
+    changed = _change(invocation, edit)
+    facts = {"id": agent_id, "removed": True, "bindings": len(rules), "kept": files, "file": str(changed.file)}
+    gone = f" and {len(rules)} rules that led to it" if rules else ""
+    _tell(facts, f"Agent {agent_id}{gone} is taken out of {changed.file}. Kept: {', '.join(files)}", as_json=as_json)
+
+
+def _row(invocation: Invocation, settings: Settings, agent: str) -> dict[str, Any]:
+    profile = settings.agent(agent)
+    model = profile.settings.model
+    return {
+        "id": agent,
+        "name": profile.name,
+        "default": agent == settings.default_agent,
+        "workspace": str(profile.workspace),
+        "model": model.primary if model is not None and not isinstance(model, str) else model,
+        "sessions": str(invocation.paths.sessions(agent)),
+        "bindings": sum(rule.agent_id.lower() == agent for rule in settings.bindings),
+    }
+
+
+def _places(invocation: Invocation, agent: str) -> Sequence[Path]:
+    """What the house keeps for an agent besides its workspace."""
+    memory = invocation.paths.home / "memory"
+    return [invocation.paths.sessions(agent).parent, *sorted(memory.glob(f"{agent}.sqlite"))]
+
+
+def _change(invocation: Invocation, edit: Any) -> Changed:
+    from gateway.clock import SystemClock
+    from gateway.config.store import change
+
+    return change(invocation.paths.config_file(), os.environ, SystemClock().now(), edit)
+
+
+def _fresh(invocation: Invocation) -> Invocation:
+    """The same invocation, to read the settings anew."""
+    from dataclasses import replace
+
+    return replace(invocation)
+
+
+def _tell(facts: dict[str, Any], sentence: str, *, as_json: bool) -> None:
+    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else sentence)

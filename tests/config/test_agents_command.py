@@ -1,0 +1,145 @@
+"""``homebody agents`` as a person runs it: the settings file changes, its comments and the agent's files stay."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from gateway.cli import main
+
+START = """\
+# my house
+agents:
+  defaults:
+    model: anthropic/x   # the good one
+"""
+THREE = """\
+agents:
+  list:
+    - id: main        # mine
+    - id: work        # the firm's
+      name: Wanda
+      workspace: /tmp/wanda
+    - {id: garden, default: true}
+bindings:
+  - {agentId: work, match: {channel: slack}}
+  # the family
+  - {agentId: main, match: {channel: telegram}}
+  - {agentId: work, match: {channel: discord}}
+"""
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    umask = os.umask(0o022)
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        code = main(["--home", str(tmp_path), "agents", *arguments])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    yield command
+    os.umask(umask)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "homebody.yaml"
+    path.touch(0o600)
+    return path
+
+
+def listed(run) -> dict[str, dict]:
+    code, out, _ = run("list", "--json")
+    assert code == 0
+    return {row["id"]: row for row in json.loads(out)}
+
+
+def test_a_house_without_settings_has_one_agent(run):
+    rows = listed(run)
+    assert list(rows) == ["main"]
+    assert rows["main"]["default"]
+    assert rows["main"]["workspace"] == str(Path.home() / "homebody")
+
+
+def test_the_first_one_that_is_added_does_not_take_the_place_of_main(run, file):
+    file.write_text(START)
+    code, out, _ = run("add", "work", "--name", "Wanda", "--model", "openai/y", "--workspace", "~/firm")
+    assert code == 0
+    assert "homebody chat --agent work" in out
+    text = file.read_text()
+    assert "# my house" in text
+    assert "# the good one" in text
+    rows = listed(run)
+    assert list(rows) == ["main", "work"]
+    assert (rows["main"]["default"], rows["main"]["model"]) == (True, "anthropic/x")
+    assert rows["work"] | {"sessions": ""} == {
+        "id": "work",
+        "name": "Wanda",
+        "default": False,
+        "workspace": str(Path.home() / "firm"),
+        "model": "openai/y",
+        "sessions": "",
+        "bindings": 0,
+    }
+
+
+def test_further_ones_go_to_the_end_of_the_list(run, file):
+    file.write_text(THREE)
+    assert run("add", "fourth")[0] == 0
+    assert list(listed(run)) == ["main", "work", "garden", "fourth"]
+    assert "# the firm's" in file.read_text()
+
+
+def test_an_agent_can_be_added_where_there_is_no_file_yet(run, tmp_path):
+    code, out, _ = run("add", "work", "--json")
+    assert code == 0
+    assert json.loads(out)["file"] == str(tmp_path / "homebody.yaml")
+    assert list(listed(run)) == ["main", "work"]
+
+
+@pytest.mark.parametrize(("agent", "said"), [("Work", "lower-case"), ("a/b", "lower-case"), ("main", "already")])
+def test_what_cannot_be_added_is_told_with_what_mends_it(run, file, agent, said):
+    file.write_text(START)
+    code, _, err = run("add", agent)
+    assert code == 2
+    assert said in err
+    assert file.read_text() == START
+
+
+def test_one_that_goes_takes_its_rules_along_and_leaves_its_files(run, file, tmp_path):
+    file.write_text(THREE)
+    kept = tmp_path / "agents" / "work" / "sessions" / "s.jsonl"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("said\n")
+    code, out, _ = run("remove", "work", "--json")
+    facts = json.loads(out)
+    assert (code, facts["bindings"]) == (0, 2)
+    assert facts["kept"] == ["/tmp/wanda", str(tmp_path / "agents" / "work")]  # noqa: S108  (nothing is made there)
+    assert kept.read_text() == "said\n"
+    rows = listed(run)
+    assert list(rows) == ["main", "garden"]
+    assert rows["main"]["bindings"] == 1
+    text = file.read_text()
+    assert "# mine" in text
+    assert "# the family" in text
+    assert "slack" not in text
+    assert "discord" not in text
+
+
+def test_the_last_one_cannot_go_and_an_unknown_one_is_told(run, file):
+    file.write_text("agents: {list: [{id: solo}]}\n")
+    assert run("remove", "solo")[0] == 2
+    code, _, err = run("remove", "nobody")
+    assert code == 2
+    assert "solo" in err
+
+
+def test_the_default_and_the_rules_are_told_in_words(run, file):
+    file.write_text(THREE)
+    out = run("list")[1].splitlines()
+    assert out[1].startswith("work (Wanda): /tmp/wanda, 2 rules lead to it")
+    assert "the default" in out[2]
