@@ -1,0 +1,57 @@
+"""Two houses of one person, both at work at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from gateway.lock import describe
+
+
+async def start(*arguments: str) -> asyncio.subprocess.Process:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "HOMEBODY_HOME")}
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "gateway",
+        *arguments,
+        env=kept | {"HOMEBODY_GATEWAY_PORT": "0", "PYTHONPATH": str(Path.cwd())},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+
+
+async def homebody(*arguments: str) -> str:
+    process = await start(*arguments)
+    out, _ = await asyncio.wait_for(process.communicate(), 40)
+    return out.decode()
+
+
+async def test_two_profiles_run_at_once_and_each_is_reached_by_its_name() -> None:
+    names = ("one", "two")
+    gateways = {name: await start("--profile", name, "gateway") for name in names}
+    locks = {name: Path(f"{os.environ['HOMEBODY_HOME']}-{name}") / "state" / "gateway.lock" for name in names}
+    try:
+        async with asyncio.timeout(40):
+            while not all((held := describe(lock)) and held.http_port for lock in locks.values()):
+                assert all(process.returncode is None for process in gateways.values())
+                await asyncio.sleep(0.02)
+        found = {name: json.loads(await homebody("--profile", name, "status", "--json")) for name in names}
+        assert {name: facts["pid"] for name, facts in found.items()} == {name: gateways[name].pid for name in names}
+        assert len({facts["httpPort"] for facts in found.values()}) == 2
+        assert {Path(facts["agents"]["main"]["workspace"]).name for facts in found.values()} == {"homebody-one", "homebody-two"}
+        await homebody("--profile", "one", "agent", "-m", "Remember that the boat is blue.")
+        assert (await homebody("--profile", "one", "sessions", "list")).startswith("agent:main:main")
+        assert (await homebody("--profile", "two", "sessions", "list")).startswith("No sessions yet")
+        assert "No gateway runs" in await homebody("status")
+    finally:
+        for process in gateways.values():
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
+        await asyncio.gather(*(asyncio.wait_for(process.communicate(), 20) for process in gateways.values()))
+    assert [process.returncode for process in gateways.values()] == [0, 0]
