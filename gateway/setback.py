@@ -48,9 +48,12 @@ class Setback:
         self._wait = SHORTEST
         self._over = float("-inf")
         self._waiting: asyncio.Task[None] | None = None
+        self._closed = False
 
     def met(self, ticket: Ticket[Any], error: StorageFailed) -> None:
         """Take back what ``error`` stopped. Called while its lane still counts it as running, so nothing overtakes it."""
+        if self._closed:
+            return
         if isinstance(ticket.item, (Queued, Interrupted)):  # a fresh start that is due is looked for again by the clock
             self._stopped.append((ticket.session, ticket.item))
         self._pause.begin(
@@ -63,6 +66,7 @@ class Setback:
 
     def close(self) -> None:
         """Wait no more: what is kept here is in the ledger as well."""
+        self._closed = True
         if self._waiting is not None:
             self._waiting.cancel()
 
