@@ -260,6 +260,8 @@ class HousedAgent:
             changes["stand_in"] = stand_in(result)
         if result.compactions:
             changes["compactions"] = record.compactions + result.compactions
+        if (open_ := self._open.get(record.session)) is not None:
+            await self.models.learnt.calibrated(open_.model.name, open_.calibration)
         return await self.store.change(record.key, **changes)
 
     async def maintain(self) -> None:
@@ -420,6 +422,7 @@ class HousedAgent:
             zone=self.zone,
             clock=self._clock,
             inherited=record.pins,
+            calibration=self.models.learnt.calibration(model.name),
         )
 
     async def _transcript(self, key: str, session: str) -> Transcript:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
@@ -21,6 +21,8 @@ from agent.settings import ModelChoice
 from gateway.auth.health_file import FILE_NAME as HEALTH_FILE
 from gateway.auth.health_file import HealthFile
 from gateway.auth.profiles import Profiles
+from gateway.learnt import FILE_NAME as LEARNT_FILE
+from gateway.learnt import Learnt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +57,10 @@ class _Line:
 
 
 class ModelShelf:
-    """Finds models by name. ``profiles`` has the keys that stand in files; ``health`` knows how each key has been doing."""
+    """Finds models by name.
+
+    ``profiles`` has the keys that stand in files; ``health`` knows how each key has been doing; ``learnt`` what calls have taught.
+    """
 
     def __init__(
         self,
@@ -66,7 +71,9 @@ class ModelShelf:
         random: Random,
         profiles: Profiles | None = None,
         health: KeyHealth | None = None,
+        learnt: Learnt | None = None,
     ) -> None:
+        self.learnt = learnt or Learnt()
         self._settings = settings
         self._env = env
         self._clock = clock
@@ -183,6 +190,12 @@ class ModelShelf:
     def _made(self, place: Place | None, owner: str) -> Model:
         if place is None:
             return OfflineModel()
+        known = self.learnt.limits(place.name) if place.facts.assumed else None
+        if known is not None:
+            place = replace(place, facts=replace(place.facts, window=known[0], max_output=known[1]))
+        return Patient(self._keyed(place, owner), clock=self._clock, random=self._random)
+
+    def _keyed(self, place: Place, owner: str) -> Keyed:
         provider = place.provider
 
         def keys() -> tuple[Key, ...]:
@@ -192,8 +205,11 @@ class ModelShelf:
         def fixed() -> bool:
             return self._profiles is None or self._profiles.ordered(provider)
 
-        keyed = Keyed(keys, lambda key: build(place, key), self._health, fixed=fixed)
-        return Patient(keyed, clock=self._clock, random=self._random)
+        async def answered(model: Model) -> None:
+            if place.facts.assumed:
+                await self.learnt.told(place.name, model.window, model.max_output)
+
+        return Keyed(keys, lambda key: build(place, key), self._health, fixed=fixed, answered=answered)
 
     def _wallet(self, owner: str) -> Wallet:
         return no_profiles if self._profiles is None else self._profiles.wallet(owner)
@@ -208,7 +224,8 @@ def open_shelf(settings: Settings, paths: Paths, env: Mapping[str, str], *, cloc
     """Return the shelf of a house, with the keys that stand in its files and what is known of how they have been doing."""
     health = KeyHealth(clock, HealthFile(paths.state / HEALTH_FILE))
     profiles = Profiles(paths, settings.auth)
-    return ModelShelf(settings.models, env, clock=clock, random=random, profiles=profiles, health=health)
+    learnt = Learnt(paths.state / LEARNT_FILE)
+    return ModelShelf(settings.models, env, clock=clock, random=random, profiles=profiles, health=health, learnt=learnt)
 
 
 class AgentModels:
@@ -221,6 +238,11 @@ class AgentModels:
     async def get(self, name: str | None, agent: AgentSettings) -> Model:
         """See ``ModelShelf.get``."""
         return await self._shelf.get(name, agent, self._agent_id)
+
+    @property
+    def learnt(self) -> Learnt:
+        """What calls have taught about models."""
+        return self._shelf.learnt
 
     def names(self, agent: AgentSettings) -> ModelNames:
         """See ``ModelShelf.names``."""

@@ -11,7 +11,7 @@ from agent.messages import AssistantMessage
 from agent.models.key_health import TURNING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 
     from agent.models.key_health import KeyHealth
     from agent.models.keys import Key
@@ -24,7 +24,7 @@ class Keyed:
     """A Model that is one and the same at a provider, whichever key opens it.
 
     ``keys`` is asked before each call, so that keys which come and go count at once; ``make`` returns the model for a key, once.
-    ``fixed`` says that the owner gave the keys an order.
+    ``fixed`` says that the owner gave the keys an order. ``answered`` is told of each model that gave an answer.
     """
 
     def __init__(
@@ -34,7 +34,9 @@ class Keyed:
         health: KeyHealth,
         *,
         fixed: Callable[[], bool] = lambda: True,
+        answered: Callable[[Model], Awaitable[None]] | None = None,
     ) -> None:
+        self._answered = answered
         self._keys = keys
         self._make = make
         self._health = health
@@ -74,6 +76,8 @@ class Keyed:
             self._latest, told = model, answer
             if answer.failure is None:
                 await self._health.worked(key, self.name)
+                if self._answered is not None:
+                    await self._answered(model)
                 break
             if answer.failure.kind not in TURNING:
                 break
