@@ -11,6 +11,7 @@ from gateway.access import Allowed, Pair
 from gateway.arrived import Arrived, Unreadable, read_whole, reworded, write_arrived
 from gateway.bot_guard import BotGuard
 from gateway.broadcast import fanned
+from gateway.commands import parse
 from gateway.errors import StorageFailed, UsageWrong
 from gateway.happenings import Habits, UsualHabits, edited, pressed, reaction
 from gateway.ledger.part import account_of, clean
@@ -238,7 +239,7 @@ class AccountDoor:
                 return [] if arrival is None else fanned(arrival, self._inbox.echoes(inbound, decision.actor))
             log.info("a message on %s was passed over: too many of programs in a row", self._key)
         elif isinstance(decision, Pair):
-            if inbound.event == "message":
+            if inbound.event == "message" and not inbound.from_bot:
                 await self._inbox.ledger.request_pairing(
                     inbound.conversation, inbound.sender.id, inbound.sender.name, decision.code, decision.text
                 )
@@ -284,8 +285,8 @@ class AccountDoor:
         return self._inbox.arrival(inbound, actor, before=self._inbox.overheard.before(inbound), asides=asides)
 
     def _edit(self, inbound: Inbound, actor: Actor) -> Arrival:
-        text = inbound.text
         arrival = self._inbox.arrival(inbound, actor)
+        text = inbound.text if parse(inbound.text) is None else edited(inbound)  # nobody says a command by changing a message
         return replace(
             arrival,
             aside=edited(inbound),

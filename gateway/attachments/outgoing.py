@@ -79,6 +79,8 @@ class Outgoing:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(folder / str(about["name"]), data)
             _write(folder / _ABOUT, json.dumps(about).encode())
+            for above in (folder, folder.parent, self._folder):
+                _sync(above)
         except OSError as error:
             log.warning("a file to send could not be kept: %s", error)
             return f"the copy could not be kept ({error.strerror})"
@@ -131,6 +133,15 @@ class Outgoing:
             if (path.parent / about["name"]).is_file():
                 found.append((path.parent.name, about))
         return found
+
+
+def _sync(folder: Path) -> None:
+    """Make sure that what was put into a folder is still there after a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -123,6 +123,14 @@ async def test_an_edit_of_a_waiting_message_is_read_when_its_turn_comes(tmp_path
         assert s.texts == ["buy oat milk"]
 
 
+async def test_a_waiting_message_cannot_be_edited_into_a_command(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        await s.door.accept([said(1, "hello")])
+        await s.door.accept([said(2, "/stop", event="edited", target="1")])
+        (now,) = await s.inbox.read([s.arrived[0].row.id])
+        assert (now.inbound.text, s.urgent) == ("[Anna edited: /stop]", [])
+
+
 async def test_an_edit_that_drops_the_mention_still_changes_the_message_that_waits(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         await s.door.accept([said(1, "@bot buy milk")])
@@ -226,6 +234,12 @@ async def test_programs_are_not_heard_unless_the_channel_lets_them_in(tmp_path: 
         await s.door.accept([said(1, "beep", sender="77", from_bot=True), said(2, "beep", PRIVATE, sender="66", from_bot=True)])
         assert s.arrived == []
         assert await s.ledger.pending_pairings() == []
+
+
+async def test_a_program_is_given_no_pairing_code(tmp_path: Path) -> None:
+    async with scene(tmp_path, replace(BOTS, dm_policy="pairing")) as s:
+        await s.door.accept([said(1, "beep", PRIVATE, sender="88", from_bot=True)])
+        assert (await s.ledger.pending_pairings(), await s.ledger.outbox(["ready"])) == ([], [])
 
 
 async def test_programs_that_answer_each_other_fall_silent_until_a_person_speaks(tmp_path: Path) -> None:

@@ -111,6 +111,15 @@ def test_private_messages_that_are_off_are_refused(section: str) -> None:
     assert (channel.name, policy.dm_policy) == (section, "disabled")
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("section", ["discord", "slack"])
+def test_programs_are_let_in_as_the_channel_says(section: str, *, allowed: bool) -> None:
+    token = {"token": "t"} if section == "discord" else {"botToken": "xoxb-1"}
+    settings = Settings.model_validate({"channels": {section: {**token, "allowBots": allowed}}})
+    [(_, policy)] = platforms(settings, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), {})
+    assert policy.bots is allowed
+
+
 def test_tokens_in_the_environment_are_enough_and_leave_groups_shut() -> None:
     env = {"DISCORD_BOT_TOKEN": "t", "SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1"}
     found = list(platforms(Settings(), ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), env))
