@@ -161,7 +161,7 @@ class DiscordChannel:
         """Ask who the bot is, and return its name, such as ``my_bot``.
 
         Raises:
-            ChannelError: it cannot be reached; ``ChannelBroken`` when its token is wrong.
+            ChannelError: it cannot be reached; ``ChannelBroken`` when its token is wrong, or it may not read messages.
         """
         await asyncio.to_thread(_load)
         from channels.discord.client import Link
@@ -171,6 +171,7 @@ class DiscordChannel:
         link = Link(self._settings, lambda *_: None, clock=self._clock, pauses=pauses)
         try:
             await link.sign_in()
+            link.check_intents()
             return str(link.user)
         except TROUBLE as error:
             raise ChannelError(
@@ -185,7 +186,10 @@ class DiscordChannel:
             await self._receiver.close()
 
     def _shortened(self, text: str) -> str:
-        return written(self.chunks(text)[0])
+        pieces = self.chunks(text)
+        if not pieces:
+            raise NotSent("nothing is to be seen of it yet")
+        return written(pieces[0])
 
     async def _try(self, showing: Awaitable[None], event: str) -> None:
         """Do what is only for show."""

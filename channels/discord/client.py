@@ -11,7 +11,7 @@ import discord
 from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 from discord.http import HTTPClient, Route
 
-from channels.discord.refusals import FOR_GOOD, TROUBLE, closed_for_good, wrong_token
+from channels.discord.refusals import FOR_GOOD, TROUBLE, closed_for_good, no_intent, wrong_token
 from channels.discord.settings import OFFICIAL
 
 if TYPE_CHECKING:
@@ -122,6 +122,12 @@ class Link(discord.Client):
             await self.login(self._account.secret())
         except discord.LoginFailure as error:
             raise wrong_token(self._account) from error
+
+    def check_intents(self) -> None:
+        """Look whether messages may be read, which Discord tells at sign-in. Raises ``ChannelBroken`` when not."""
+        flags = self.application_flags
+        if not (flags.gateway_message_content or flags.gateway_message_content_limited):
+            raise no_intent()
 
     async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:  # noqa: ARG002 - theirs
         """Wait before a further session is begun: Discord allows one in five seconds."""

@@ -6,7 +6,7 @@ import pytest
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
 from channels.messages import Conversation
-from tests.channels.discord_line import ANNA, GUILD, POST, Line
+from tests.channels.discord_line import ANNA, DIRECT, GUILD, POST, Line
 from tests.peers.discord import BOT, SUPPRESS_EMBEDS, DiscordPeer
 
 if TYPE_CHECKING:
@@ -277,6 +277,24 @@ async def test_typing_is_shown_and_its_trouble_is_not_raised(peer: DiscordPeer) 
 
 async def test_a_probe_tells_who_the_bot_is(peer: DiscordPeer) -> None:
     assert await Line(peer).channel.probe() == "homebody"
+
+
+async def test_a_probe_finds_a_missing_intent_before_any_message_is_missed(peer: DiscordPeer) -> None:
+    peer.message_content_allowed = False
+    with pytest.raises(ChannelBroken, match="Message Content Intent"):
+        await Line(peer).channel.probe()
+
+
+@pytest.mark.parametrize("text", ["```", "#", "> ", "```python\n"])
+async def test_a_preview_waits_for_something_to_be_seen(peer: DiscordPeer, text: str) -> None:
+    line = Line(peer)
+    async with line.running():
+        await line.channel.draft(DIRECT, "t", text)
+        await line.clock.sleep(3)
+        await line.channel.draft(DIRECT, "t", text + text)
+        await line.clock.sleep(3)
+        await line.channel.draft(DIRECT, "t", "Words.")
+    assert peer.said(peer.dm(ANNA)) == ["Words."]
 
 
 async def test_a_probe_of_a_dead_address_says_so(peer: DiscordPeer) -> None:

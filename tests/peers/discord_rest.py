@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LOUD_EMOJI = re.compile(r"[\x00-\x7f]*[A-Za-z][\x00-\x7f]*")
 EPHEMERAL = 1 << 6
+CONTENT_LIMITED = 1 << 19
 SILENT = 1 << 12
 
 
@@ -92,7 +93,8 @@ class Rest:
             case "GET oauth2/applications/@me":
                 owner = person("1", "owner")
                 facts = {"id": BOT, "name": "homebody", "icon": None, "description": "", "owner": owner, "team": None}
-                return 200, {**facts, "bot_public": False, "bot_require_code_grant": False, "verify_key": "k", "flags": 0}
+                flags = CONTENT_LIMITED if self.peer.message_content_allowed else 0
+                return 200, {**facts, "bot_public": False, "bot_require_code_grant": False, "verify_key": "k", "flags": flags}
             case "POST users/@me/channels":
                 return 200, self.peer.dm(str(asked.body["recipient_id"])).shown()
             case "GET applications/*/commands":
