@@ -9,38 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import random
-import secrets
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agent.accounting import context_report
-from agent.errors import FileTrouble
-from agent.workspace import Workspace, workspace_templates
 from channels.terminal.channel import TerminalChannel
 from gateway.access import Access, Policy, concerns
-from gateway.agents import HousedAgent
 from gateway.attachments.post_room import PostRoom
 from gateway.backlog import Backlog
 from gateway.breaker import OFTEN_CRASHED, TOO_OFTEN, Starts
-from gateway.budget.brake import Brake
 from gateway.channel_keeper import ChannelKeeper
-from gateway.clock import SystemClock
 from gateway.commands import MENU
 from gateway.delivery import Delivery
-from gateway.errors import HomebodyError, StorageFailed, UsageWrong
-from gateway.group_tools import GroupToolRules
+from gateway.errors import HomebodyError, StorageFailed
+from gateway.foundation import Foundation
 from gateway.inbox import House as Ways
 from gateway.inbox import Inbox
 from gateway.keepers import Keepers
 from gateway.lanes import Lanes, Ticket
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.lock import Holder, StateLock, boot_id
-from gateway.memories import keep_memory, owner_zone
+from gateway.lock import StateLock
 from gateway.mentions import Mentions
 from gateway.model_shelf import ModelShelf, open_shelf
 from gateway.moves import Moves
+from gateway.notices import Notices
 from gateway.owner import OwnerLine
 from gateway.pause import Pause
 from gateway.queueing.acks import Acks
@@ -49,25 +39,23 @@ from gateway.queueing.line import Line
 from gateway.reload import Reload
 from gateway.routing import Router, router_of
 from gateway.schedule import Schedule
-from gateway.sessions.store import SessionStore
 from gateway.setback import Setback
-from gateway.tool_rack import ToolRack, tools_of
+from gateway.settling import settle_in
 from gateway.turns import Interrupted, ResetDue, Turns
 from gateway.urgent import Urgent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-    from zoneinfo import ZoneInfo
+    from collections.abc import Callable, Coroutine
 
     from channels.messages import Conversation, Inbound
     from channels.protocol import Channel
+    from gateway.agents import HousedAgent
     from gateway.arrived import Arrived
-    from gateway.config.settings import Settings
-    from gateway.logs.wiring import Closer
-    from gateway.paths import Paths
+    from gateway.errors import UsageWrong
     from gateway.queueing.steering import UnderWay
     from memory.protocol import KeptMemory
 
+__all__ = ["Foundation", "House"]
 log = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 8.0
@@ -75,25 +63,6 @@ DRAIN_SECONDS = 8.0
 DELIVER_SECONDS = 1.5
 ALONE_SECONDS = 5.0
 """A house that is opened for one question is closed again before it needs its scheduler, which takes a while to load."""
-TERMINAL_SOCKET = "gateway.sock"
-
-
-@dataclass(kw_only=True)
-class Foundation:
-    """What a house stands on. ``serving`` says that platforms are connected; a conversation in the terminal does without.
-
-    ``notices`` is what the owner should know of how the settings were come by; ``logs`` are those of this process, where it logs.
-    """
-
-    settings: Settings
-    paths: Paths
-    env: Mapping[str, str]
-    clock: SystemClock = field(default_factory=SystemClock)
-    random: random.Random = field(default_factory=random.SystemRandom)
-    serving: bool = False
-    restart_on_stall: bool = False
-    logs: Closer | None = None
-    notices: tuple[str, ...] = ()
 
 
 class House:
@@ -104,10 +73,8 @@ class House:
         self.ledger = ledger
         self.shelf = shelf
         self.agents: dict[str, HousedAgent] = {}
-        self.notices: list[str] = []
-        self.terminal = TerminalChannel(
-            clock=on.clock, on_stop=self._stop_terminal, socket_path=on.paths.state / TERMINAL_SOCKET if on.serving else None
-        )
+        self.notices = Notices()
+        self.terminal = TerminalChannel(clock=on.clock, on_stop=self._stop_terminal, socket_path=on.socket)
         self.post = PostRoom(
             on.paths.state,
             ledger=ledger,
@@ -129,7 +96,7 @@ class House:
         )
         self.line = Line(self.lanes, lambda: self.on.settings.messages, self._queue_chosen, on.clock)
         self.acks = Acks(lambda: self.on.settings.messages, self.channel)
-        self.pause = Pause(self.lanes, self._report)
+        self.pause = Pause(self.lanes, self.notices.report)
         self.setback = Setback(ledger, self.lanes, self.pause, on.clock, self.owner.tell)
         self.urgent = Urgent(
             ledger=ledger,
@@ -178,8 +145,6 @@ class House:
         )
         self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=self._sweep)
         self.lock = lock
-        self._reports: list[str] = []
-        self._settled = False
         self._memories: list[KeptMemory] = []
         self._closing = asyncio.Event()
         self.reload = Reload(self)
@@ -197,7 +162,7 @@ class House:
             StorageFailed, AgentError: a folder or the ledger cannot be used.
         """
         on.paths.prepare()
-        lock = StateLock.acquire(on.paths.state / "gateway.lock", _holder(on))
+        lock = StateLock.acquire(on.paths.state / "gateway.lock", on.holder())
         try:
             ledger = await SqliteLedger.open(on.paths.state / "ledger.sqlite", on.clock)
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
@@ -206,10 +171,11 @@ class House:
         shelf = open_shelf(on.settings, on.paths, on.env, clock=on.clock, random=on.random)
         house = cls(on, lock, ledger, shelf)
         for notice in (*on.notices, *([ledger.warning] if ledger.warning else [])):
-            house._report(notice)
+            house.notices.report(notice)
         try:
             for agent_id in on.settings.agent_ids:
-                house.agents[agent_id] = await house._settle_in(agent_id)
+                house.agents[agent_id], memory = await settle_in(house, agent_id)
+                house._memories += [memory] if memory is not None else []
         except BaseException:  # the same, with all that was opened so far
             await house.close()
             raise
@@ -224,12 +190,10 @@ class House:
         self.keepers.keep(self.terminal, Policy(local=True))
         if self.on.serving:
             self._keep_platforms()
-        self._settled = True
         starts = Starts(self.on.paths.state, self.on.clock)
         if self.on.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
             self.pause.begin("crashes", OFTEN_CRASHED)
-        for notice in self._reports:
-            self.owner.say(f"⚠️ {notice}")
+        self.notices.begin(self.owner.say)
         await self._take_up()
         try:
             await self._serve(started)
@@ -272,104 +236,6 @@ class House:
         keeper = self.keepers.get(f"{place.channel}:{place.account}")
         return keeper.channel if keeper else self.terminal
 
-    async def status(self) -> dict[str, Any]:
-        """Tell how the house is, as JSON values."""
-        tally = await self.ledger.tally()
-        return {
-            "pid": os.getpid(),
-            "agents": {agent.id: agent.facts() for agent in self.agents.values()},
-            "channels": self.keepers.facts(),
-            "settings": self.reload.facts(),
-            "inbox": {"waiting": tally.waiting},
-            "turns": {"running": tally.running},
-            "outbox": dict(tally.outbox),
-            "paused": self.pause.causes,
-            "notices": self.notices,
-        }
-
-    async def repair(self, key: str) -> dict[str, Any]:
-        """Mend the transcript of a session, as JSON values.
-
-        Raises:
-            UsageWrong: there is no such session, or it is at work.
-        """
-        agent = next((agent for agent in self.agents.values() if agent.store.get(key)), None)
-        if agent is None:
-            raise UsageWrong(f"there is no session {key!r}", mend="`homebody sessions list` shows them.")
-        if any(ticket.session == key for ticket in self.lanes.running()):
-            raise UsageWrong(
-                f"the session {key} is at work", mend="Wait for its answer, or say /stop, and run the command again."
-            )
-        return await agent.repair(key)
-
-    async def context(self, agent_id: str | None, key: str | None) -> dict[str, Any]:
-        """Tell what the model would be shown next in a session (default: the owner's own of the default agent), as JSON values.
-
-        Raises:
-            UsageWrong: there is no such agent or session.
-        """
-        agent = self.agents.get(agent_id or self.on.settings.default_agent)
-        if agent is None:
-            raise UsageWrong(f"there is no agent {agent_id!r}", mend=f"There is: {', '.join(self.agents)}.")
-        record = agent.store.get(key or agent.main_key)
-        if record is None:
-            known = ", ".join(found.key for found in agent.store.all()[:5]) or "none yet"
-            raise UsageWrong(f"there is no session {key or agent.main_key!r}", mend=f"The latest are: {known}.")
-        conversation = await agent.glance(record, self.router.audience(record.key))
-        return {
-            "agent": agent.id,
-            "sessionKey": record.key,
-            "sessionId": record.session,
-            **asdict(context_report(conversation)),
-        }
-
-    async def _settle_in(self, agent_id: str) -> HousedAgent:
-        on = self.on
-        profile = on.settings.agent(agent_id)
-        workspace = await asyncio.to_thread(Workspace, profile.workspace)
-        if not profile.settings.skip_bootstrap:
-            await asyncio.to_thread(self._seed, workspace)
-        memory = keep_memory(profile, on.settings, on.paths, env=on.env, clock=on.clock, random=on.random, tell=self._tell)
-        if memory is not None:
-            self._memories.append(memory)
-        zone: ZoneInfo = owner_zone(profile)
-        store = SessionStore(on.paths.sessions(agent_id), on.clock)
-        for notice in await store.load():
-            self._report(notice)
-        return HousedAgent(
-            profile=profile,
-            session_settings=on.settings.session,
-            workspace=workspace,
-            memory=memory,
-            rack=ToolRack(tools_of(agent_id, workspace, memory, self.post.outgoing), profile.tools),
-            narrowed=GroupToolRules(self.keepers.policies, self.moves.formers),
-            store=store,
-            zone=zone,
-            clock=on.clock,
-            models=self.shelf.of(agent_id),
-            hooks=on.settings.hooks.internal,
-            tell=self._report,
-            brake=Brake(
-                self.ledger,
-                on.settings.budgets,
-                on.clock,
-                agent=agent_id,
-                zone=zone,
-                price=self.shelf.price,
-                tell=self.owner.say,
-            ),
-            new_id=lambda: f"{on.clock.now():%Y%m%d}-{secrets.token_hex(6)}",
-        )
-
-    def _seed(self, workspace: Workspace) -> None:
-        try:
-            made = workspace.seed(workspace_templates())
-        except FileTrouble as trouble:
-            self._tell(f"The workspace cannot be written to: {trouble} {trouble.mend}".strip())
-        else:
-            if made:
-                log.info("the workspace %s was given %s", workspace.root, ", ".join(made))
-
     def _keeper(self, channel: Channel, policy: Policy) -> ChannelKeeper:
         door = self.inbox.door(channel.name, channel.account)
         return ChannelKeeper(channel, policy, door, self.on.clock, self.on.random, menu=MENU)
@@ -380,7 +246,7 @@ class House:
         for channel, policy in platforms(self.on.settings, self.on.clock, self.on.env):
             self.keepers.keep(channel, policy)
             for concern in concerns(f"{channel.name}:{channel.account}", policy):
-                self._tell(concern)
+                self.notices.tell(concern)
 
     def _services(self) -> list[Coroutine[Any, Any, None]]:
         if not self.on.serving:
@@ -451,23 +317,3 @@ class House:
         left = max(0.5, DRAIN_SECONDS - (self.on.clock.monotonic() - began))
         await asyncio.gather(*(agent.settle(left, flushing=self.on.serving) for agent in self.agents.values()))
         await self.delivery.drain(DELIVER_SECONDS)
-
-    def _tell(self, notice: str) -> None:
-        """Keep something for whoever looks at the log or the status."""
-        log.warning(notice)
-        if notice not in self.notices:
-            self.notices.append(notice)
-
-    def _report(self, notice: str) -> None:
-        """Tell the owner of damage, once: in the log, in the status, and in the chat."""
-        if notice in self.notices:
-            return
-        self._tell(notice)
-        self._reports.append(notice)
-        if self._settled:
-            self.owner.say(f"⚠️ {notice}")
-
-
-def _holder(on: Foundation) -> Holder:
-    socket = str(on.paths.state / TERMINAL_SOCKET) if on.serving else ""
-    return Holder(pid=os.getpid(), boot=boot_id(), started=on.clock.now().isoformat(timespec="seconds"), socket=socket)

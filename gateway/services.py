@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gateway.admin import SOCKET, AdminServer
 from gateway.budget.report import facts
+from gateway.house_desk import HouseDesk
 from gateway.http.token import FILE_NAME, token_from_file, token_from_settings
 from gateway.lock import describe
 from gateway.mail_desk import MailDesk
@@ -22,22 +23,14 @@ if TYPE_CHECKING:
 
 async def admin(house: House) -> None:
     """Serve the owner's commands."""
-    desk = PairingDesk(house.ledger, house.access)
-
-    async def context(agent: str | None = None, session: str | None = None) -> dict[str, Any]:
-        return await house.context(agent, session)
 
     async def usage(since: str) -> dict[str, Any]:
         return facts(await house.ledger.usage(since))
 
     calls: dict[str, Call] = {
-        "status": house.status,
-        "context": context,
-        "sessions.repair": house.repair,
-        "resume": house.pause.resume,
-        "settings.reload": house.reload.now,
         "usage": usage,
-        **desk.calls(),
+        **HouseDesk(house).calls(),
+        **PairingDesk(house.ledger, house.access).calls(),
         **RouteDesk(lambda: house.on.settings, lambda: house.router, house.access, house.keepers.policies).calls(),
         **MailDesk(house.ledger).calls(),
     }
@@ -88,5 +81,5 @@ async def http(house: House) -> None:
         return "unknown" if keeper is None else keeper.hook
 
     log = structlog.get_logger("gateway.http")
-    door = HttpDoor(settings, token=token, ready={"ledger": lambda: None}, status=house.status, log=log, hook=hook)
+    door = HttpDoor(settings, token=token, ready={"ledger": lambda: None}, status=HouseDesk(house).status, log=log, hook=hook)
     await door.run(started)

@@ -31,10 +31,11 @@ async def _facts(invocation: Invocation, agent_id: str | None, session: str | No
         found: dict[str, Any] = await admin.ask(invocation.paths.state, "context", agent=agent_id, session=session)
         return found
     from gateway.house import Foundation, House
+    from gateway.house_desk import HouseDesk
 
     house = await House.open(Foundation(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
     try:
-        return await house.context(agent_id, session)
+        return await HouseDesk(house).context(agent_id, session)
     finally:
         await house.close()
 

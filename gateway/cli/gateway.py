@@ -73,7 +73,7 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
         def started() -> None:
             names = ", ".join(sorted(house.keepers))
             log.info("the house is open", channels=names, agents=", ".join(house.agents))
-            for notice in house.notices:
+            for notice in house.notices.told:
                 log.warning(notice)
 
         await house.run(started)

@@ -21,6 +21,7 @@ from channels.terminal.link import Done, Reply
 from gateway.clock import ManualClock, SystemClock
 from gateway.config.load import load
 from gateway.house import Foundation, House
+from gateway.house_desk import HouseDesk
 from gateway.logs.redaction import Redactor
 from gateway.logs.settings import LoggingSettings
 from gateway.logs.wiring import configure
@@ -224,7 +225,7 @@ async def test_what_waits_for_a_restart_stays_as_it_is_and_is_told_once(place: P
         assert (came["taken"], came["waiting"]) == ([], waits)
         assert house.on.settings.gateway.port == 0
         assert house.on.settings.agent("main").workspace == place.root / "work"
-        assert (await house.status())["settings"] == {"waiting": waits, "complaint": None}
+        assert (await HouseDesk(house).status())["settings"] == {"waiting": waits, "complaint": None}
         await house.reload.now()
         assert said == [f"⚙️ The settings were changed. This waits for a restart of mine: {', '.join(waits)}."]
         place.write({})

@@ -1,0 +1,47 @@
+"""What a house stands on: settings, places, time, chance, and whether it serves platforms."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gateway.clock import SystemClock
+from gateway.lock import Holder, boot_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from gateway.config.settings import Settings
+    from gateway.logs.wiring import Closer
+    from gateway.paths import Paths
+
+
+@dataclass(kw_only=True)
+class Foundation:
+    """What a house stands on. ``serving`` says that platforms are connected; a conversation in the terminal does without.
+
+    ``notices`` is what the owner should know of how the settings were come by; ``logs`` are those of this process, where it logs.
+    """
+
+    settings: Settings
+    paths: Paths
+    env: Mapping[str, str]
+    clock: SystemClock = field(default_factory=SystemClock)
+    random: random.Random = field(default_factory=random.SystemRandom)
+    serving: bool = False
+    restart_on_stall: bool = False
+    logs: Closer | None = None
+    notices: tuple[str, ...] = ()
+
+    @property
+    def socket(self) -> Path | None:
+        """Where terminals reach the house; nowhere while it is open for one alone."""
+        return self.paths.state / "gateway.sock" if self.serving else None
+
+    def holder(self) -> Holder:
+        """Say who holds the state, for others that would."""
+        started = self.clock.now().isoformat(timespec="seconds")
+        return Holder(pid=os.getpid(), boot=boot_id(), started=started, socket=str(self.socket or ""))
