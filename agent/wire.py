@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from agent.entries import Compacted, Pinned, Pruned, ResultsCleared, Said, Unpinned
 from agent.messages import AssistantMessage, Text, ToolMessage, UserMessage
+from agent.pictures_shown import with_recent_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,7 +36,7 @@ def view(entries: Sequence[Entry], zone: tzinfo) -> tuple[Message, ...]:
     The result begins with a user message (or is empty), holds no failed answers, and has behind every tool call exactly one
     result, in the order of the calls.
     """
-    return repaired(_stamped(message, zone) for message in _visible(entries))
+    return repaired(_stamped(message, zone) for message in with_recent_pictures(_visible(entries)))
 
 
 def _visible(entries: Sequence[Entry]) -> list[Message]:
