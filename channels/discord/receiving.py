@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from channels.protocol import Door
 
 PAGE = 100
+AT_ONCE = 8
+"""Channels that are read on at the same time."""
 PEOPLE = 20
 """Listed people whose private channel is looked at after a start."""
 _MESSAGE = "MESSAGE_CREATE"
@@ -68,8 +70,10 @@ class Receiver:
         self._session = ""
         self._gap = 0
         self._looked_up = False
-        self._pauses = Pauses(clock, random, log, account)
-        self.link = Link(settings, self._heard, clock=clock, pauses=Pauses(clock, random, log, account))
+        self._random = random
+        self._pauses = self._new_pauses()
+        self._taking = asyncio.Lock()
+        self.link = Link(settings, self._heard, clock=clock, pauses=self._new_pauses())
         self._asking = Asking(account, door=door, clock=clock, log=log, link=self.link)
 
     async def run(self) -> None:
@@ -85,6 +89,9 @@ class Receiver:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._asking.close()
+
+    def _new_pauses(self) -> Pauses:
+        return Pauses(self._clock, self._random, self._log, self._account)
 
     def _heard(self, name: str, content: dict[str, Any], number: int) -> None:
         self._door.alive()
@@ -126,8 +133,8 @@ class Receiver:
             await self._catch_up()
             self._door.ready()
         elif name == "GUILD_CREATE":
-            while self._places.unread:
-                await self._read_on(*self._places.unread.pop(0))
+            unread, self._places.unread = self._places.unread, []
+            await self._read_all(unread)
             await self._store([])
         elif (place := await self._place(content)) is not None and self._places.reads(place):
             found = await self._changed(name, content, place, stamp)
@@ -142,8 +149,7 @@ class Receiver:
 
     async def _catch_up(self) -> None:
         """Read on, in every channel that was read before, and in those of listed people who may have written first."""
-        for channel, mark in self._places.marks.all().items():
-            await self._read_on(channel, mark)
+        await self._read_all(list(self._places.marks.all().items()))
         if self._gap and not self._looked_up:
             self._looked_up = True
             for person in [one for one in self._settings.dm.allow_from if one != "*"][:PEOPLE]:
@@ -159,7 +165,20 @@ class Receiver:
             if self._places.reads(place) and identity not in self._places.marks.all() and last > self._gap:
                 await self._read_on(identity, str(self._gap))
 
+    async def _read_all(self, channels: list[tuple[str, str]]) -> None:
+        """Read on in some channels at a time: a bot may be in hundreds."""
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def in_turn(channel: str, mark: str) -> None:
+            async with turns:
+                await self._read_on(channel, mark)
+
+        async with asyncio.TaskGroup() as reading:
+            for channel, mark in channels:
+                reading.create_task(in_turn(channel, mark))
+
     async def _read_on(self, channel: str, mark: str) -> None:
+        pauses = self._new_pauses()
         while True:
             try:
                 place = self._places.known(channel) or place_of(dict(await self.link.http.get_channel(int(channel))))
@@ -174,7 +193,7 @@ class Receiver:
                 self._places.gone(channel)
                 return
             except TROUBLE as error:
-                await self._pauses.wait("a channel could not be read on", str(error))
+                await pauses.wait("a channel could not be read on", str(error))
                 continue
             found: list[dict[str, Any]] = sorted(map(dict, page), key=lambda one: int(one["id"]))
             await self._take(found)
@@ -183,7 +202,14 @@ class Receiver:
             mark = str(found[-1]["id"])
 
     async def _take(self, batch: list[dict[str, Any]]) -> None:
-        """Hand on what people wrote where this bot reads. Events carry the server they come from; private ones have none."""
+        """Hand on what people wrote where this bot reads. Events carry the server they come from; private ones have none.
+
+        One batch at a time: no mark may be stored of a message that is not.
+        """
+        async with self._taking:
+            await self._take_in_turn(batch)
+
+    async def _take_in_turn(self, batch: list[dict[str, Any]]) -> None:
         messages: list[Inbound] = []
         for one in batch:
             place = await self._place(one)

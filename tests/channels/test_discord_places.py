@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from channels.discord.settings import DiscordSettings
 from channels.errors import NotSent
 from tests.channels.discord_line import ANNA, BEN, DIRECT, GUILD, Line
 from tests.peers.discord import FORUM, DiscordPeer
+from tests.peers.door import BookDoor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -106,6 +109,45 @@ async def test_a_server_that_the_bot_joined_in_an_outage_is_not_read_back(peer: 
         await peer.say(BEN, "welcome", channel=new)
         await line.taken()
     assert line.door.texts == ["welcome"]
+
+
+class CarefulDoor(BookDoor):
+    """A house that is slow at times, and notes every cursor that says more than what it was given."""
+
+    def __init__(self, peer: DiscordPeer, cursors: dict[str, str]) -> None:
+        super().__init__(cursors)
+        self.peer = peer
+        self.begun = json.loads(cursors["read"])
+        self.too_far: list[str] = []
+        self.given = 0
+
+    async def accept(self, messages: Any, cursor: Any = None) -> None:
+        self.given += 1
+        for _ in range(20 * (self.given % 2)):
+            await asyncio.sleep(0)
+        await super().accept(messages, cursor)
+        stored = {one.message_id for one in self.messages}
+        for channel, mark in json.loads(cursor.value).items() if cursor is not None else ():
+            written = [one["id"] for one in self.peer.channels[channel].messages]
+            missed = [one for one in written if int(self.begun.get(channel, mark)) < int(one) <= int(mark)]
+            self.too_far += [one for one in missed if one not in stored]
+
+
+async def test_many_channels_are_read_on_at_once_and_no_cursor_runs_ahead_of_what_is_stored(peer: DiscordPeer) -> None:
+    halls = [peer.guild_channel(GUILD) for _ in range(30)]
+    cursors = await once(peer, halls[0])
+    for number, hall in enumerate(halls):
+        for part in range(150 if number == 7 else 3):
+            await peer.say(ANNA, f"{number}:{part}", channel=hall)
+    line = Line(peer, cursors, guilds={GUILD: {}})
+    line.door = CarefulDoor(peer, dict(cursors))
+    async with line.running():
+        pass
+    for number in range(30):
+        heard = [text for text in line.door.texts if text.startswith(f"{number}:")]
+        assert heard == [f"{number}:{part}" for part in range(150 if number == 7 else 3)]
+    assert line.door.too_far == []
+    assert peer.most_at_once > 1
 
 
 async def test_a_listed_person_who_wrote_first_in_an_outage_is_heard(peer: DiscordPeer) -> None:

@@ -57,12 +57,13 @@ class DiscordPeer:
     whispers: list[str] = field(default_factory=list)
     too_many: int = 0
     cuts_files: int = 0
+    most_at_once: int = 0
 
     def __post_init__(self) -> None:
         self.links = Links(self)
         self.rest = Rest(self)
         self.sessions = Gateway(self)
-        self._last = 0
+        self._last = self._at_once = 0
         self._news = asyncio.Condition()
         self._runner: web.AppRunner | None = None
 
@@ -330,7 +331,10 @@ class DiscordPeer:
     async def _rest(self, request: web.Request) -> web.Response:
         asked = await asked_of(request)
         self.calls.append((asked.call, asked.body))
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
         try:
+            await asyncio.sleep(0)
             self._authorise(request, asked)
             fault = self._fault(asked.call)
             self._break(fault, request, "")
@@ -339,6 +343,7 @@ class DiscordPeer:
         except Refused as refused:
             return self._reply(refused.status, refused.body, {**self.rest.headers(asked), **refused.headers})
         finally:
+            self._at_once -= 1
             await self.changed()
         return self._reply(status, result, self.rest.headers(asked))
 
