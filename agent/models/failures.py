@@ -27,6 +27,7 @@ _BY_WORD: dict[str, FailureKind] = {
     "permission_error": "auth",
     "invalid_api_key": "auth",
     "invalid_authentication": "auth",
+    "no_db_connection": "auth",  # LiteLLM without a database, of any key but its master key
     "billing_error": "billing",
     "insufficient_quota": "billing",
     "billing_hard_limit_reached": "billing",
