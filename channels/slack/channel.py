@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
+BETWEEN_EDITS = 1.5
 _FORGED, _NOT_NOW, _NOT_HERE = 401, 503, 404
 
 
@@ -80,7 +81,7 @@ class SlackChannel:
         self._known = Acquaintance()
         self._line: _Line | None = None
         self._signature: Signature | None = None
-        self._previews = Previews(self, clock)
+        self._previews = Previews(self, clock, between=self._between)
 
     @property
     def repeats_safely(self) -> bool:
@@ -133,9 +134,14 @@ class SlackChannel:
             line.hook = ear = Hook(self._settings, web, receiver, door, self._log)
         self._line = line
         try:
-            await (ear.run() if self.hooked else Listener(self._settings, web, receiver, door, self._log).run())
+            await (
+                ear.run()
+                if self.hooked
+                else Listener(self._settings, web, receiver, door, clock=self._clock, log=self._log).run()
+            )
         finally:
             self._line = None
+            await line.sender.streams.close()
             await receiver.close()
 
     def _spoken(self, web: AsyncWebClient, who: Identity, patience: Patience, receiver: Receiver) -> _Line:
@@ -264,6 +270,10 @@ class SlackChannel:
             await showing
         except (*TROUBLE, ChannelError) as error:
             self._log.info(event, error=type(error).__name__, account=self.account)
+
+    def _between(self, conversation: Conversation) -> float:
+        """Return the seconds between two looks at a preview: Slack takes fewer edits a minute than pieces of a stream."""
+        return 1.0 if self._settings.streaming == "auto" and conversation.thread is not None else BETWEEN_EDITS
 
     def _open(self) -> _Line:
         if self._line is None:

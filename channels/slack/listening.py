@@ -14,14 +14,20 @@ from channels.slack.client import Ear
 from channels.slack.refusals import TROUBLE
 
 if TYPE_CHECKING:
+    from aiohttp import WSMessage
     from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
     from slack_sdk.socket_mode.request import SocketModeRequest
     from slack_sdk.web.async_client import AsyncWebClient
 
+    from channels.clock import Clock
     from channels.log import Log
     from channels.protocol import Door
     from channels.slack.receiving import Receiver
     from channels.slack.settings import SlackAccount
+
+_HELLO = "hello"
+SHORT = 45.0
+"""Seconds of silence after which Slack may have given something up: it offers it again at once, after a minute and after five."""
 
 
 class Listener(AsyncBaseSocketModeHandler):
@@ -29,12 +35,16 @@ class Listener(AsyncBaseSocketModeHandler):
 
     client: Ear
 
-    def __init__(self, settings: SlackAccount, web: AsyncWebClient, receiver: Receiver, door: Door, log: Log) -> None:
+    def __init__(
+        self, settings: SlackAccount, web: AsyncWebClient, receiver: Receiver, door: Door, *, clock: Clock, log: Log
+    ) -> None:
         self._settings = settings
         self._receiver = receiver
         self._door = door
         self._log = log
+        self._clock = clock
         self._hellos = 0
+        self._heard = clock.monotonic()
         self.app = receiver.app
         self.client = Ear(settings, web, receiver.broken)
         self.client.on_message_listeners.append(self._alive)
@@ -50,6 +60,7 @@ class Listener(AsyncBaseSocketModeHandler):
             while not (await asyncio.wait([self._receiver.broken], timeout=self._settings.ping_seconds))[0]:
                 if self.client.last_ping_pong_time != answered:
                     answered = self.client.last_ping_pong_time
+                    self._heard = self._clock.monotonic()
                     self._door.alive()
             self._receiver.broken.result()
         finally:
@@ -66,13 +77,19 @@ class Listener(AsyncBaseSocketModeHandler):
         except TROUBLE as error:
             self._log.info("an envelope was not acknowledged", error=type(error).__name__)
 
-    async def _alive(self, _: object) -> None:
+    async def _alive(self, message: WSMessage) -> None:
         self._door.alive()
+        if _HELLO not in str(message.data)[:40]:
+            self._heard = self._clock.monotonic()
 
     async def _said(self, _: object, message: dict[str, Any], __: object) -> None:
-        """Read on and begin when Slack says hello; it does so on every connection."""
-        if message.get("type") != "hello":
+        """Read on and begin when Slack says hello; it does so on every connection.
+
+        One that follows soon on another, as every few hours, is not read on for: Slack offers again what was not acknowledged.
+        """
+        if message.get("type") != _HELLO:
             return
+        silence = self._clock.monotonic() - self._heard
         self._hellos += 1
         open_now = message.get("num_connections")
         if isinstance(open_now, int) and open_now > min(self._hellos, 2):
@@ -82,5 +99,7 @@ class Listener(AsyncBaseSocketModeHandler):
                 "for each; a connection that was left by a crash ends by itself within minutes",
                 connections=open_now,
             )
-        await self._receiver.catch_up()
+        if self._hellos == 1 or silence > SHORT:
+            await self._receiver.catch_up()
+        self._heard = self._clock.monotonic()
         self._door.ready()

@@ -7,6 +7,8 @@ library.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError
@@ -14,7 +16,7 @@ from slack_sdk.errors import SlackApiError
 from channels.errors import NotSent
 from channels.slack.letters import MOST_MARKDOWN, streamable
 from channels.slack.recent import Recent
-from channels.slack.refusals import code_of, waiting
+from channels.slack.refusals import TROUBLE, code_of, waiting
 
 if TYPE_CHECKING:
     from slack_sdk.web.async_client import AsyncWebClient
@@ -28,6 +30,7 @@ ENDED = "message_not_in_streaming_state"
 MOST = 100
 _UNKNOWN = ""
 """What a stream shows whose last call was cut off."""
+LONGEST_GOODBYE = 2.0
 _LEAVE = 1000
 """Letters of the most that a message holds which the end of an answer may need."""
 
@@ -41,11 +44,19 @@ class Streams:
         self._log = log
         self._team = team
         self._shown: Recent[str, str] = Recent(MOST)
+        self._open: dict[str, str] = {}
         self._usable = True
 
     def holds(self, message: str) -> bool:
         """Tell whether a message is a stream that is open, as far as is known here."""
         return self._shown.get(message) is not None
+
+    async def close(self) -> None:
+        """End what is open, as it is: a stream that is left alone is shown as broken in the end."""
+        with contextlib.suppress(*TROUBLE):
+            async with asyncio.timeout(LONGEST_GOODBYE):
+                for message, channel in list(self._open.items()):
+                    await self.end(channel, message)
 
     async def start(self, channel: str, thread: str, person: str, text: str) -> str | None:
         """Begin a stream and return its message; None where Slack has none, or not now."""
@@ -72,6 +83,7 @@ class Streams:
             return None
         message = str(begun["ts"])
         self._shown.put(message, said)
+        self._open[message] = channel
         return message
 
     async def append(self, channel: str, message: str, text: str) -> bool:
@@ -96,7 +108,7 @@ class Streams:
                 raise
             if code_of(error) != ENDED:
                 await self.end(channel, message)
-            self._shown.take(message)
+            self._forget(message)
             return False
         except NotSent:
             self._shown.put(message, shown)
@@ -127,7 +139,9 @@ class Streams:
             if code_of(error) != ENDED:
                 self._log.info("a stream did not end well", error=code_of(error))
                 await self.end(channel, message)
+            self._forget(message)
             return False
+        self._forget(message)
         return True
 
     async def end(self, channel: str, message: str) -> None:
@@ -138,3 +152,8 @@ class Streams:
         except SlackApiError as error:
             if code_of(error) != ENDED:
                 self._log.info("a stream was not ended", error=code_of(error))
+        self._forget(message)
+
+    def _forget(self, message: str) -> None:
+        self._shown.take(message)
+        self._open.pop(message, None)

@@ -278,3 +278,20 @@ async def test_a_probe_tells_who_the_app_is(peer: SlackPeer) -> None:
 async def test_a_probe_of_a_dead_address_says_so(peer: SlackPeer) -> None:
     with pytest.raises(ChannelError, match="does not answer"):
         await Line(peer, apiRoot="http://127.0.0.1:9/api").channel.probe()
+
+
+@pytest.mark.parametrize(("silence", "read"), [(10, 0), (100, 1)])
+async def test_only_a_connection_after_a_silence_is_read_on_for(peer: SlackPeer, silence: float, read: int) -> None:
+    line = Line(peer, pingSeconds=30)
+    async with line.running():
+        await peer.say(ANNA, "before")
+        await peer.until(lambda: not peer.waiting)
+        before = peer.count("conversations.history")
+        await line.clock.sleep(silence)
+        readied = line.door.readied
+        await peer.refresh()
+        await peer.until(lambda: peer.connections == 2)
+        await peer.say(ANNA, "after")
+        await peer.until(lambda: not peer.waiting)
+        assert (line.door.readied, line.door.texts) == (readied + 1, ["before", "after"])
+        assert peer.count("conversations.history") - before == read

@@ -42,7 +42,7 @@ async def drafted(line: Line, place: Conversation, *texts: str, turn: str = "t")
     await line.clock.sleep(3)
     for text in texts:
         await line.channel.draft(place, turn, text)
-        await line.clock.sleep(1)
+        await line.clock.sleep(1.5)
 
 
 @pytest.mark.parametrize("private", [False, True])
@@ -183,6 +183,23 @@ async def test_a_preview_that_somebody_deleted_is_said_anew(peer: SlackPeer) -> 
         peer.messages[ROOM].remove(shown(peer, ROOM)[0])
         await line.send("Done.", to=place)
     assert peer.said(ROOM, thread=place.thread) == ["Done."]
+
+
+async def test_a_house_that_goes_leaves_no_stream_open(peer: SlackPeer) -> None:
+    line = Line(peer, channels={ROOM: {}})
+    async with line.running():
+        await drafted(line, await thread(line), "Let me", "Let me think")
+        assert len(peer.home.streams) == 1
+    assert (peer.home.streams, peer.said(ROOM)) == (set(), ["Let me think"])
+
+
+async def test_messages_are_edited_less_often_than_streams_grow(peer: SlackPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        for number in range(10):
+            await line.channel.draft(Conversation(channel="slack", kind="direct", id=ANNA), "t", f"part {number}")
+            await line.clock.sleep(1)
+    assert peer.count(UPDATE) == 3
 
 
 async def test_typing_is_shown_in_threads(peer: SlackPeer) -> None:
