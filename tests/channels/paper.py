@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ class Paper:
         self.marks: dict[str, list[str]] = {}
         self.drawer: dict[str, bytes] = {}
         self.menu: list[str] = []
-        self.menus = self.signs = 0
+        self.menus = self.signs = self.breaks = 0
         self.next_trouble = ""
 
     def channel(self) -> PaperChannel:
@@ -66,7 +67,7 @@ class Paper:
         self.again.append(len(self.letters) - 1)
 
     async def disconnect(self) -> None:
-        """Paper has no connections."""
+        self.breaks += 1
 
     def trouble(self, kind: Trouble) -> None:
         self.next_trouble = kind
@@ -135,8 +136,20 @@ class PaperChannel:
             raise ChannelBroken("no paper")
         read = int(await door.cursor("read") or 0) if self.flaw != "forgets" else len(self.paper.letters)
         door.ready()
-        while True:
-            door.alive()
+        if self.flaw == "goes on after its end":
+            self.rest = asyncio.ensure_future(self.read(door, read))
+        else:
+            await self.read(door, read)
+        await asyncio.Event().wait()
+
+    async def read(self, door: Any, read: int) -> None:
+        for _ in range(500) if self.flaw == "goes on after its end" else itertools.count():
+            if self.flaw == "stays broken" and self.paper.breaks:
+                return
+            if self.flaw != "never tells that it lives":
+                door.alive()
+            if self.flaw == "turns pairs around" and len(self.paper.letters) >= read + 2:
+                self.paper.letters[read : read + 2] = self.paper.letters[read : read + 2][::-1]
             for number in self.paper.again:
                 await door.accept([self.inbound(number, again=True)])
             self.paper.again.clear()
@@ -163,7 +176,7 @@ class PaperChannel:
         )
         return Inbound(
             conversation=place,
-            sender=Sender(id="anna"),
+            sender=Sender(id="" if self.flaw == "forgets who wrote" else "anna"),
             text=letter.text[:20] if self.flaw == "cuts values" else letter.text,
             at=SystemClock().now(),
             key=key,
@@ -179,10 +192,12 @@ class PaperChannel:
     async def send(self, outbound: Outbound, record: Any) -> Sent:
         trouble, self.paper.next_trouble = self.paper.next_trouble, ""
         if trouble == "refused":
-            raise NotSent("no", permanent=True)
+            raise NotSent("no", permanent=self.flaw != "takes a refusal for passing")
         if trouble == "rate limit":
-            raise NotSent("wait", retry_after=1)
+            raise NotSent("wait", retry_after=None if self.flaw == "does not say how long" else 1)
         if trouble == "cut before":
+            if self.flaw == "says that it arrived":
+                return Sent(platform_id=outbound.key)
             raise Uncertain("?")
         twice = self.flaw == "says twice" or (self.flaw == "sends files twice" and outbound.enclosure)
         key = f"{outbound.key}:{outbound.attempt}" if twice else outbound.key
@@ -191,7 +206,7 @@ class PaperChannel:
             if self.flaw == "raises anything":
                 raise ValueError
             raise Uncertain("?")
-        return Sent(platform_id=key)
+        return Sent(platform_id="1" if self.flaw == "numbers nothing" else key)
 
     def reply(self, outbound: Outbound) -> Reply:
         place = STUDY if self.flaw == "leaves the thread" else outbound.conversation
@@ -204,7 +219,7 @@ class PaperChannel:
         return Reply(place, outbound.text, labels, values, enclosure, content)
 
     async def typing(self, conversation: Conversation) -> None:
-        self.paper.signs += 1
+        self.paper.signs += self.flaw != "shows nothing"
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
         content = self.paper.drawer.get(attachment.handle)

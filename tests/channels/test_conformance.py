@@ -50,6 +50,16 @@ async def test_a_channel_of_paper_keeps_every_rule() -> None:
 @pytest.mark.parametrize(
     ("flaw", "rule"),
     [
+        ("forgets who wrote", "receives_what_is_written"),
+        ("turns pairs around", "keeps_the_order"),
+        ("stays broken", "survives_a_broken_connection"),
+        ("never tells that it lives", "tells_that_it_is_alive"),
+        ("goes on after its end", "ends_when_asked"),
+        ("numbers nothing", "sends_in_order"),
+        ("shows nothing", "shows_typing"),
+        ("takes a refusal for passing", "knows_a_refusal"),
+        ("does not say how long", "obeys_a_rate_limit"),
+        ("says that it arrived", "repeats_what_did_not_arrive"),
         ("forgets", "catches_up_after_a_restart"),
         ("lets go", "offers_again_what_could_not_be_stored"),
         ("renames", "takes_a_repetition_once"),
@@ -78,6 +88,18 @@ async def test_a_channel_of_paper_keeps_every_rule() -> None:
     ],
 )
 async def test_a_flaw_is_seen_by_its_rule(flaw: str, rule: str) -> None:
+    [judging] = [one for one in CHECKS if one.__name__ == rule]
+    await judging(Paper())
+    with pytest.raises(Nonconforming, match=r"expected|waited in vain"):
+        await asyncio.wait_for(judging(Paper(flaw)), 20)
+
+
+async def test_a_run_of_all_rules_names_the_one_that_did_not_hold() -> None:
     with pytest.raises(Nonconforming) as caught:
-        await asyncio.wait_for(check(stage_of(flaw)), 50)
-    assert caught.value.__notes__ == [f"rule: {rule}"]
+        await check(stage_of("never cuts"))
+    assert caught.value.__notes__ == ["rule: cuts_what_is_too_long"]
+
+
+def test_every_rule_has_a_flaw_that_it_sees() -> None:
+    [marks] = [mark for mark in test_a_flaw_is_seen_by_its_rule.pytestmark if mark.name == "parametrize"]
+    assert {rule for _, rule in marks.args[1]} == {rule.__name__ for rule in CHECKS}
