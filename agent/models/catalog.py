@@ -8,6 +8,7 @@ it for that very model, and a model without one shows no cost.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,13 +23,17 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Dollars for a million tokens. ``cache_write_1h`` is what an hour's keeping costs, where that differs."""
+    """Dollars for a million tokens. ``cache_write_1h`` is what an hour's keeping costs, where that differs.
+
+    ``as_of`` is the day on which it was read; empty where the owner or the provider's own list says it.
+    """
 
     input: float
     output: float
     cache_read: float = 0.0
     cache_write: float = 0.0
     cache_write_1h: float | None = None
+    as_of: str = ""
 
     @classmethod
     def of(cls, cost: CostSettings) -> Price:
@@ -196,13 +201,27 @@ MODELS: dict[str, tuple[str, ...]] = {
 }
 """Models worth naming when someone asks what there is, newest first. Any other id is sent as it is."""
 
+
+def _listed(
+    sent: float,
+    answered: float,
+    *,
+    read: float = 0.0,
+    write: float = 0.0,
+    hour: float | None = None,
+    as_of: str = AS_OF,
+) -> Price:
+    """A row of a provider's price list, with the day on which it was read."""
+    return Price(input=sent, output=answered, cache_read=read, cache_write=write, cache_write_1h=hour, as_of=as_of)
+
+
 _FAMILIES: tuple[tuple[str, Facts], ...] = (
     (
         "claude-haiku-4-5",
         Facts(
             window=200_000,
             max_output=64_000,
-            price=Price(input=1, output=5, cache_read=0.1, cache_write=1.25, cache_write_1h=2),
+            price=_listed(1, 5, read=0.1, write=1.25, hour=2),
             thinks="budget",
         ),
     ),
@@ -211,7 +230,7 @@ _FAMILIES: tuple[tuple[str, Facts], ...] = (
         Facts(
             window=200_000,
             max_output=64_000,
-            price=Price(input=3, output=15, cache_read=0.3, cache_write=3.75, cache_write_1h=6),
+            price=_listed(3, 15, read=0.3, write=3.75, hour=6),
             thinks="adaptive",
         ),
     ),
@@ -220,7 +239,7 @@ _FAMILIES: tuple[tuple[str, Facts], ...] = (
         Facts(
             window=200_000,
             max_output=64_000,
-            price=Price(input=5, output=25, cache_read=0.5, cache_write=6.25, cache_write_1h=10),
+            price=_listed(5, 25, read=0.5, write=6.25, hour=10),
             thinks="budget",
         ),
     ),
@@ -229,26 +248,26 @@ _FAMILIES: tuple[tuple[str, Facts], ...] = (
         Facts(
             window=200_000,
             max_output=64_000,
-            price=Price(input=5, output=25, cache_read=0.5, cache_write=6.25, cache_write_1h=10),
+            price=_listed(5, 25, read=0.5, write=6.25, hour=10),
             thinks="adaptive",
         ),
     ),
     ("claude-", Facts(window=200_000, max_output=64_000, thinks="adaptive")),
-    ("gpt-4.1-mini", Facts(window=1_000_000, max_output=32_768, price=Price(input=0.4, output=1.6, cache_read=0.1))),
-    ("gpt-4.1-nano", Facts(window=1_000_000, max_output=32_768, price=Price(input=0.1, output=0.4, cache_read=0.025))),
-    ("gpt-4.1", Facts(window=1_000_000, max_output=32_768, price=Price(input=2, output=8, cache_read=0.5))),
-    ("gpt-4o-mini", Facts(window=128_000, max_output=16_384, price=Price(input=0.15, output=0.6, cache_read=0.075))),
-    ("gpt-4o", Facts(window=128_000, max_output=16_384, price=Price(input=2.5, output=10, cache_read=1.25))),
+    ("gpt-4.1-mini", Facts(window=1_000_000, max_output=32_768, price=_listed(0.4, 1.6, read=0.1))),
+    ("gpt-4.1-nano", Facts(window=1_000_000, max_output=32_768, price=_listed(0.1, 0.4, read=0.025))),
+    ("gpt-4.1", Facts(window=1_000_000, max_output=32_768, price=_listed(2, 8, read=0.5))),
+    ("gpt-4o-mini", Facts(window=128_000, max_output=16_384, price=_listed(0.15, 0.6, read=0.075))),
+    ("gpt-4o", Facts(window=128_000, max_output=16_384, price=_listed(2.5, 10, read=1.25))),
     (
         "gpt-5-mini",
-        Facts(window=272_000, max_output=128_000, price=Price(input=0.25, output=2, cache_read=0.025), thinks="effort"),
+        Facts(window=272_000, max_output=128_000, price=_listed(0.25, 2, read=0.025), thinks="effort"),
     ),
     (
         "gpt-5-nano",
-        Facts(window=272_000, max_output=128_000, price=Price(input=0.05, output=0.4, cache_read=0.005), thinks="effort"),
+        Facts(window=272_000, max_output=128_000, price=_listed(0.05, 0.4, read=0.005), thinks="effort"),
     ),
     ("gpt-5.", Facts(window=272_000, max_output=128_000, thinks="effort")),
-    ("gpt-5", Facts(window=272_000, max_output=128_000, price=Price(input=1.25, output=10, cache_read=0.125), thinks="effort")),
+    ("gpt-5", Facts(window=272_000, max_output=128_000, price=_listed(1.25, 10, read=0.125), thinks="effort")),
     ("gpt-6", Facts(window=272_000, max_output=128_000, thinks="effort")),
     ("o3", Facts(window=200_000, max_output=100_000, thinks="effort")),
     ("o4", Facts(window=200_000, max_output=100_000, thinks="effort")),
@@ -259,9 +278,14 @@ _UNKNOWN_LOCAL = Facts(window=32_768, max_output=8_192, price=Price(input=0, out
 
 
 def facts_of(provider: str, model: str) -> Facts:
-    """Return what is known of a model, or cautious guesses. The first family whose name it begins with counts."""
+    """Return what is known of a model, or cautious guesses. The first family whose name it begins with counts.
+
+    The price of a family is that of its releases, not of namesakes such as ``gpt-5-pro``.
+    """
     known = PROVIDERS.get(provider)
     if known is not None and known.local:
         return _UNKNOWN_LOCAL
     bare = model.rpartition("/")[2]
-    return next((facts for start, facts in _FAMILIES if bare.startswith(start)), _UNKNOWN)
+    start, facts = next((row for row in _FAMILIES if bare.startswith(row[0])), (bare, _UNKNOWN))
+    namesake = re.search(r"[a-z]", bare[len(start) :].replace("latest", ""))
+    return replace(facts, price=None) if namesake else facts

@@ -26,7 +26,10 @@ Origin = Literal["profile", "settings", "environment", "none needed", "missing"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A model that could be chosen. ``usable`` says that a key is there; window and price are what is known without asking."""
+    """A model that could be chosen. ``usable`` says that a key is there; window and price are what is known without asking.
+
+    ``priced`` is the day of the price, where it comes from a list; ``thinks`` whether it thinks before it answers, as far as is known.
+    """
 
     name: str
     title: str = ""
@@ -35,6 +38,9 @@ class Offer:
     max_output: int
     input_price: float | None
     output_price: float | None
+    priced: str = ""
+    images: bool = False
+    thinks: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The same, for programs."""
@@ -44,7 +50,11 @@ class Offer:
             "usable": self.usable,
             "window": self.window,
             "maxOutput": self.max_output,
-            "price": None if self.input_price is None else {"input": self.input_price, "output": self.output_price},
+            "images": self.images,
+            "thinks": self.thinks,
+            "price": None
+            if self.input_price is None
+            else {"input": self.input_price, "output": self.output_price, "asOf": self.priced or None},
         }
 
 
@@ -91,6 +101,7 @@ def _local(here: Found) -> Offer:
         max_output=here.facts.max_output,
         input_price=0.0,
         output_price=0.0,
+        images=here.facts.images,
     )
 
 
@@ -130,6 +141,9 @@ def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: 
         max_output=place.facts.max_output,
         input_price=price.input if price else None,
         output_price=price.output if price else None,
+        priced=price.as_of if price else "",
+        images=place.facts.images,
+        thinks=bool(place.facts.thinks),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import pytest
+
 from agent import tokens
 from agent.events import TextDelta, ThinkingDelta
 from agent.messages import Failure
@@ -127,3 +129,22 @@ async def test_a_switch_away_from_a_model_that_cannot_be_used_works(street: Make
         assert "needs a key" in await told(talk, "hi")
         assert await told(talk, "/model scripted/model") == "This conversation now uses scripted/model."
         assert await told(talk, "hi") == "Here."
+
+
+@pytest.mark.parametrize("size", [8_000, 1_000_000])
+async def test_windows_of_any_size_are_kept_to(street: Make, size: int) -> None:
+    s = street()
+    story = " ".join(f"Neighbour {n} painted a fence." for n in range(100))
+
+    def answer(request: Request) -> str:
+        last = request.messages[-1].text
+        return "## Done\nNeighbours painted many fences in the street." if "[Summary request]" in last else "Noted."
+
+    s.model._answerer = answer
+    s.model.window = size
+    async with s.house() as (_, talk):
+        for n in range(9):
+            assert (await told(talk, f"{n}: {story}")).endswith("Noted.")
+    assert max(tokens.of_request(request) + 256 for request in s.model.requests) <= size
+    summaries = sum("[Summary request]" in request.messages[-1].text for request in s.model.requests)
+    assert (summaries > 0) == (size < 10_000)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.errors import ModelUnusable, UnknownModel
-from agent.models.catalog import MODELS, PROVIDERS, Facts, facts_of
+from agent.models.catalog import AS_OF, MODELS, PROVIDERS, Facts, facts_of
 from agent.models.choice import ALIASES, BY_KEY, Place, choose, find, known_names
 from agent.models.discovery import Found
 from agent.models.offline import OfflineModel
@@ -249,6 +249,18 @@ def test_a_price_that_is_not_known_stays_unknown() -> None:
     assert facts_of("anthropic", "claude-opus-5-5").price is None
     assert facts_of("openai", "gpt-5.4-nano").price is None
     assert facts_of("custom", "anything").price is None
+    assert facts_of("openai", "gpt-5-pro").price is None, "a namesake has a price of its own"
+    for name in ("gpt-5", "gpt-5-2025-08-07", "gpt-5-latest"):
+        price = facts_of("openai", name).price
+        assert price is not None
+        assert price.as_of == AS_OF
+
+
+def test_what_the_owner_says_of_a_price_goes_before_ours_and_has_no_date() -> None:
+    described = {"id": "claude-opus-4-5", "cost": {"input": 1, "output": 2}}
+    price = place("claude-opus-4-5", settings(anthropic={"apiKey": "k", "models": [described]})).facts.price
+    assert price is not None
+    assert (price.input, price.output, price.as_of) == (1, 2, "")
 
 
 def test_choosing_imports_no_sdk() -> None:

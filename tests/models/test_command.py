@@ -56,6 +56,9 @@ def test_models_with_a_key_are_listed(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert "anthropic/claude-sonnet-5-5" in out
     assert "openai/" not in out
     assert "openai/" in run("list", "--all")[1]
+    haiku = next(offer for offer in json.loads(run("list", "--json")[1]) if offer["name"] == "anthropic/claude-haiku-4-5")
+    assert haiku["price"] == {"input": 1, "output": 5, "asOf": "2026-11-20"}
+    assert (haiku["images"], haiku["thinks"]) == (True, True)
     listed = {offer["name"]: offer["usable"] for offer in json.loads(run("list", "--json")[1])}
     assert (listed["anthropic/claude-sonnet-5-5"], listed["openai/gpt-6-sol"], listed["offline/notebook"]) == (
         True,
