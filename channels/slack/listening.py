@@ -45,6 +45,7 @@ class Listener(AsyncBaseSocketModeHandler):
         self._clock = clock
         self._hellos = 0
         self._heard = clock.monotonic()
+        self._silence = 0.0
         self.app = receiver.app
         self.client = Ear(settings, web, receiver.broken)
         self.client.on_message_listeners.append(self._alive)
@@ -60,7 +61,6 @@ class Listener(AsyncBaseSocketModeHandler):
             while not (await asyncio.wait([self._receiver.broken], timeout=self._settings.ping_seconds))[0]:
                 if self.client.last_ping_pong_time != answered:
                     answered = self.client.last_ping_pong_time
-                    self._heard = self._clock.monotonic()
                     self._door.alive()
             self._receiver.broken.result()
         finally:
@@ -79,8 +79,10 @@ class Listener(AsyncBaseSocketModeHandler):
 
     async def _alive(self, message: WSMessage) -> None:
         self._door.alive()
-        if _HELLO not in str(message.data)[:40]:
-            self._heard = self._clock.monotonic()
+        now = self._clock.monotonic()
+        if _HELLO in str(message.data)[:40]:
+            self._silence = now - self._heard
+        self._heard = now
 
     async def _said(self, _: object, message: dict[str, Any], __: object) -> None:
         """Read on and begin when Slack says hello; it does so on every connection.
@@ -89,7 +91,6 @@ class Listener(AsyncBaseSocketModeHandler):
         """
         if message.get("type") != _HELLO:
             return
-        silence = self._clock.monotonic() - self._heard
         self._hellos += 1
         open_now = message.get("num_connections")
         if isinstance(open_now, int) and open_now > min(self._hellos, 2):
@@ -99,7 +100,6 @@ class Listener(AsyncBaseSocketModeHandler):
                 "for each; a connection that was left by a crash ends by itself within minutes",
                 connections=open_now,
             )
-        if self._hellos == 1 or silence > SHORT:
+        if self._hellos == 1 or self._silence > SHORT:
             await self._receiver.catch_up()
-        self._heard = self._clock.monotonic()
         self._door.ready()

@@ -71,6 +71,7 @@ class Receiver:
         self.stored = True
         self.in_order = asyncio.Lock()
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.broken.add_done_callback(_seen)
         self._settings = settings
         self._who = who
         self._web = web
@@ -295,6 +296,12 @@ class Receiver:
         pause = longest * (0.5 + self._random() / 2)
         self._log.warning(event, error=str(error), pause=round(pause, 1), account=self._who.account)
         await self._clock.sleep(pause)
+
+
+def _seen(broken: asyncio.Future[None]) -> None:
+    """Have looked at what went wrong, also when the channel was ended for another reason at the same time."""
+    if not broken.cancelled():
+        broken.exception()
 
 
 def _moves(stored: str | None) -> dict[str, str]:

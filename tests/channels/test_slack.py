@@ -280,16 +280,16 @@ async def test_a_probe_of_a_dead_address_says_so(peer: SlackPeer) -> None:
         await Line(peer, apiRoot="http://127.0.0.1:9/api").channel.probe()
 
 
-@pytest.mark.parametrize(("silence", "read"), [(10, 0), (100, 1)])
-async def test_only_a_connection_after_a_silence_is_read_on_for(peer: SlackPeer, silence: float, read: int) -> None:
-    line = Line(peer, pingSeconds=30)
+@pytest.mark.parametrize(("silence", "end", "read"), [(10, "cut", 0), (100, "cut", 1), (100, "refresh", 0)])
+async def test_only_a_connection_after_a_silence_is_read_on_for(peer: SlackPeer, silence: float, end: str, read: int) -> None:
+    line = Line(peer, pingSeconds=0.2)
     async with line.running():
         await peer.say(ANNA, "before")
         await peer.until(lambda: not peer.waiting)
         before = peer.count("conversations.history")
         await line.clock.sleep(silence)
         readied = line.door.readied
-        await peer.refresh()
+        await getattr(peer, end)()
         await peer.until(lambda: peer.connections == 2)
         await peer.say(ANNA, "after")
         await peer.until(lambda: not peer.waiting)
