@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from channels.messages import Attachment, Conversation, Outbound, Sent
     from channels.protocol import Door, MenuEntry
 
+BETWEEN_EDITS = 1.25
+"""Discord allows five edits in five seconds; the last of them is to be left for the answer."""
+
 
 class DiscordChannel:
     """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts`` and ``Menu``.
@@ -58,7 +61,7 @@ class DiscordChannel:
         self._reacting: Reacting | None = None
         self._entries: Sequence[MenuEntry] | None = None
         self._dms: dict[str, str] = {}
-        self._previews = Previews(self, clock)
+        self._previews = Previews(self, clock, between=lambda _: BETWEEN_EDITS)
 
     async def run(self, door: Door) -> None:
         """Listen until cancelled, with ever longer pauses between connections that do not come about."""

@@ -12,6 +12,8 @@ from channels.messages import Conversation, Inbound, Sender
 
 _WRITTEN = {0, 19}
 """Kinds of message that somebody wrote: an ordinary one, and a reply."""
+_STARTER = 21
+"""The kind of the notice that a thread begins with: it refers to the message that the thread was opened under."""
 THREADS = {10, 11, 12}
 QUOTED_CHARS = 300
 
@@ -78,6 +80,13 @@ def edited(message: dict[str, Any], place: Place, account: str, me: str, *, bots
         return None
     key = f"e:{found.message_id}:{at}"
     return replace(found, event="edited", target=found.message_id, key=key, alias=key, at=datetime.fromisoformat(at))
+
+
+def starter(message: dict[str, Any], me: str) -> str:
+    """Return the beginning of the message that a thread was opened under, when this is the notice of it; else nothing."""
+    if message.get("type") != _STARTER:
+        return ""
+    return _readable(message.get("referenced_message") or {}, me)[:QUOTED_CHARS]
 
 
 def sender_of(user: dict[str, Any]) -> Sender:

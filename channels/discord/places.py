@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from channels.reading import ReadingMarks
 
 if TYPE_CHECKING:
     from channels.discord.settings import DiscordAccount
+    from channels.messages import Inbound
 
 EPOCH_MS = 1_420_070_400_000
 """The first moment of Discord's ids, each of which begins with the millisecond that it was made in."""
@@ -29,6 +31,8 @@ class Places:
         self._since = 0
         self.marks = ReadingMarks(int, stored)
         self.dms = dms
+        self.about: dict[str, str] = {}
+        """What threads were opened about of which nobody wrote a word yet."""
         self.unread: list[tuple[str, str]] = []
         """Channels that came to be while nobody listened, and where reading them begins."""
 
@@ -67,6 +71,11 @@ class Places:
             self.unread.append((place.id, mark))
         self.marks.note(place.id, mark)
 
+    def with_beginning(self, message: Inbound) -> Inbound:
+        """Return the first message of a thread with what the thread was opened about, unless it quotes something itself."""
+        about = self.about.pop(message.conversation.thread or "", "")
+        return replace(message, quoted=about) if about and not message.quoted else message
+
     def left(self, guild: str) -> None:
         """Forget a server that the bot was removed from."""
         for place in [one for one in self._known.values() if one.guild == guild]:
@@ -75,6 +84,7 @@ class Places:
     def gone(self, channel: str) -> None:
         """Forget a channel that was deleted, or that the bot may not see any more."""
         self._known.pop(channel, None)
+        self.about.pop(channel, None)
         self.marks.forget(channel)
 
     def note(self, place: Place) -> Place:

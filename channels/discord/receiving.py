@@ -16,7 +16,7 @@ import discord
 from channels.discord.asking import Asking
 from channels.discord.client import Link
 from channels.discord.happenings import reaction
-from channels.discord.inbound import Place, edited, inbound, place_of
+from channels.discord.inbound import Place, edited, inbound, place_of, starter
 from channels.discord.places import Places
 from channels.discord.refusals import TROUBLE, meaning
 from channels.messages import Cursor
@@ -216,9 +216,11 @@ class Receiver:
             if place is None or not self._places.reads(place):
                 continue
             self._places.marks.note(place.id, str(one["id"]))
+            if about := starter(one, self.link.me):
+                self._places.about[place.id] = about
             message = inbound(one, place, self._account, self.link.me, bots=self._settings.allow_bots)
             if message is not None:
-                messages.append(message)
+                messages.append(self._places.with_beginning(message))
                 self._taken(message.message_id)
                 if not place.guild:
                     self._places.dms[message.sender.id] = place.id

@@ -243,7 +243,7 @@ async def test_a_quick_answer_shows_no_preview_and_a_slow_one_becomes_the_answer
         await line.clock.sleep(3)
         await line.channel.draft(place, "t2", "Let me think")
         await line.channel.draft(place, "t2", "Let me think about")
-        await line.clock.sleep(1)
+        await line.clock.sleep(1.25)
         await line.channel.draft(place, "t2", "Let me think about it")
         assert peer.said(peer.dm(ANNA)) == ["quick", "Let me think about it"]
         await line.send("The answer.")
@@ -251,6 +251,15 @@ async def test_a_quick_answer_shows_no_preview_and_a_slow_one_becomes_the_answer
     assert peer.said(peer.dm(ANNA)) == ["quick", "The answer."]
     assert line.recorded == [f"preview:{peer.dm(ANNA).messages[1]['id']}"]
     assert "Let me think" not in peer.notices
+
+
+async def test_previews_leave_an_edit_to_the_answer(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        for number in range(60):
+            await line.channel.draft(DIRECT, "t", "word " * (number + 1))
+            await line.clock.sleep(0.25)
+    assert peer.count("PATCH channels/*/messages/*") == 9, "in fifteen seconds, of which the first three show nothing"
 
 
 async def test_a_deleted_preview_does_not_swallow_the_answer(peer: DiscordPeer) -> None:

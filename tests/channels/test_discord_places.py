@@ -51,6 +51,21 @@ async def test_a_post_of_a_forum_is_heard_from_its_first_message_on_and_answered
     assert peer.said(post) == ["With a washer."]
 
 
+async def test_the_first_word_in_a_thread_comes_with_what_the_thread_is_about(peer: DiscordPeer) -> None:
+    hall = peer.guild_channel(GUILD)
+    line = Line(peer, guilds={GUILD: {}})
+    async with line.running():
+        under = await peer.say(BEN, "The tap drips.", channel=hall)
+        thread = await peer.open_thread(hall, under=under)
+        for text in ("what can we do?", "anybody?"):
+            await peer.say(ANNA, text, channel=thread)
+        await line.door.until(lambda: len(line.door.messages) == 3)
+    assert [(one.text, one.quoted) for one in line.door.messages[1:]] == [
+        ("what can we do?", "The tap drips."),
+        ("anybody?", ""),
+    ]
+
+
 async def test_threads_and_posts_that_were_opened_in_an_outage_are_read_from_their_beginning(peer: DiscordPeer) -> None:
     hall, forum = peer.guild_channel(GUILD), peer.guild_channel(GUILD, kind=FORUM)
     cursors = await once(peer, hall)

@@ -97,11 +97,17 @@ class DiscordPeer:
         """Make a channel of a server, or a thread below one, of which nobody is told."""
         return self.add(Channel(identity or self.snowflake(), kind or (11 if parent else 0), guild=guild, parent=parent))
 
-    async def open_thread(self, parent: Channel, *, first: str = "", user: str = "") -> Channel:
-        """Let somebody open a thread; below a forum, where it is a post, its first message has the thread's own id."""
-        identity = self.snowflake()
+    async def open_thread(self, parent: Channel, *, first: str = "", user: str = "", under: str = "") -> Channel:
+        """Let somebody open a thread, alone or under a message, whose id it then has.
+
+        Below a forum, where it is a post, its first message has the thread's own id.
+        """
+        identity = under or self.snowflake()
         thread = self.add(Channel(identity, 11, guild=parent.guild, parent=parent.id))
         await self.sessions.tell_of(thread)
+        if under:
+            reference = {"message_reference": {"message_id": under}, "referenced_message": dict(self.found(under)[1])}
+            await self.announce(thread, self.note(thread, person("1", "Anna"), "", kind=21, **reference))
         if first:
             message = self.note(thread, person(user, "Anna"), first, identity=identity)
             await self.announce(thread, message)
