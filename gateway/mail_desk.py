@@ -10,6 +10,7 @@ from gateway.errors import OutOfStep, UsageWrong
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from channels.messages import Inbound
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import InboxRow, OutboxRow, OutboxState
 
@@ -74,7 +75,7 @@ def _sent(row: OutboxRow) -> dict[str, Any]:
         "id": row.id,
         "state": row.state,
         "conversation": row.conversation.address,
-        "text": row.text[:SHOWN],
+        "text": (row.text if row.enclosure is None else f"📎 {row.enclosure.name} {row.text}".rstrip())[:SHOWN],
         "attempts": row.attempt,
         "doubts": row.doubts,
         "notBefore": row.not_before.isoformat(timespec="seconds"),
@@ -83,9 +84,14 @@ def _sent(row: OutboxRow) -> dict[str, Any]:
     }
 
 
+def _words(inbound: Inbound) -> str:
+    names = (attachment.name or attachment.kind for attachment in inbound.attachments)
+    return " ".join(filter(None, [inbound.text, *(f"📎 {name}" for name in names)]))
+
+
 def _heard(row: InboxRow) -> dict[str, Any]:
     try:
-        text = read_arrived(row)[0].text if row.payload else ""
+        text = _words(read_arrived(row)[0]) if row.payload else ""
     except Unreadable as error:
         text = f"({error})"
     return {

@@ -120,9 +120,9 @@ def _take(db: apsw.Connection, account: str, arrival: Arrival, now: datetime) ->
     else:
         keep_aside(db, row.conversation, arrival.aside, now)
         reason = "kept for the next message"
-    query = "UPDATE inbox SET state = 'ignored', reason = ?, ended_at = ? WHERE id = ?"
+    query = "UPDATE inbox SET state = 'answered', reason = ?, ended_at = ? WHERE id = ?"
     db.execute(query, (reason, stamp(now), row.id))
-    return replace(row, state="ignored", reason=reason), renumbered
+    return replace(row, state="answered", reason=reason), renumbered
 
 
 def _reword(db: apsw.Connection, account: str, arrival: Arrival) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.messages import Conversation, Cursor, Inbound, Sender
+from channels.messages import Attachment, Conversation, Cursor, Enclosure, Inbound, Sender
 from gateway.access import Access, Actor, GroupRule, Policy
 from gateway.bindings import Binding
 from gateway.bot_guard import CONVERSATIONS, BotGuard
@@ -21,6 +21,7 @@ from gateway.hearing import told
 from gateway.inbox import House, Inbox
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.mail_desk import MailDesk
 from gateway.moves import Moves
 from gateway.routing import Route, Router
 
@@ -179,6 +180,19 @@ async def test_a_reaction_is_told_in_the_thread_that_the_message_is_in(tmp_path:
         await s.door.accept([said(1, "👍", event="reaction", target="900", mentioned=False)])
         await s.door.accept([said(2, "elsewhere"), said(3, "so?", topic)])
         assert s.texts == ["elsewhere", "[Anna put 👍 under your message “Shall I book it?”]\n[Anna to you]\nso?"]
+
+
+async def test_the_owner_sees_files_by_name_and_misses_nothing_that_was_merely_told(tmp_path: Path) -> None:
+    lost = Enclosure(path=tmp_path / "plan.pdf", name="plan.pdf", media_type="application/pdf")
+    async with scene(tmp_path) as s:
+        await s.we_said("Shall I book it?", "900")
+        await s.door.accept([said(1, "👍", event="reaction", target="900"), said(2, "old", event="edited", target="7")])
+        await s.door.accept([said(3, "look", attachments=(Attachment(kind="image", handle="h"),))])
+        await s.ledger.notice([NewOutbound(conversation=HALL, text="", enclosure=lost)])
+        desk = MailDesk(s.ledger)
+        assert (await desk.missed())["inbox"] == []
+        assert [row["text"] for row in (await desk.inbox())["inbox"]] == ["look 📎 image"]
+        assert [row["text"] for row in (await desk.outbox())["outbox"]] == ["📎 plan.pdf"]
 
 
 async def test_a_reaction_may_be_answered_or_be_nothing(tmp_path: Path) -> None:
