@@ -31,7 +31,7 @@ from gateway.config.settings import Settings
 from gateway.house import Foundation, House
 from gateway.paths import Paths
 from tests.fire.loop import STEPS
-from tests.fire.platform import Line, Platform
+from tests.fire.paper import Line, Platform
 from tests.fire.scenarios import Verdict, judge_view
 from tests.queueing.conftest import newest
 
