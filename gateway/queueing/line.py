@@ -201,8 +201,10 @@ def kindred(head: Queued, rest: Sequence[Any], rule: Rule) -> list[Queued]:
     for item in rest if head.kin else ():
         if isinstance(item, Queued) and _belongs(item, group, rule, in_order=not ended):
             group.append(item)
-        else:
+        elif any(one.part_of is not None for one in group):
             ended = True
+        else:
+            break
     return group[1:]
 
 
@@ -210,7 +212,7 @@ def _belongs(item: Queued, group: Sequence[Queued], rule: Rule, *, in_order: boo
     if item.kin != group[0].kin:
         return False
     follows = in_order and len(group) < rule.cap and _joins(group[-1], item, rule)
-    return follows or any(_is_part_with(one, item) for one in group)
+    return follows or (item.part_of is not None and any(_is_part_with(one, item) for one in group))
 
 
 def _is_part_with(one: Queued, other: Queued) -> bool:

@@ -1,0 +1,104 @@
+"""Very many messages from one chat: in memory are ids, on the disk is everything, and all of it is answered."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from gateway.access import Actor
+from gateway.arrived import write_arrived
+from gateway.clock import ManualClock
+from gateway.inbox import House, Inbox
+from gateway.lanes import Lanes, Ticket
+from gateway.ledger.rows import Arrival
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.message_settings import MessagesSettings
+from gateway.queueing.line import Line, Queued
+from gateway.routing import Route
+from memory.audience import OWNER
+from tests.peers.wire import NOON, Wire
+from tests.queueing.conftest import Slow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from gateway.arrived import Arrived
+    from tests.queueing.conftest import Town
+
+    Make = Callable[..., Town]
+
+MANY, CHARS = 10_000, 200
+SESSION = "agent:main:main"
+
+
+async def test_ten_thousand_messages_of_one_chat_wait_on_disk_and_cost_little_memory(tmp_path: Path) -> None:
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    route, actor = Route(agent="main", session=SESSION, audience=OWNER), Actor(role="owner", person="anna", sender="anna")
+    wire = Wire()
+
+    def arrival(number: int) -> Arrival:
+        inbound = wire.message(f"{number} " + "x" * CHARS)
+        return Arrival(
+            key=inbound.key,
+            alias=inbound.alias,
+            conversation=inbound.conversation.address,
+            session=SESSION,
+            sender="anna",
+            payload=write_arrived(inbound, actor, route),
+            received_at=NOON,
+        )
+
+    for first in range(0, MANY, 2000):
+        await ledger.accept("wire:default", [arrival(number) for number in range(first, first + 2000)])
+    turns: list[int] = []
+
+    async def work(ticket: Ticket[Queued]) -> None:
+        group = line.gather(ticket.session, ticket.item)
+        turns.append(len(group))
+
+    async def hold(session: str) -> None:
+        await line.hold(session)
+
+    lanes: Lanes[Any] = Lanes(work, broken=lambda _ticket, error: (_ for _ in ()).throw(error), hold=hold)
+    line = Line(lanes, MessagesSettings, lambda _: "debounce:0", ManualClock(NOON))
+
+    async def never(*_: object) -> bool:
+        return False
+
+    def arrived(one: Arrived) -> None:
+        line.join(one)
+
+    inbox = Inbox(ledger, None, lambda: None, House(arrived=arrived, urgent=never, ready=never, alive=never), ManualClock(NOON))
+    lanes.pause()
+    tracemalloc.start(1)
+    assert await inbox.replay() == MANY
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert lanes.queued(SESSION) == MANY
+    assert len(lanes.waiting(SESSION)) == 100, "nobody looks at more than the front of the line"
+    lanes.resume()
+    await lanes.quiet()
+    assert turns == [20] * (MANY // 20)
+    assert (await ledger.tally()).waiting == MANY, "a line that is gone is made anew from the ledger"
+    await ledger.close()
+    assert peak < 8 * 1024 * 1024, f"{peak:,} bytes for {MANY} messages"
+
+
+async def test_a_flood_is_answered_whole_in_few_turns(town: Make) -> None:
+    t = town()
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire) as house:
+        await wire.say("0")
+        await slow.began.wait()
+        await wire.deliver(*(wire.message(str(number)) for number in range(1, 301)))
+        slow.gate.set()
+        await house.lanes.quiet()
+        assert (await house.ledger.tally()).waiting == 0
+        answers = 1 + 300 // 20
+        await wire.until(lambda: sum(text.startswith("re: ") for text in wire.said()) == answers)
+    heard = Counter(word for text in wire.said() if text.startswith("re: ") for word in text[4:].split(" | "))
+    assert heard == Counter(str(number) for number in range(301))
+    notices = [text for text in wire.said() if "Queued" in text]
+    assert [int(text.split()[2].rstrip(",")) for text in notices] == [5, 10, 20, 40, 80, 160], "told seldom"
