@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 SHOWN_CHARS = 4000
 SHARE = 4
 """A message may fill this part of the window: a quarter."""
+ENOUGH = 20
+"""Of a very long message so many characters a token are looked at: no text has more, and looking at it all would take seconds."""
+PART_CHARS = 2_000_000
+"""A longer message becomes several files, each of which the file tools can read in whatever script it is."""
 
 
 async def shelved(conversation: Conversation, text: str, name: str) -> str:
@@ -21,10 +25,14 @@ async def shelved(conversation: Conversation, text: str, name: str) -> str:
     The same ``name`` always gives the same file, so that a repeat after a crash changes nothing.
     """
     limit = conversation.window.size // SHARE
-    if len(text) <= limit or tokens.estimate(text) <= limit:
+    if len(text) <= limit or tokens.estimate(text[: limit * ENOUGH]) <= limit:
         return text
-    path = f"{conversation.audience.inbox}/{name}.txt"
-    call = ToolCall(id="shelve", name="write", arguments={"path": path, "content": text, "mode": "create"})
-    result = await conversation.toolbox.run(call, conversation.scene("shelving"))
-    lies = f"The whole of it is in {path}: read it in parts, or search it with grep." if not result.is_error else result.text
+    parts = [text[at : at + PART_CHARS] for at in range(0, len(text), PART_CHARS)]
+    paths = [f"{conversation.audience.inbox}/{name}{f'.{n}' if n else ''}.txt" for n in range(len(parts))]
+    trouble = ""
+    for path, part in zip(paths, parts, strict=True):
+        call = ToolCall(id="shelve", name="write", arguments={"path": path, "content": part, "mode": "create"})
+        result = await conversation.toolbox.run(call, conversation.scene("shelving"))
+        trouble = trouble or (result.text if result.is_error else "")
+    lies = trouble or f"The whole of it is in {', '.join(paths)}: read it in parts, or search it with grep."
     return f"{text[:SHOWN_CHARS]}\n\n[cut: this message has {len(text):,} characters, too many for my window. {lies}]"
