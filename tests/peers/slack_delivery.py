@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 ATTEMPTS = 3
+SOON = 0.02
+"""Seconds between offers of a request that was refused; Slack waits longer: it asks at once, after a minute and after five."""
 _OK = 200
 Hook = Callable[[bytes, dict[str, str]], Awaitable[tuple[int, bytes]]]
 """What takes a request: its raw body and headers. Returns the status and the body of the answer."""
@@ -141,6 +143,7 @@ class Delivery:
             return
         self.answers.append((envelope.kind, status, answer.decode()))
         if status != _OK:
+            await asyncio.sleep(SOON * envelope.attempt)
             await self._again(envelope, "http_error")
         elif self.waiting.pop(envelope.id, None) is not None:
             if answer:
