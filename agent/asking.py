@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.entries import Said
-from agent.events import AnswerFinished, Aside, Restarted, StoodIn, TextDelta, ThinkingDelta
+from agent.events import AnswerFinished, Aside, Progress, Restarted, StoodIn, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, ToolCall
 from agent.silence import Gate
 
@@ -60,7 +60,7 @@ async def _streamed(
             emit(piece)
         elif isinstance(piece, (ThinkingDelta, Aside, StoodIn)):
             emit(piece)
-        else:
+        elif not isinstance(piece, Progress):
             streamed.append(piece.text)
             if shown := gate.feed(piece.text):
                 emit(TextDelta(shown))

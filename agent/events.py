@@ -35,6 +35,11 @@ class Restarted:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """Something arrived that nobody is shown, such as more of a tool's arguments: the model is at work."""
+
+
+@dataclass(frozen=True, slots=True)
 class Aside:
     """A line that the owner is to be told with the reply, such as a thinking level that a model does not take."""
 

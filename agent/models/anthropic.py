@@ -7,7 +7,7 @@ import importlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.events import Aside, TextDelta, ThinkingDelta
+from agent.events import Aside, Progress, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
 from agent.models import failures, rehearsal
 from agent.models.anthropic_wire import body
@@ -184,7 +184,7 @@ class _Answer:
         self._stop: str | None = None
         self._refusal = ""
 
-    def feed(self, event: Any) -> TextDelta | ThinkingDelta | None:
+    def feed(self, event: Any) -> TextDelta | ThinkingDelta | Progress | None:
         """Take an event, and return what of it may be shown."""
         match event.type:
             case "message_start":
@@ -201,20 +201,20 @@ class _Answer:
                 self._refusal = getattr(details, "explanation", None) or self._refusal
         return None
 
-    def _grow(self, index: int, delta: Any) -> TextDelta | ThinkingDelta | None:
+    def _grow(self, index: int, delta: Any) -> TextDelta | ThinkingDelta | Progress:
         block = self._blocks[index]
         match delta.type:
             case "text_delta":
                 block["text"] = block.get("text", "") + delta.text
-                return TextDelta(delta.text) if delta.text else None
+                return TextDelta(delta.text) if delta.text else Progress()
             case "thinking_delta":
                 block["thinking"] = block.get("thinking", "") + delta.thinking
-                return ThinkingDelta(delta.thinking) if delta.thinking else None
+                return ThinkingDelta(delta.thinking) if delta.thinking else Progress()
             case "signature_delta":
                 block["signature"] = block.get("signature", "") + delta.signature
             case "input_json_delta":
                 self._json.setdefault(index, []).append(delta.partial_json)
-        return None
+        return Progress()
 
     def _count(self, usage: Any) -> None:
         """Figures are cumulative: the newest that is given counts."""

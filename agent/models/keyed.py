@@ -6,7 +6,7 @@ import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
-from agent.events import Aside, Restarted, StoodIn
+from agent.events import Aside, Progress, Restarted, StoodIn
 from agent.messages import AssistantMessage
 from agent.models.key_health import TURNING
 
@@ -71,7 +71,7 @@ class Keyed:
                     if isinstance(part, AssistantMessage):
                         answer = part
                     else:
-                        shown = shown or not isinstance(part, (Aside, StoodIn))
+                        shown = shown or not isinstance(part, (Aside, Progress, StoodIn))
                         yield part
             self._latest, told = model, answer
             if answer.failure is None:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from agent.events import TextDelta, ThinkingDelta
+from agent.events import Progress, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
 from agent.models import failures
 from agent.models.clean import arguments_of
@@ -46,7 +46,7 @@ class ChatAnswer:
         self._refused = False
         self._begun = False
 
-    def feed(self, chunk: Any) -> Iterator[TextDelta | ThinkingDelta]:
+    def feed(self, chunk: Any) -> Iterator[TextDelta | ThinkingDelta | Progress]:
         """Take a chunk, and yield what of it may be shown."""
         self._begun = True
         self._usage = getattr(chunk, "usage", None) or self._usage
@@ -56,7 +56,7 @@ class ChatAnswer:
             if delta is not None:
                 yield from self._take(delta)
 
-    def _take(self, delta: Any) -> Iterator[TextDelta | ThinkingDelta]:
+    def _take(self, delta: Any) -> Iterator[TextDelta | ThinkingDelta | Progress]:
         name, thought = next(((name, text) for name in _REASONING if (text := getattr(delta, name, None))), ("", ""))
         if thought:
             self._reasoning_field = name
@@ -70,6 +70,7 @@ class ChatAnswer:
             yield from self._text.feed(text)
         for call in getattr(delta, "tool_calls", None) or ():
             self._calls.feed(call)
+            yield Progress()
 
     def rest(self) -> Iterator[TextDelta | ThinkingDelta]:
         """Yield what was still held back when the stream ended."""

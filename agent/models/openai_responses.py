@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.events import Aside, TextDelta, ThinkingDelta
+from agent.events import Aside, Progress, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
 from agent.models import failures, rehearsal
 from agent.models.clean import arguments_of
@@ -112,7 +112,7 @@ class _Answer:
         self._failure: Failure | None = None
         self._begun = False
 
-    def feed(self, event: Any) -> TextDelta | ThinkingDelta | None:
+    def feed(self, event: Any) -> TextDelta | ThinkingDelta | Progress | None:
         """Take an event, and return what of it may be shown."""
         self._begun = True
         match event.type:
@@ -122,6 +122,8 @@ class _Answer:
                 return ThinkingDelta(event.delta) if event.delta else None
             case "response.reasoning_summary_part.added" if getattr(event, "summary_index", 0):
                 return ThinkingDelta("\n\n")
+            case "response.function_call_arguments.delta":
+                return Progress()
             case "response.output_item.done":
                 self._items[event.output_index] = event.item
             case "response.completed" | "response.incomplete" | "response.failed":

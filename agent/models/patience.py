@@ -15,9 +15,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from agent.events import Aside, Restarted, StoodIn
+from agent.events import Aside, Progress, Restarted, StoodIn
 from agent.messages import AssistantMessage, Failure, UserMessage
 from agent.models.failures import PASSING, answer_with, cut
+from agent.models.thinking import room
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -36,10 +37,14 @@ class Random(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How patient to be, in seconds. A local model may take minutes to read a long prompt before its first word."""
+    """How patient to be, in seconds. A local model may take minutes to read a long prompt before its first word.
+
+    ``thinking`` is how many tokens of thought a model that is asked to think is given a second for: it may think in silence.
+    """
 
     first_byte: float = 180.0
     idle: float = 90.0
+    thinking: float = 40.0
     total: float = 600.0
     tries: int = 3
     first_wait: float = 1.0
@@ -113,7 +118,7 @@ class Patient:
     async def _once(self, request: Request, deadline: float) -> AsyncGenerator[Part, None]:
         """One try. A task reads the model, and another watches its pace; whichever ends first decides."""
         arrived: asyncio.Queue[Part | None] = asyncio.Queue()
-        pace = _Pace(self._clock, self._limits, deadline, self._model.name)
+        pace = _Pace(self._clock, self._limits, deadline, self._model.name, room(request.thinking))
         reader = asyncio.create_task(_read(self._model.stream(request), pace, arrived))
         reader.add_done_callback(lambda _: arrived.put_nowait(None))
         watcher = asyncio.create_task(pace.watch(arrived))
@@ -146,13 +151,15 @@ def _heard(answer: AssistantMessage, request: Request) -> AssistantMessage:
 async def _read(parts: AsyncIterator[Part], pace: _Pace, arrived: asyncio.Queue[Part | None]) -> None:
     async for part in parts:
         pace.beat()
-        arrived.put_nowait(part)
+        if not isinstance(part, Progress):
+            arrived.put_nowait(part)
 
 
 class _Pace:
-    """How long the model has been silent, and how long it may be."""
+    """How long the model has been silent, and how long it may be. ``thoughts`` is the room for thinking that it was given."""
 
-    def __init__(self, clock: Clock, limits: Limits, deadline: float, model: str) -> None:
+    def __init__(self, clock: Clock, limits: Limits, deadline: float, model: str, thoughts: int = 0) -> None:
+        self._first = limits.first_byte + thoughts / limits.thinking
         self._clock = clock
         self._limits = limits
         self._deadline = deadline
@@ -172,7 +179,7 @@ class _Pace:
         arrived.put_nowait(answer_with(self._failure(), model=self._model))
 
     def _due(self) -> float:
-        allowed = self._limits.idle if self._begun else self._limits.first_byte
+        allowed = self._limits.idle if self._begun else self._first
         return min(self._last + allowed, self._deadline)
 
     def _failure(self) -> Failure:
@@ -181,7 +188,7 @@ class _Pace:
         elif self._begun:
             message = f"{self._model} fell silent in the middle of its answer for {self._limits.idle:g} seconds."
         else:
-            message = f"{self._model} said nothing for {self._limits.first_byte:g} seconds."
+            message = f"{self._model} said nothing for {self._first:g} seconds."
         return Failure(
             kind="timeout", message=message, mend="Try again; a local model may need a smaller context or a faster machine."
         )

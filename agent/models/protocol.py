@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from agent.events import Aside, Restarted, StoodIn, TextDelta, ThinkingDelta
+    from agent.events import Aside, Progress, Restarted, StoodIn, TextDelta, ThinkingDelta
     from agent.messages import AssistantMessage, Message
     from agent.models.thinking import Level
 
-Part: TypeAlias = "TextDelta | ThinkingDelta | Restarted | Aside | StoodIn | AssistantMessage"
+Part: TypeAlias = "TextDelta | ThinkingDelta | Progress | Restarted | Aside | StoodIn | AssistantMessage"
 """One thing that a model's stream yields."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from agent.events import Restarted, TextDelta, ThinkingDelta
+from agent.events import Progress, Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent.models.protocol import Request, Segment, ToolSpec
 
@@ -48,7 +48,7 @@ def ask(*messages: Message, system: tuple[Segment, ...] = (), tools: tuple[ToolS
 
 async def hear(model: Model, request: Request) -> tuple[list[TextDelta | ThinkingDelta | Restarted], AssistantMessage]:
     """Return the deltas and the answer, and hold the model to its contract: one answer, which comes last."""
-    parts = [part async for part in model.stream(request)]
+    parts = [part async for part in model.stream(request) if not isinstance(part, Progress)]
     answer = parts.pop()
     assert isinstance(answer, AssistantMessage)
     deltas = [part for part in parts if not isinstance(part, AssistantMessage)]

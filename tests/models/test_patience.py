@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ScriptOver
-from agent.events import Restarted, TextDelta
+from agent.events import Progress, Restarted, TextDelta
 from agent.messages import AssistantMessage, Failure
 from agent.models.patience import Limits, Patient
 from agent.models.scripted import ScriptedModel, Stall
@@ -20,9 +20,10 @@ from gateway.clock import ManualClock
 from tests.models.conversation import NOON, ask, assistant, call, hear, result, shown, user
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import AsyncIterator, Coroutine
 
     from agent.messages import FailureKind
+    from agent.models.protocol import Request
 
 QUICK = Limits(first_byte=10, idle=5, total=60, tries=3, first_wait=1, longest_wait=8, longest_retry_after=20)
 REQUEST = ask(user("a"))
@@ -147,6 +148,41 @@ async def test_silence_before_the_first_word_ends_a_try() -> None:
     (_, answer), seconds = await turning(clock, hear(patient(model, clock), REQUEST))
     assert answer.text == "awake now"
     assert 10 < seconds < 13
+
+
+class Writing(ScriptedModel):
+    """Writes a tool's arguments for ``seconds`` on a clock: something comes every four seconds, and nothing of it is shown."""
+
+    def __init__(self, clock: ManualClock, seconds: float) -> None:
+        super().__init__(["Written."])
+        self._clock = clock
+        self._seconds = seconds
+
+    async def stream(self, request: Request) -> AsyncIterator[Any]:
+        for _ in range(int(self._seconds / 4)):
+            await self._clock.sleep(4)
+            yield Progress()
+        async for part in super().stream(request):
+            yield part
+
+
+async def test_a_long_call_that_is_being_written_is_no_silence() -> None:
+    clock = ManualClock(NOON)
+    model = Writing(clock, 50)
+    (deltas, answer), seconds = await turning(clock, hear(patient(model, clock), REQUEST), step=1)
+    assert (answer.text, len(model.requests)) == ("Written.", 1)
+    assert seconds >= 50 - 4
+    assert all(isinstance(delta, TextDelta) for delta in deltas)
+
+
+async def test_a_model_that_is_asked_to_think_may_be_silent_for_longer() -> None:
+    for level, limit in (("off", 10), ("low", 10 + 2048 / 40)):
+        model, clock = ScriptedModel([[Stall(), "never"]]), ManualClock(NOON)
+        once = patient(model, clock, replace(QUICK, tries=1, total=600))
+        (_, answer), seconds = await turning(clock, hear(once, replace(REQUEST, thinking=level)))
+        assert answer.failure is not None
+        assert answer.failure.kind == "timeout"
+        assert limit <= seconds < limit + 3
 
 
 async def test_silence_in_the_middle_ends_a_try() -> None:

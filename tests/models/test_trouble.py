@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.events import Restarted
+from agent.events import Progress, Restarted
 from agent.models.anthropic import AnthropicModel
 from agent.models.catalog import Facts
 from agent.models.key_health import KeyHealth
@@ -170,3 +170,22 @@ async def test_a_malformed_request_rests_nobody_and_moves_nobody(bench: Bench) -
     _, answer = await hear(line, ask(user("a")))
     assert (answer.text, answer.model) == ("Very well.", "p/m")
     await line.close()
+
+
+async def test_a_call_that_is_being_written_shows_that_the_model_is_at_work(bench: Bench) -> None:
+    if bench.api == "messages":
+        calling = anthropic.Say(({"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}},), stop="tool_use")
+    elif bench.api == "completions":
+        function = {"name": "read", "arguments": '{"path": "a"}'}
+        calls = [{"index": 0, "id": "t1", "type": "function", "function": function}]
+        calling = compatible.Chunks(({"tool_calls": calls},), finish="tool_calls")
+    else:
+        item = {"id": "f1", "type": "function_call", "call_id": "t1", "name": "read", "arguments": '{"path": "a"}'}
+        written = {"type": "response.function_call_arguments.delta", "delta": "{", "item_id": "f1", "output_index": 0}
+        calling = compatible.Events((written,), output=({**item, "status": "completed"},), final={})
+    bench.peer.answer(calling)
+    model = bench.model()
+    parts = [part async for part in model.stream(ask(user("a")))]
+    await model.close()
+    assert any(isinstance(part, Progress) for part in parts[:-1])
+    assert [call.arguments for call in parts[-1].calls] == [{"path": "a"}]
