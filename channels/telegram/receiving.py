@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from telegram.error import TelegramError
@@ -14,14 +16,16 @@ from channels.telegram.updates import Reading
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from telegram import ChatMemberUpdated, Update
+    from telegram import Update
 
     from channels.messages import Conversation
     from channels.telegram.station import Station
-    from channels.telegram.updates import Press, Reader
+    from channels.telegram.updates import Membership, Press, Reader
 
 CURSOR = "offset"
-_PRESENT = {"member", "administrator", "creator", "restricted"}
+
+
+_NUMBER = re.compile(r"-?\d+")
 
 
 class Receiver:
@@ -48,16 +52,17 @@ class Receiver:
         for _, reading in readings:
             if reading.press is not None:
                 self._courteously(reading.press)
-            if reading.joined is not None:
-                self._tell_where(reading.joined)
+            if reading.membership is not None:
+                self._tell_where(reading.membership)
         return following
 
     def _read(self, update: Update) -> Reading:
         """Read an update; one that is not as documented must not hold up those behind it."""
         try:
-            return self._reader.read(update)
+            reading = self._reader.read(update)
         except (TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
             return Reading(passed=f"it is not as documented: {type(error).__name__}")
+        return reading if _is_sound(reading) else Reading(passed="it is not as documented: no ids, or no date")
 
     async def _move(self, former: Conversation, present: Conversation) -> None:
         """Have the house note that a group has another id, and say where its settings should follow."""
@@ -89,19 +94,23 @@ class Receiver:
                 "a pressed button was not answered", error=type(error).__name__, account=self._station.account
             )
 
-    def _tell_where(self, change: ChatMemberUpdated) -> None:
+    def _tell_where(self, membership: Membership) -> None:
         """Say in the log what the owner needs to let the bot speak in a group that it was added to."""
-        chat = change.chat
-        if chat.type not in {"group", "supergroup"}:
+        facts = {"group": membership.chat, "title": membership.title, "account": self._station.account}
+        if not membership.present:
+            self._station.log.warning("the bot was removed from a group", **facts)
             return
-        if change.new_chat_member.status not in _PRESENT:
-            self._station.log.warning(
-                "the bot was removed from a group", group=chat.id, title=chat.title, account=self._station.account
-            )
-        elif change.old_chat_member.status not in _PRESENT:
-            listed = self._station.settings.group(str(chat.id)) is not None
-            key = f"{key_of(self._station.account)}.groups.{chat.id}.enabled"
-            mend = "" if listed else f"homebody config set {key} true"
-            self._station.log.warning(
-                "the bot was added to a group", group=chat.id, title=chat.title, mend=mend, account=self._station.account
-            )
+        listed = self._station.settings.group(membership.chat) is not None
+        key = f"{key_of(self._station.account)}.groups.{membership.chat}.enabled"
+        self._station.log.warning(
+            "the bot was added to a group", mend="" if listed else f"homebody config set {key} true", **facts
+        )
+
+
+def _is_sound(reading: Reading) -> bool:
+    """Tell whether what the house relies on is there: the library takes an update without it."""
+    found = reading.inbound
+    ids = [place.id for place in reading.moved or ()]
+    if found is not None:
+        ids += [found.conversation.id, found.sender.id, found.message_id]
+    return all(_NUMBER.fullmatch(one) for one in ids) and (found is None or isinstance(found.at, datetime))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ALLOWED = ("message", "edited_message", "callback_query", "message_reaction", "my_chat_member")
 """The kinds of update that are asked for."""
+_PRESENT = {"member", "administrator", "creator", "restricted"}
 GENERAL = "1"
 """The topic of a forum that messages without a topic lie in."""
 
@@ -39,6 +40,15 @@ class Press:
     allowed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A group that the bot was added to, or removed from."""
+
+    chat: str
+    title: str
+    present: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What one update means; ``passed`` says why it means nothing."""
@@ -46,7 +56,7 @@ class Reading:
     inbound: Inbound | None = None
     moved: tuple[Conversation, Conversation] | None = None
     press: Press | None = None
-    joined: ChatMemberUpdated | None = None
+    membership: Membership | None = None
     passed: str = ""
 
 
@@ -71,7 +81,7 @@ class Reader:
         if update.message_reaction is not None:
             return self._reacted(update.update_id, update.message_reaction)
         if update.my_chat_member is not None:
-            return Reading(joined=update.my_chat_member)
+            return _membership(update.my_chat_member)
         message = update.message or update.edited_message
         if message is None:
             return Reading(passed="a kind of update that is not read")
@@ -200,6 +210,13 @@ class Reader:
     def _thread_of(self, chat: str, message: str) -> str | None:
         known = self._seen.find(chat, message)
         return known[0] if known else None
+
+
+def _membership(change: ChatMemberUpdated) -> Reading:
+    before, after = change.old_chat_member.status in _PRESENT, change.new_chat_member.status in _PRESENT
+    if before == after or change.chat.type not in {"group", "supergroup"}:
+        return Reading(passed="a change of the bot's rights, or in a private chat")
+    return Reading(membership=Membership(str(change.chat.id), change.chat.title or "", after))
 
 
 def _sender(message: Message) -> tuple[Sender | None, bool]:

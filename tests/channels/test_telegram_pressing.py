@@ -122,6 +122,18 @@ async def test_only_what_was_put_there_is_told(before: tuple[str, ...], after: t
     assert line.door.texts == [*heard, "that was it"]
 
 
+@pytest.mark.parametrize(("allowed", "heard"), [(False, []), (True, ["👍"])])
+async def test_bots_reactions_are_heard_only_where_the_settings_allow_it(allowed: bool, heard: list[str]) -> None:
+    async with opened(allowBots=allowed) as line:
+        line.peer.chats.group(FAMILY)
+        mine = await line.send("done", GROUP)
+        async with line.listening():
+            await line.peer.react(77, FAMILY, int(mine), "👍", bot=True)
+            await line.peer.until(lambda: line.peer.unconfirmed == 0)
+    assert line.door.texts == heard
+    assert all(one.from_bot for one in line.door.messages)
+
+
 async def test_a_reaction_is_told_in_the_topic_of_its_message() -> None:
     async with opened() as line:
         line.peer.chats.group(FAMILY, topics=(7,))

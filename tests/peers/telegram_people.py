@@ -40,10 +40,12 @@ class People:
         message.update(text=text, edit_date=message["date"] + 7)
         await self.inject("edited_message", dict(message))
 
-    async def react(self, user: int, chat: int, message_id: int, *emoji: str, before: tuple[str, ...] = ()) -> None:
+    async def react(
+        self, user: int, chat: int, message_id: int, *emoji: str, before: tuple[str, ...] = (), bot: bool = False
+    ) -> None:
         """Let a person have these emoji under a message, where those ``before`` were."""
         old, new = ([{"type": "emoji", "emoji": one} for one in some] for some in (before, emoji))
-        person = {"id": user, "is_bot": False, "first_name": "Anna"}
+        person = {"id": user, "is_bot": bot, "first_name": "Anna"}
         about = {"chat": self.chats.people[chat], "message_id": message_id, "user": person, "date": 1_790_000_000}
         await self.inject("message_reaction", {**about, "old_reaction": old, "new_reaction": new})
 

@@ -1,0 +1,158 @@
+"""Updates that are not as documented: read as far as they can be, and never in the way of others."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import re
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from telegram import Update
+
+from channels.log import NoLog
+from channels.telegram.bot import readable
+from channels.telegram.mentions import Me
+from channels.telegram.pauses import Pauses
+from channels.telegram.receiving import Receiver
+from channels.telegram.seen import SeenMessages
+from channels.telegram.settings import TelegramSettings
+from channels.telegram.station import Station
+from channels.telegram.updates import Reader
+from tests.peers.door import BookDoor
+from tests.peers.hasty import HastyClock
+
+if TYPE_CHECKING:
+    from channels.messages import Inbound
+
+PERSON = {"id": 42, "is_bot": False, "first_name": "Anna"}
+FORUM = {"id": -100, "type": "supergroup", "title": "Family", "is_forum": True}
+MESSAGE = {"message_id": 5, "date": 1_790_000_000, "chat": FORUM, "from": PERSON}
+FILE = {"file_id": "f", "file_unique_id": "f", "file_size": 7}
+TEXT = {
+    **MESSAGE,
+    "text": "👋 @homebody_test_bot hello",
+    "entities": [{"type": "mention", "offset": 3, "length": 18}, {"type": "bot_command", "offset": 0, "length": 2}],
+    "message_thread_id": 7,
+    "is_topic_message": True,
+    "reply_to_message": {**MESSAGE, "text": "before"},
+    "quote": {"text": "bef", "position": 0},
+}
+UPDATES: list[dict[str, Any]] = [
+    {"message": TEXT},
+    {"edited_message": {**TEXT, "edit_date": 1_790_000_001}},
+    {"message": {**MESSAGE, "photo": [{**FILE, "width": 1, "height": 1}], "caption": "look", "media_group_id": "1"}},
+    {"message": {**MESSAGE, "document": FILE, "forward_origin": {"type": "user", "date": 1, "sender_user": PERSON}}},
+    {"message": {**MESSAGE, "location": {"latitude": 1.5, "longitude": 2.5}}},
+    {"message": {**MESSAGE, "contact": {"phone_number": "1", "first_name": "Ben"}}},
+    {"message": {**MESSAGE, "migrate_to_chat_id": -200}},
+    {"callback_query": {"id": "1", "from": PERSON, "chat_instance": "1", "data": "/yes", "message": TEXT}},
+    {
+        "message_reaction": {
+            "chat": FORUM,
+            "message_id": 5,
+            "user": PERSON,
+            "date": 1,
+            "old_reaction": [],
+            "new_reaction": [{"type": "emoji", "emoji": "👍"}],
+        }
+    },
+    {
+        "my_chat_member": {
+            "chat": FORUM,
+            "from": PERSON,
+            "date": 1,
+            "old_chat_member": {"user": PERSON, "status": "left"},
+            "new_chat_member": {"user": PERSON, "status": "member"},
+        }
+    },
+]
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63),
+    st.text(max_size=5),
+    st.builds(list),
+    st.builds(dict),
+    st.builds(dict, id=st.just(1), type=st.just("channel"), title=st.just("c")),
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return where something could be changed."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [found for key, one in pairs for found in [(*path, key), *places(one, (*path, key))]]
+
+
+@st.composite
+def bent(draw: st.DrawFn) -> dict[str, Any]:
+    """An update with up to three places that hold something else, or nothing."""
+    update = {"update_id": draw(st.integers(1, 2**31)), **copy.deepcopy(draw(st.sampled_from(UPDATES)))}
+    for _ in range(draw(st.integers(0, 3))):
+        *way, last = draw(st.sampled_from([path for path in places(update) if path != ("update_id",)]))
+        holder: Any = update
+        for key in way:
+            holder = holder[key]
+        if isinstance(holder, dict) and draw(st.booleans()):
+            del holder[last]
+        else:
+            holder[last] = draw(JUNK)
+        if not [path for path in places(update) if path != ("update_id",)]:
+            break
+    return update
+
+
+def heard(updates: list[dict[str, Any]]) -> tuple[BookDoor, int]:
+    """Let a receiver take updates as they come from Telegram."""
+    account = TelegramSettings.model_validate({"reactionNotifications": "all"}).account("default")
+    clock, door = HastyClock(), BookDoor()
+    pauses = Pauses(clock, lambda: 1.0, NoLog(), "default")
+    station = Station(
+        bot=None,  # type: ignore[arg-type]  # answering presses is not looked at here, and its trouble is nobody's
+        settings=account,
+        account="default",
+        door=door,
+        clock=clock,
+        pauses=pauses,
+        log=NoLog(),
+    )
+    reader = Reader("default", account, Me(1000, "homebody_test_bot"), SeenMessages(), clock.now)
+    receiver = Receiver(station, reader)
+
+    async def take() -> int:
+        parsed = [
+            Update.de_json(copy.deepcopy(one) if readable(one) else {"update_id": one["update_id"]}, None) for one in updates
+        ]
+        following = await receiver.take(parsed)
+        await receiver.close()
+        return following
+
+    return door, asyncio.run(take())
+
+
+def test_the_updates_that_are_bent_are_sound_themselves() -> None:
+    door, _ = heard([{"update_id": number, **update} for number, update in enumerate(UPDATES, 1)])
+    assert [one.event for one in door.messages] == ["message", "edited", *["message"] * 4, "button", "reaction"]
+    assert len(door.moves) == 1
+
+
+@settings(max_examples=60)
+@given(bent())
+def test_whatever_an_update_holds_the_next_one_is_heard(update: dict[str, Any]) -> None:
+    after = {"update_id": 2**31 + 1, "message": {**MESSAGE, "message_id": 6, "text": "next"}}
+    door, following = heard([update, after])
+    assert following == 2**31 + 2
+    assert door.messages[-1].text == "next"
+    for one in door.messages:
+        assert_sound(one)
+    assert all(place.id.lstrip("-").isdecimal() for places in door.moves for place in places)
+
+
+def assert_sound(inbound: Inbound) -> None:
+    """Expect what the house relies on."""
+    assert isinstance(inbound.text, str)
+    assert inbound.at.tzinfo is not None
+    assert all((inbound.key, inbound.alias))
+    assert all(re.fullmatch(r"-?\d+", one) for one in (inbound.message_id, inbound.sender.id, inbound.conversation.id))
+    assert inbound.conversation.kind in {"direct", "group"}
