@@ -129,6 +129,10 @@ class Line:
             self._news[session].set()
         return item, ahead
 
+    def held(self, session: str) -> bool:
+        """Say whether a free lane waits for more: what is in it then is not behind anything."""
+        return session in self._news
+
     def gather(self, session: str, head: Queued) -> list[Queued]:
         """Take what is to be answered with ``head`` out of its lane; return it with ``head`` before it."""
         rule = self.rule(session, head.place.channel)
