@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from channels.discord.inbound import Place, place_of
@@ -20,6 +20,11 @@ EPOCH_MS = 1_420_070_400_000
 def first_id(at: datetime) -> int:
     """Return the smallest id that Discord can have given at this moment."""
     return max(0, int(at.timestamp() * 1000) - EPOCH_MS) << 22
+
+
+def made_at(identity: str) -> datetime:
+    """Return when Discord gave an id."""
+    return datetime.fromtimestamp(((int(identity) >> 22) + EPOCH_MS) / 1000, UTC)
 
 
 class Places:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import discord
@@ -10,7 +12,7 @@ from discord.http import MultipartParameters
 
 from channels.discord.letters import NO_PINGS, QUIETLY, SILENTLY, file_name, multipart, rows
 from channels.discord.markup import written
-from channels.discord.places import first_id
+from channels.discord.places import first_id, made_at
 from channels.discord.refusals import TROUBLE, send_error
 from channels.errors import NotSent, Uncertain
 from channels.messages import Sent
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 AFTER = "after:"
 SLACK_SECONDS = 30
 """How much Discord's clock may be behind ours."""
+LONG = timedelta(seconds=30)
+"""A preview that stood for longer may have been left by whoever waited for the answer."""
 LOOK_BACK = 100
 SLOWEST = 50_000
 """Bytes a second below which sending a file is given up."""
@@ -44,6 +48,9 @@ class Sender:
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]], previews: Previews) -> Sent:
         """Send a chunk or a file, or make a chunk the last edit of a preview.
+
+        An edit notifies nobody and cannot become a reply. So a preview that stood for long, or whose answer is to be a reply, is
+        taken away after the answer was posted.
 
         Discord compares nonces for some minutes. After that a doubtful message is looked for in the channel, from the moment of
         the first attempt on (which is recorded when an attempt ends in doubt).
@@ -62,10 +69,14 @@ class Sender:
         try:
             async with asyncio.timeout(self._settings.timeout_seconds + size / SLOWEST):
                 channel = await self.channel(outbound.conversation)
-                if preview is not None and await self._finished(channel, preview, outbound):
+                anew = preview is None or outbound.reply_to is not None or began - made_at(preview) > LONG
+                if preview is not None and not anew and await self._finished(channel, preview, outbound):
                     return Sent(platform_id=preview)
-                found = await self._found(channel, outbound) if outbound.uncertain else None
-                return Sent(platform_id=found or await self._post(channel, outbound))
+                found = await self._found(channel, outbound, preview) if outbound.uncertain else None
+                sent = found or await self._post(channel, outbound)
+                if preview is not None:
+                    await self._remove(channel, preview)
+                return Sent(platform_id=sent)
         except TROUBLE as error:
             meaning = send_error(error)
             if isinstance(meaning, Uncertain) and outbound.recorded is None and preview is None:
@@ -96,14 +107,18 @@ class Sender:
             return False
         return True
 
+    async def _remove(self, channel: int, message: str) -> None:
+        with contextlib.suppress(discord.NotFound, discord.Forbidden):
+            await self._link().http.delete_message(channel, int(message))
+
     async def _edit(self, channel: int, message: str, text: str, **more: Any) -> None:
         changed = {"content": text, "allowed_mentions": NO_PINGS, **more}
         await self._link().http.edit_message(channel, int(message), params=MultipartParameters(changed, None, None))
 
-    async def _found(self, channel: int, outbound: Outbound) -> str | None:
+    async def _found(self, channel: int, outbound: Outbound, preview: str | None) -> str | None:
         """Look for a message that may have arrived: by its nonce, or by its content when it was sent after the first attempt."""
         link = self._link()
-        since = _after(outbound.recorded, AFTER)
+        since = _after(outbound.recorded, AFTER) or preview
         page = await link.http.logs_from(channel, LOOK_BACK, after=int(since) if since else None)
         same = (written(outbound.text), [file_name(outbound.enclosure)] if outbound.enclosure else [])
         for one in [dict[str, Any](found) for found in page]:

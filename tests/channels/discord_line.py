@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from channels.discord.channel import DiscordChannel
@@ -51,13 +52,20 @@ class Log:
         return self.told(part)
 
 
+class PresentClock(HastyClock):
+    """Sleeps as hastily, and began now: the peer's ids carry the time."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=self.monotonic())
+
+
 class Line:
     """A channel against a peer."""
 
     def __init__(self, peer: DiscordPeer, cursors: dict[str, str] | None = None, **settings: Any) -> None:
         self.peer = peer
         self.door = BookDoor(cursors)
-        self.clock = HastyClock()
+        self.clock = PresentClock()
         self.log = Log()
         self.recorded: list[str] = []
         given = {"token": TOKEN, "apiRoot": peer.root, "gatewayUrl": peer.gateway, "timeoutSeconds": 2, **settings}

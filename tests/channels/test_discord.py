@@ -12,6 +12,8 @@ from tests.peers.discord import BOT, SUPPRESS_EMBEDS, DiscordPeer
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+DELETE = "DELETE channels/*/messages/*"
+
 
 @pytest.fixture
 async def peer() -> AsyncIterator[DiscordPeer]:
@@ -251,6 +253,64 @@ async def test_a_quick_answer_shows_no_preview_and_a_slow_one_becomes_the_answer
     assert peer.said(peer.dm(ANNA)) == ["quick", "The answer."]
     assert line.recorded == [f"preview:{peer.dm(ANNA).messages[1]['id']}"]
     assert "Let me think" not in peer.notices
+
+
+async def shown(line: Line, *, for_seconds: float = 0) -> str:
+    """Show a preview, and let it stand for a while; return its message."""
+    for text in ("Let me", "Let me think"):
+        await line.channel.draft(DIRECT, "t", text)
+        await line.clock.sleep(3)
+    await line.clock.sleep(for_seconds)
+    return str(line.peer.dm(ANNA).messages[-1]["id"])
+
+
+async def test_an_answer_that_took_long_notifies_and_its_preview_goes(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        preview = await shown(line, for_seconds=40)
+        sent = await line.send("The answer.")
+    assert peer.said(peer.dm(ANNA)) == peer.notices == ["The answer."]
+    assert sent != preview
+
+
+async def test_an_answer_that_is_to_be_a_reply_is_one_in_spite_of_its_preview(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        asked = await peer.say(ANNA, "hi")
+        await shown(line)
+        await line.send("The answer.", reply_to=asked)
+    assert peer.said(peer.dm(ANNA)) == ["The answer."]
+    assert peer.dm(ANNA).messages[-1]["message_reference"]["message_id"] == asked
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "doubtful"),
+    [
+        (POST, "drop_before", True),
+        (POST, "drop_after", True),
+        (DELETE, "drop_before", True),
+        (DELETE, "drop_after", False),  # the library deletes again, and what is gone is gone
+    ],
+)
+async def test_an_answer_in_the_place_of_its_preview_is_said_once_whatever_breaks(
+    peer: DiscordPeer, call: str, kind: str, *, doubtful: bool
+) -> None:
+    line, failed = Line(peer), False
+    async with line.running():
+        await shown(line, for_seconds=40)
+        peer.fault(call, kind, times=9)
+        try:
+            await line.send("The answer.")
+        except Uncertain:
+            failed = True
+        peer.faults.clear()
+        peer.forget_nonces()
+        for message in peer.dm(ANNA).messages:
+            message.pop("nonce", None)
+        if failed:
+            await line.send("The answer.", attempt=2, uncertain=True, recorded=line.recorded[-1])
+    assert failed is doubtful
+    assert peer.said(peer.dm(ANNA)) == ["The answer."]
 
 
 async def test_previews_leave_an_edit_to_the_answer(peer: DiscordPeer) -> None:

@@ -127,6 +127,11 @@ class Rest:
                 return 200, self.peer.links.fresh(message)
             case "PATCH /messages/*":
                 return 200, self._edit(message, asked.body)
+            case "DELETE /messages/*":
+                if message["author"]["id"] != BOT:
+                    raise Refused(403, 50013, "Missing Permissions")
+                await self.peer.delete(message["id"])
+                return 204, None
             case "PUT /messages/*/reactions/*/@me":
                 emoji = unquote(asked.parts[5])
                 if LOUD_EMOJI.fullmatch(emoji) and not re.fullmatch(r"\w+:\d+", emoji):

@@ -257,7 +257,7 @@ async def test_a_reaction_must_be_an_emoji_and_under_something(client: Client) -
     assert await client.refusal("DELETE", f"channels/{place}/messages/{said}/reactions/👍/@me") == (404, 10014)
 
 
-async def test_only_the_author_changes_a_message(client: Client) -> None:
+async def test_only_the_author_changes_or_deletes_a_message(client: Client) -> None:
     said = await client.peer.say(ANNA, "hello")
     assert await client.refusal("PATCH", f"channels/{client.peer.dm(ANNA).id}/messages/{said}", {"content": "x"}) == (
         403,
