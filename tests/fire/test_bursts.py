@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import sys
 import tracemalloc
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 from channels.messages import Conversation, Inbound, Sender
 from gateway.access import Actor
@@ -19,8 +25,6 @@ from gateway.turns import Queued
 from memory.audience import OWNER
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gateway.arrived import Arrived
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -83,3 +87,19 @@ async def test_ten_thousand_waiting_messages_cost_little_memory_and_keep_their_o
     assert all(numbers == sorted(numbers) for numbers in done.values())
     assert peak < 20 * 1024 * 1024, f"{peak:,} bytes for {MESSAGES * CHARS:,} bytes of messages"
     await ledger.close()
+
+
+@pytest.mark.timeout(200)
+async def test_a_message_of_fifty_megabytes_is_kept_whole_and_costs_a_bounded_share_of_memory(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(Path(__file__).with_name("heavy.py")),
+        str(tmp_path / "house"),
+        "50",
+        stdout=asyncio.subprocess.PIPE,
+    )
+    found = json.loads((await process.communicate())[0])
+    assert found["shown"] == ["well"] * 3
+    assert found["kept"] == 50_000_000
+    assert max(found["heard"]) < 10_000, "the model is given its beginning"
+    assert found["most"] - found["before"] < 600, "megabytes: a dozen times its length at most"
