@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 BETWEEN_EDITS = 1.5
-_FORGED, _NOT_NOW, _NOT_HERE = 401, 503, 404
+_OK, _FORGED, _NOT_NOW, _NOT_HERE = 200, 401, 503, 404
 
 
 @dataclass(slots=True, kw_only=True)
@@ -233,7 +233,12 @@ class SlackChannel:
             return HookAnswer(status=_NOT_NOW)
         if request.method != "POST" or not signature.fits(request.body, request.headers):
             return HookAnswer(status=_FORGED)
-        return await line.hook.hear(request) if line is not None and line.hook is not None else HookAnswer(status=_NOT_NOW)
+        if line is None or line.hook is None:
+            return HookAnswer(status=_NOT_NOW)
+        answer = await line.hook.hear(request)
+        if answer.status == _OK:
+            signature.taken(request.headers)
+        return answer
 
     async def probe(self) -> str:
         """Ask who the app is, and return its id and workspace, such as ``U1@T1``.

@@ -14,6 +14,7 @@ from slack_sdk.signature import Clock as SignatureClock
 from slack_sdk.signature import SignatureVerifier
 
 from channels.protocol import HookAnswer
+from channels.slack.recent import Recent
 from channels.slack.refusals import TROUBLE, refusal
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from channels.slack.receiving import Receiver
     from channels.slack.settings import SlackAccount
 
+MOST_TAKEN = 5000
+"""Requests that are remembered; more of them in five minutes are still known by what they say."""
 ASK_EVERY = 6
 """Pings that a connection would take; as often Slack is asked whether the app is still welcome."""
 _STAMP, _SIGNATURE, _RETRY = "x-slack-request-timestamp", "x-slack-signature", "x-slack-retry-num"
@@ -41,15 +44,23 @@ class _SlackTime(SignatureClock):
 
 
 class Signature:
-    """Tells Slack's requests from others: signed with the app's secret, at most five minutes ago."""
+    """Tells Slack's requests from others: signed with the app's secret, at most five minutes ago, and not taken before.
+
+    What Slack offers again it signs again, so that a signature that comes a second time is somebody else's copy.
+    """
 
     def __init__(self, settings: SlackAccount, clock: Clock) -> None:
         self._verifier = SignatureVerifier(settings.secret("signing_secret"), clock=_SlackTime(clock))
+        self._taken: Recent[str, bool] = Recent(MOST_TAKEN)
+
+    def taken(self, headers: Mapping[str, str]) -> None:
+        """Note that a request was taken, and is not to be taken again."""
+        self._taken.put(headers.get(_SIGNATURE, ""), True)  # noqa: FBT003 - a mark, not a switch
 
     def fits(self, body: bytes, headers: Mapping[str, str]) -> bool:
         """Say whether the raw body is Slack's own."""
         stamp, signature = headers.get(_STAMP, ""), headers.get(_SIGNATURE, "")
-        if not (stamp.isascii() and stamp.isdigit() and signature.isascii()):
+        if not (stamp.isascii() and stamp.isdigit() and signature.isascii()) or self._taken.get(signature):
             return False
         try:
             return self._verifier.is_valid(body, stamp, signature)

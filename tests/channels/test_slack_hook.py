@@ -127,13 +127,23 @@ async def test_what_is_offered_again_is_taken_once_and_never_dropped(peer: Slack
         await peer.until(lambda: any(one.attempt >= 2 for one in peer.waiting.values()))
         line.door.refuse = None
         await line.quiet()
-        again = signed(message("again"))
-        for _ in range(2):
-            assert (await line.channel.hear(again)).status == 200
+        for skew in (0, 3):
+            assert (await line.channel.hear(signed(message("again"), skew=skew))).status == 200
     assert line.door.texts == ["once", "again"]
     assert [status for _, status, _ in peer.delivery.answers][-1] == 200
     assert 503 in [status for _, status, _ in peer.delivery.answers]
     assert line.log.told("offers something again")
+
+
+async def test_a_copy_of_a_request_is_refused_once_the_request_was_taken(peer: SlackPeer) -> None:
+    line = Line(peer, http=True)
+    async with line.running():
+        copied = signed(message())
+        line.door.refuse = OSError("disk full")
+        assert (await line.channel.hear(copied)).status == 503
+        line.door.refuse = None
+        assert [(await line.channel.hear(copied)).status for _ in range(3)] == [200, 401, 401]
+    assert line.door.texts == ["hi"]
 
 
 async def test_what_slack_gave_up_is_read_when_the_house_can_store_again(peer: SlackPeer) -> None:
