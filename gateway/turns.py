@@ -29,7 +29,7 @@ from gateway.hearing import heard
 from gateway.journal import LedgerJournal
 from gateway.model_desk import ModelDesk
 from gateway.offers import after_turn, offered
-from gateway.queueing.line import Queued, kin_of
+from gateway.queueing.line import Queued
 from gateway.queueing.steering import Steering, UnderWay
 from gateway.replying import replies
 from gateway.showing import Showing, show_frame
@@ -230,7 +230,8 @@ class Turns:
             await self._ledger.finish(turn.id, "stopped", await self._chunks(arrived, text), reason="interrupted long ago")
             return
         turn = await whole(self._ledger.retry(turn.id))
-        under_way = self._under_way[turn.session] = UnderWay(turn.session, kin_of(arrived, agent.triggers))
+        items = [self._line.item(one, agent.triggers) for one in found]
+        under_way = self._under_way[turn.session] = UnderWay(turn.session, items[0].kin, items)
         with bound(agent=agent.id, session=turn.session, channel=arrived.inbound.conversation.channel):
             greeting = "(I was restarted and went on.)" if turn.attempt > 1 else ""
             try:

@@ -111,9 +111,17 @@ class Line:
 
     def join(self, arrived: Arrived, triggers: Sequence[str] = ()) -> tuple[Queued, int]:
         """Put a message in line; return its item and how many are ahead of it."""
-        inbound, session = arrived.inbound, arrived.route.session
-        busy = self._lanes.queued(session) > 0 or self._lanes.busy(session)
-        item = Queued(
+        session = arrived.route.session
+        item = self.item(arrived, triggers, waited=self._lanes.queued(session) > 0 or self._lanes.busy(session))
+        ahead = self._lanes.submit(session, item)
+        if session in self._news:
+            self._news[session].set()
+        return item, ahead
+
+    def item(self, arrived: Arrived, triggers: Sequence[str] = (), *, waited: bool = True) -> Queued:
+        """Return what stands for a message in a lane."""
+        inbound = arrived.inbound
+        return Queued(
             row=arrived.row.id,
             place=inbound.conversation,
             message_id=inbound.message_id,
@@ -122,12 +130,8 @@ class Line:
             part_of=inbound.part_of,
             plain=not inbound.attachments,
             at=self._clock.monotonic(),
-            waited=busy,
+            waited=waited,
         )
-        ahead = self._lanes.submit(session, item)
-        if session in self._news:
-            self._news[session].set()
-        return item, ahead
 
     def held(self, session: str) -> bool:
         """Say whether a free lane waits for more: what is in it then is not behind anything."""

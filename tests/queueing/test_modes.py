@@ -318,3 +318,22 @@ async def test_an_album_is_one_message_however_its_parts_come(town: Make) -> Non
     first_answer, second = wire.said()
     assert [word in first_answer for word in ("at these", "last one", "something else")] == [True, True, False]
     assert second == "re: and something else"
+
+
+async def test_a_turn_taken_up_after_a_restart_can_be_interrupted_too(town: Make) -> None:
+    t = town(messages=mode("interrupt"))
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire) as house:
+        await wire.say("count to a million")
+        await slow.began.wait()
+        assert await house.lanes.drain(0.01) == 1
+    slow.began.clear()
+    again = t.wire()
+    async with t.house(again) as house:
+        await slow.began.wait()
+        await again.say("no: to ten")
+        await again.until(lambda: again.sent)
+        await house.lanes.quiet()
+        tally = await house.ledger.tally()
+        assert (tally.waiting, tally.running) == (0, 0)
+    assert again.said() == ["re: count to a million | no: to ten"]
