@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -16,6 +17,8 @@ from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
 from channels.telegram.settings import OFFICIAL
 
 if TYPE_CHECKING:
+    import ssl
+
     from channels.telegram.settings import TelegramAccount
 
 _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.ProxyError)
@@ -67,6 +70,12 @@ class Connection:
         await self.files.aclose()
 
 
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return the certificates that all bots and their files are checked with: reading them is what takes long here."""
+    return httpx.create_ssl_context()
+
+
 def make_bot(settings: TelegramAccount) -> Connection:
     """Return a bot that is not connected yet. The caller closes it.
 
@@ -80,7 +89,13 @@ def make_bot(settings: TelegramAccount) -> Connection:
     seconds = settings.timeout_seconds
     poll = settings.poll_timeout_seconds + min(seconds, 15)
     requests = tuple(
-        kind(connection_pool_size=size, connect_timeout=min(seconds, 15), read_timeout=read, write_timeout=seconds)
+        kind(
+            connection_pool_size=size,
+            connect_timeout=min(seconds, 15),
+            read_timeout=read,
+            write_timeout=seconds,
+            httpx_kwargs={"verify": _certificates()},
+        )
         for kind, size, read in ((PollRequest, 4, poll), (HTTPXRequest, 64, seconds))
     )
     bot = Bot(
@@ -90,7 +105,8 @@ def make_bot(settings: TelegramAccount) -> Connection:
         get_updates_request=requests[0],
         request=requests[1],
     )
-    return Connection(bot, requests, httpx.AsyncClient(timeout=httpx.Timeout(seconds, connect=min(seconds, 15))))
+    patience = httpx.Timeout(seconds, connect=min(seconds, 15))
+    return Connection(bot, requests, httpx.AsyncClient(timeout=patience, verify=_certificates()))
 
 
 def told(error: BaseException, bot: Bot) -> str:
