@@ -222,8 +222,8 @@ class ModelShelf:
 
 def open_shelf(settings: Settings, paths: Paths, env: Mapping[str, str], *, clock: Clock, random: Random) -> ModelShelf:
     """Return the shelf of a house, with the keys that stand in its files and what is known of how they have been doing."""
-    health = KeyHealth(clock, HealthFile(paths.state / HEALTH_FILE))
     profiles = Profiles(paths, settings.auth)
+    health = KeyHealth(clock, HealthFile(paths.state / HEALTH_FILE), rests=lambda: profiles.settings.cooldowns.rests)
     learnt = Learnt(paths.state / LEARNT_FILE)
     return ModelShelf(settings.models, env, clock=clock, random=random, profiles=profiles, health=health, learnt=learnt)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from agent.models.standby import rest
+from agent.models.rests import Rests, rest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from agent.clock import Clock
@@ -53,9 +53,10 @@ class HealthStore(Protocol):
 
 
 class KeyHealth:
-    """What is known of all keys of the house."""
+    """What is known of all keys of the house. ``rests`` is asked how long they rest."""
 
-    def __init__(self, clock: Clock, store: HealthStore | None = None) -> None:
+    def __init__(self, clock: Clock, store: HealthStore | None = None, *, rests: Callable[[], Rests] = Rests) -> None:
+        self._rests = rests
         self._clock = clock
         self._store = store
         self._ailing: dict[tuple[str, str], Ailing] = store.load() if store else {}
@@ -96,7 +97,7 @@ class KeyHealth:
         if known is not None and known.until > now:
             return
         times = known.times + 1 if known is not None and now - known.at < FORGOTTEN_AFTER else 1
-        self._ailing[place] = Ailing(failure.kind, times, now, now + timedelta(seconds=rest(failure, times)))
+        self._ailing[place] = Ailing(failure.kind, times, now, now + timedelta(seconds=rest(failure, times, self._rests())))
         await self._save()
 
     async def worked(self, key: Key, model: str) -> None:

@@ -2,7 +2,7 @@
 
 The next one is asked only for failures that another model may not have (see ``MOVING``): never for a malformed request, a
 conversation that is too long, or a refusal, which would only be repeated at more cost. What failed rests, longer each time
-(see ``rest``), and is asked again afterwards, so that the owner's first choice comes back by itself. The answer says by its
+(see ``agent.models.rests``), and is asked again afterwards, so that the owner's first choice comes back by itself. The answer says by its
 ``model`` who gave it.
 """
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from agent.events import Aside, Restarted, StoodIn
 from agent.messages import AssistantMessage
+from agent.models.rests import rest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -26,20 +27,6 @@ MOVING: frozenset[FailureKind] = frozenset(
     {"auth", "billing", "rate_limit", "overloaded", "timeout", "network", "unknown_model"}
 )
 """Failures for which the next model is asked."""
-_LASTING: frozenset[FailureKind] = frozenset({"auth", "billing", "unknown_model"})
-_MINUTE, _HOUR = 60.0, 3600.0
-_GROWS = 4
-"""How many times a rest grows; by then it has reached its bound."""
-
-
-def rest(failure: Failure, times: int) -> float:
-    """Return for how many seconds a model rests after failing ``times`` times in a row.
-
-    1, 5, 25, then 60 minutes; 5, 10, 20, then 24 hours where only the owner can mend it. Never less than it asked for itself.
-    """
-    first, factor, longest = (5 * _HOUR, 2, 24 * _HOUR) if failure.kind in _LASTING else (_MINUTE, 5, _HOUR)
-    seconds = min(longest, first * float(factor ** min(times - 1, _GROWS)))
-    return max(seconds, failure.retry_after or 0.0)
 
 
 @dataclass(slots=True)

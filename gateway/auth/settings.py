@@ -7,6 +7,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from agent.models.rests import Rests
+
 Mode = Literal["api_key", "token"]
 
 
@@ -27,6 +29,29 @@ class ProfileSettings(_Section):
     """Whose account it is, for people."""
 
 
+class CooldownSettings(_Section):
+    """How long a key rests after it was turned down."""
+
+    first_minutes: float = Field(default=1.0, gt=0)
+    """Minutes after a first refusal for having had too many requests; each further one makes it five times as long."""
+    longest_minutes: float = Field(default=60.0, gt=0)
+    """Minutes that such a rest takes at most."""
+    billing_backoff_hours: float = Field(default=5.0, gt=0)
+    """Hours after a first refusal for want of money, or of a key that is not accepted; each further one doubles it."""
+    billing_max_hours: float = Field(default=24.0, gt=0)
+    """Hours that such a rest takes at most."""
+
+    @property
+    def rests(self) -> Rests:
+        """The same, for whoever lays keys to rest."""
+        return Rests(
+            first=self.first_minutes * 60,
+            longest=self.longest_minutes * 60,
+            lasting_first=self.billing_backoff_hours * 3600,
+            lasting_longest=self.billing_max_hours * 3600,
+        )
+
+
 class AuthSettings(_Section):
     """Keys in files of their own (`homebody models auth add`), beside those of `models.providers` and the environment."""
 
@@ -34,3 +59,5 @@ class AuthSettings(_Section):
     """What the owner notes of keys by their id, such as `anthropic:home`; the keys themselves are in auth-profiles.json."""
     order: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """By provider: the ids of the keys to use, first one first; unset: all, and sessions take turns between them."""
+    cooldowns: CooldownSettings = CooldownSettings()
+    """How long a key rests after it was turned down."""

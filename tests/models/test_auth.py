@@ -20,11 +20,12 @@ from gateway.auth.health_file import HealthFile
 from gateway.auth.profiles import FILE_NAME, Profile, ProfileFile, Profiles
 from gateway.auth.settings import AuthSettings
 from gateway.cli import homebody
-from gateway.clock import SystemClock
+from gateway.clock import ManualClock, SystemClock
 from gateway.config.settings import Settings
 from gateway.errors import StorageFailed, UsageWrong
 from gateway.memories import owner_zone
 from gateway.paths import Paths
+from tests.models.conversation import NOON
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,6 +81,19 @@ def test_what_is_no_key_or_provider_is_told(run: Run, tmp_path: Path, arguments:
     refused = run("auth", "add", *arguments, given=given)
     assert why in str(refused.exception)
     assert not (tmp_path / FILE_NAME).exists()
+
+
+async def test_the_owner_says_how_long_keys_rest(tmp_path: Path) -> None:
+    made = profiles(tmp_path, cooldowns={"firstMinutes": 2, "billingBackoffHours": 1, "billingMaxHours": 1.5})
+    clock, key = ManualClock(NOON), Key("x", "profile", "sk-x")
+    health = KeyHealth(clock, rests=lambda: made.settings.cooldowns.rests)
+    lengths = []
+    for kind in ("rate_limit", "billing", "billing"):
+        await health.failed(key, kind, Failure(kind=kind, message="no"))
+        until = max(ill.until for ill in health.ailing(key).values())
+        lengths.append((until - clock.now()).total_seconds() / 60)
+        clock.move(90 * 60)
+    assert lengths == [2, 60, 90]
 
 
 async def test_how_keys_are_is_told_in_the_status(run: Run, tmp_path: Path) -> None:

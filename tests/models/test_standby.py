@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from agent.events import Restarted, TextDelta
 from agent.messages import Failure, FailureKind
+from agent.models.rests import rest
 from agent.models.scripted import ScriptedModel, Stall
-from agent.models.standby import MOVING, Standby, rest
+from agent.models.standby import MOVING, Standby
 from gateway.clock import ManualClock
 from tests.models.conversation import NOON, ask, hear, shown, user
 
