@@ -22,6 +22,8 @@ MOVES = "moves"
 """The cursor that keeps which group had which id before."""
 THREADS_FOR = 2 * 24 * 3600.0
 """Seconds for which a thread is read on after its last message; a channel is read on however old its last one is."""
+MOST_THREADS = 50
+"""Threads that are read on at once, for each takes a call, and Slack grants some fifty a minute."""
 _BETWEEN = "/"
 
 
@@ -39,11 +41,16 @@ class CatchingUp:
         self._pause = pause
         self._log = log
 
+    def worth(self, marks: dict[str, str]) -> dict[str, str]:
+        """Return the marks that are read on from: those of all channels, and of the threads that were used last."""
+        oldest = self._clock.now().timestamp() - THREADS_FOR
+        threads = [place for place, mark in marks.items() if _BETWEEN in place and float(mark) >= oldest]
+        left_out = {place for place in marks if _BETWEEN in place} - set(threads[-MOST_THREADS:])
+        return {place: mark for place, mark in marks.items() if place not in left_out}
+
     async def since(self, place: str, mark: str) -> list[dict[str, Any]]:
         """Return what was written in a channel or a thread since the mark, oldest first; nothing when it may not be read."""
         channel, _, thread = place.partition(_BETWEEN)
-        if thread and self._clock.now().timestamp() - float(mark) > THREADS_FOR:
-            return []
         found: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:

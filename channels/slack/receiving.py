@@ -115,7 +115,7 @@ class Receiver:
         """Take what was written since, if Slack still has it."""
         async with self.in_order:
             self._gap = False
-            for place, mark in self._marks.all().items():
+            for place, mark in self._reading.worth(self._marks.all()).items():
                 found = await self._reading.since(place, mark)
                 await self._take([(one, inbound(one, self._who)) for one in found])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -292,6 +293,19 @@ async def test_replies_of_a_long_outage_are_read_in_their_threads(peer: SlackPee
         threaded = [one.text for one in second.door.messages if one.conversation.thread == began]
         assert threaded == ["missed 0", "missed 1", "missed 2"]
         assert "missed beside it" in second.door.texts
+
+
+async def test_threads_that_were_left_long_ago_are_not_read_on(peer: SlackPeer) -> None:
+    line = Line(peer, channels={ROOM: {}})
+    now = int(line.clock.now().timestamp())
+    marks = {f"{ROOM}/{now - 100 - number}.000100": f"{now - number}.000100" for number in range(60, 0, -1)}
+    marks |= {f"{ROOM}/1700000000.000100": f"{now - 2 * 24 * 3600 - 1}.000100", ROOM: "1700000000.000100"}
+    line.door.cursors["read"] = json.dumps(marks)
+    peer.messages[ROOM] = []
+    async with line.running():
+        asked = [given["ts"] for name, given in peer.calls if name == "conversations.replies"]
+    assert asked == [f"{now - 100 - number}.000100" for number in range(50, 0, -1)]
+    assert peer.count("conversations.history") == 1
 
 
 async def test_kinds_that_nobody_wants_are_acknowledged(peer: SlackPeer) -> None:
