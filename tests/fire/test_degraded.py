@@ -24,9 +24,9 @@ pytestmark = [
 
 
 @asynccontextmanager
-async def grown(tmp_path: Path) -> AsyncIterator[World]:
+async def grown(tmp_path: Path, **settings: Any) -> AsyncIterator[World]:
     """A house that has spoken with its owner, and stands still."""
-    async with Nursery.opened() as nursery, World(tmp_path / "house", nursery) as world:
+    async with Nursery.opened() as nursery, World(tmp_path / "house", nursery, settings=settings) as world:
         await world.say("tell me apple")
         assert not await world.live()
         assert world.said() == ["heard apple"]
@@ -89,6 +89,16 @@ async def test_a_damaged_transcript_is_told_and_mended_by_one_command(tmp_path: 
         assert (await admin.ask(world.root / STATE, "sessions.repair", key="agent:main:main"))["bad"] == 0
         await life.end()
         assert "heard pear" in world.said()
+
+
+async def test_a_damaged_index_of_the_memory_is_made_anew(tmp_path: Path) -> None:
+    async with grown(tmp_path, agent={"memorySearch": {"enabled": True}}) as world:
+        index = world.root / "state" / "memory" / "main.sqlite"
+        rubbish(index)
+        status = await answered(world)
+        assert "heard plum" in world.said()
+        assert index.read_bytes().startswith(b"SQLite format 3")
+        assert any("index" in notice for notice in status["notices"]), status["notices"]
 
 
 async def test_wrong_settings_are_told_and_the_last_good_ones_are_used(tmp_path: Path) -> None:
