@@ -54,7 +54,40 @@ class Telegram:
         return Conversation(channel="telegram", kind="direct", id=str(person))
 
 
-PLATFORMS = {"telegram": Telegram}
+class Discord:
+    """The peer runs in this process, as Telegram's does."""
+
+    async def __aenter__(self):
+        from channels.discord.channel import DiscordChannel
+        from channels.discord.settings import DiscordSettings
+        from tests.peers.discord import TOKEN, DiscordPeer
+
+        self.peer = await DiscordPeer().__aenter__()
+        given = {"token": TOKEN, "apiRoot": self.peer.root, "gatewayUrl": self.peer.gateway}
+        self.channel = DiscordChannel(DiscordSettings.model_validate(given), "default", clock=SystemClock())
+        return self
+
+    async def __aexit__(self, *_):
+        await self.channel.close()
+        await self.peer.__aexit__()
+
+    async def say(self, person: int, text: str) -> None:
+        await self.peer.say(str(person), text)
+
+    def typed(self) -> int:
+        return len(self.peer.typed)
+
+    async def until_typed(self, count: int) -> None:
+        await self.peer.until(lambda: self.typed() >= count)
+
+    def heard(self) -> int:
+        return sum(len(self.peer.said(place)) for place in self.peer.channels.values())
+
+    def place(self, person: int) -> Conversation:
+        return Conversation(channel="discord", kind="direct", id=str(person))
+
+
+PLATFORMS = {"discord": Discord, "telegram": Telegram}
 
 
 class TypingDoor(RecordingDoor):
