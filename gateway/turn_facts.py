@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from agent.turn import TurnResult
 
 
+DEFECT = "⚠️ Something in me failed over this, and I gave it up; my log tells more. Say it again, or ask in another way."
+
+
 def exit_of(result: TurnResult) -> int:
     """Return the exit code of a program that asked."""
     if result.outcome != "failed":

@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError
@@ -26,6 +25,7 @@ from gateway.blocks import Blocks, BlockSettings
 from gateway.command_desk import CommandDesk
 from gateway.commands import parse
 from gateway.hearing import heard
+from gateway.interrupted import given_up
 from gateway.journal import LedgerJournal
 from gateway.model_desk import ModelDesk
 from gateway.offers import after_turn, offered
@@ -34,7 +34,7 @@ from gateway.queueing.steering import Steering, UnderWay
 from gateway.replying import replies
 from gateway.showing import Showing, show_frame
 from gateway.stand_in import with_asides
-from gateway.turn_facts import exit_of, in_words, turn_facts
+from gateway.turn_facts import DEFECT, exit_of, in_words, turn_facts
 from gateway.turn_log import bound
 from gateway.typing_sign import TypingSign, typing_mode
 from gateway.unbroken import unbroken, whole
@@ -56,12 +56,6 @@ if TYPE_CHECKING:
     from gateway.sessions.store import SessionRecord
 
 log = logging.getLogger(__name__)
-
-MAX_ATTEMPTS = 3
-QUOTED_CHARS = 60
-DEFECT = "⚠️ Something in me failed over this, and I gave it up; my log tells more. Say it again, or ask in another way."
-FRESH = timedelta(minutes=30)
-"""A turn that was begun longer ago is not simply gone on with: its owner may have moved on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +213,11 @@ class Turns:
         arrived = found[0]
         agent = self._agents.get(turn.agent)
         record = agent.store.get(turn.session) if agent else None
-        about = _shortened(arrived.inbound.text)
-        if agent is None or record is None or turn.attempt >= MAX_ATTEMPTS:
-            text = f"⚠️ I was interrupted {turn.attempt} times over “{about}” and gave it up. Say it again if it still matters."
-            await self._ledger.finish(turn.id, "failed", await self._chunks(arrived, text), reason="interrupted too often")
-            return
-        if self._clock.now() - turn.started_at > FRESH:
-            at = f"{turn.started_at.astimezone(agent.zone):%a %H:%M}"
-            text = f"I was interrupted over “{about}” ({at}) and am back. It is a while ago: say “go on” if it still matters."
-            await self._ledger.finish(turn.id, "stopped", await self._chunks(arrived, text), reason="interrupted long ago")
+        zone = agent.zone if agent is not None and record is not None else None
+        over = given_up(turn, arrived.inbound.text, self._clock.now(), zone)
+        if over is not None or agent is None or record is None:
+            assert over is not None
+            await self._ledger.finish(turn.id, over.state, await self._chunks(arrived, over.text), reason=over.reason)
             return
         turn = await whole(self._ledger.retry(turn.id))
         items = [self._line.item(one, agent.triggers) for one in found]
@@ -358,11 +348,6 @@ class Turns:
     def _done(self, arrived: Arrived, facts: dict[str, Any]) -> None:
         place = arrived.inbound.conversation
         show_frame(self._channel(place), place, Done(arrived.row.uid, arrived.inbound.message_id, facts))
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= QUOTED_CHARS else f"{line[:QUOTED_CHARS].rstrip()}…"
 
 
 def _greeting(record: SessionRecord) -> str:
