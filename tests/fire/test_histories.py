@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import os
 import random
+import re
 import shutil
 import tempfile
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ import apsw
 import pytest
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from agent import fault, wire
@@ -146,8 +149,9 @@ class History(RuleBasedStateMachine):
             if hasattr(self, "life"):
                 self._run(self._quiet())
                 self._judge()
-                self.loop.run_until_complete(self.life.abandon())
         finally:
+            if hasattr(self, "life"):
+                self.loop.run_until_complete(self.life.abandon())
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.close()
             shutil.rmtree(self.folder)
@@ -268,5 +272,8 @@ def test_what_is_broken_on_purpose_is_found(broken: type[History], found: str) -
         print_blob=False,
         suppress_health_check=list(HealthCheck),
     )
-    with pytest.raises(AssertionError, match=found):
+    with pytest.raises(
+        (AssertionError, Flaky)
+    ) as caught:  # Flaky: a repeat, in which the threads kept another pace, was spared
         run_state_machine_as_test(broken, settings=looking)
+    assert re.search(found, "".join(traceback.format_exception(caught.value)))
