@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -95,6 +96,8 @@ class ChannelKeeper:
             # a defect in one channel must not take the house down: it is told, and the channel begins anew
             self._state, self._trouble = "restarting", f"{type(error).__name__}: {error}"
             log.exception("%s failed and is restarted", name)
+            task = asyncio.current_task()
+            return task is not None and task.cancelling() > 0  # what failed while it was ended is not begun anew
         finally:
             self._running = False
         return False

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from channels.protocol import Channel
     from gateway.access import Policy
     from gateway.channel_keeper import ChannelKeeper
     from gateway.delivery import Delivery
+
+log = logging.getLogger(__name__)
 
 LET_GO_SECONDS = 5.0
 """How long a message that is being sent may hold up the end of its channel."""
@@ -67,7 +70,7 @@ class Keepers(Mapping[str, "ChannelKeeper"]):
         finally:
             self._group = None
             for channel in self._gone:  # a turn that was under way may have used it once more
-                await channel.close()
+                await _ended(channel, channel.close())
 
     def policies(self) -> dict[tuple[str, str], Policy]:
         """Who may speak, by channel and account."""
@@ -78,4 +81,13 @@ class Keepers(Mapping[str, "ChannelKeeper"]):
         return {name: keeper.facts() for name, keeper in self._kept.items()}
 
     def _begin(self, name: str, group: asyncio.TaskGroup) -> None:
-        self._tasks[name] = group.create_task(self._kept[name].run(), name=f"channel {name}")
+        keeper = self._kept[name]
+        self._tasks[name] = group.create_task(_ended(keeper.channel, keeper.run()), name=f"channel {name}")
+
+
+async def _ended(channel: Channel, work: Awaitable[None]) -> None:
+    try:
+        await work
+    except Exception:
+        # the keeper restarts what fails; here it failed while it closed, and that must not take the house down
+        log.exception("%s:%s did not close in order", channel.name, channel.account)

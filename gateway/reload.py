@@ -12,11 +12,13 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agent.errors import AgentError
+from channels.errors import ChannelError
 from gateway.access import concerns
 from gateway.config.compare import alike, compare
 from gateway.config.last_good import keep
 from gateway.config.load import load
-from gateway.errors import HomebodyError, SettingsWrong
+from gateway.errors import HomebodyError, SettingsWrong, as_homebody_error
 from gateway.logs.known import known_secrets
 from gateway.platforms import platforms
 
@@ -48,7 +50,7 @@ class Reload:
         self._one_at_a_time = asyncio.Lock()
         self._waiting: tuple[str, ...] = ()
         self._complaint = ""
-        self._tasks: set[asyncio.Task[dict[str, Any]]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._had_file = house.on.paths.config_file().exists()
 
     def facts(self) -> dict[str, Any]:
@@ -63,11 +65,11 @@ class Reload:
             except (OSError, RuntimeError) as error:  # what watchfiles raises when the system's watches are used up
                 log.warning("the settings file cannot be watched and is looked at every minute: %s", error)
             await self._house.on.clock.sleep(LOOK_AGAIN_SECONDS)
-            await self.now()
+            await self._now_whatever_happens()
 
     def soon(self) -> None:
         """Read the file soon, for whoever cannot wait for it."""
-        task = asyncio.ensure_future(self.now())
+        task = asyncio.ensure_future(self._now_whatever_happens())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -82,7 +84,13 @@ class Reload:
 
         folders = {place.parent for place in places if place.parent.is_dir()}
         async for _ in awatch(*folders, watch_filter=wanted, step=QUIET_MS, recursive=False):
+            await self._now_whatever_happens()
+
+    async def _now_whatever_happens(self) -> None:
+        try:
             await self.now()
+        except Exception:  # a defect over a change of the settings must not end a house that runs well
+            log.exception("the settings could not be taken over")
 
     def _places(self) -> list[Path]:
         """The file by each name it may have; where it is a link, also what that leads to."""
@@ -97,8 +105,8 @@ class Reload:
                 wanted = await self._wanted()
                 difference = compare(self._house.on.settings, wanted)
                 fresh = self._fresh_channels(difference.settings)
-            except HomebodyError as wrong:
-                return self._refused(wrong)
+            except (HomebodyError, AgentError, ChannelError) as wrong:
+                return self._refused(as_homebody_error(wrong) or HomebodyError(str(wrong)))
             if self._complaint:
                 log.info("the settings can be used again")
                 self._complaint = ""

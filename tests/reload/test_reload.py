@@ -294,6 +294,7 @@ def test_the_level_of_the_logs_and_new_secrets_hold_at_once(place: Place) -> Non
 
 PIGEON = """
 import asyncio
+from channels.errors import ChannelBroken
 from channels.messages import Sent
 
 class Pigeon:
@@ -311,6 +312,8 @@ class Pigeon:
             await asyncio.get_running_loop().create_future()
         finally:
             Pigeon.running.remove(self.loft)
+            if self.loft == "cursed":
+                raise ValueError("a defect on the way out")
 
     def chunks(self, markdown):
         return [markdown] if markdown else []
@@ -323,9 +326,12 @@ class Pigeon:
         return
 
     async def close(self):
-        return
+        if self.loft == "cursed":
+            raise RuntimeError("the door is stuck")
 
 def make(settings, *, account, clock, log):
+    if not settings["loft"]:
+        raise ChannelBroken("no loft is named", mend="name one")
     return Pigeon(settings["loft"])
 """
 
@@ -374,6 +380,21 @@ async def test_a_channel_that_is_not_installed_is_a_complaint_and_changes_nothin
         assert "ostrich" in (await house.reload.now())["complaint"]
         assert pigeons.running == ["north"]
         assert house.on.settings.budgets.day.usd == 5
+
+
+async def test_a_channel_that_cannot_be_made_or_closed_leaves_the_house_as_it_is(place: Place, pigeons: Any) -> None:
+    async with place.open(serving=True, clock=SystemClock()) as house:
+        await _write(place, house, {"settings": {"loft": "cursed"}})
+        await _until(lambda: pigeons.running == ["cursed"])
+        place.write({"channels": {"plugins": {"pigeon": {"settings": {"loft": ""}}}}})
+        assert "no loft is named" in (await house.reload.now())["complaint"]
+        assert pigeons.running == ["cursed"]
+        await _write(place, house, {"settings": {"loft": "north"}})
+        await _until(lambda: pigeons.running == ["north"])
+        assert await ask(house, "hello") == "scripted/one"
+        await _write(place, house, {"settings": {"loft": "cursed"}})
+        await _until(lambda: pigeons.running == ["cursed"])
+    assert pigeons.running == [], "nor does it keep the house from closing"
 
 
 async def _write(place: Place, house: House, plugin: dict[str, Any]) -> None:
