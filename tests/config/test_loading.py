@@ -222,12 +222,13 @@ def test_what_is_missing_outside_is_told_once(tmp_path):
 def test_secrets_come_from_the_environment_a_file_or_the_value_itself(tmp_path):
     (tmp_path / "key").write_text("from-file\n")
     text = (
-        "models: {providers: {a: {apiKey: env:KEY}, b: {apiKey: 'file:key'}, c: {apiKey: inline, headers: {X-Auth: env:KEY}}}}"
+        "models: {providers: {a: {apiKey: env:KEY}, b: {apiKeys: ['file:key', env:KEY]}, "
+        "c: {apiKey: sk-in-line, headers: {X-Auth: env:KEY}}}}"
     )
     settings = load(written(tmp_path, text), {"KEY": "from-env"}).settings
-    assert sorted(secrets_of(settings)) == ["from-env", "from-env", "from-file", "inline"]
+    assert sorted(secrets_of(settings)) == ["from-env", "from-env", "from-env", "from-file", "sk-in-line"]
     shown = json.dumps(masked(settings))
-    assert not any(secret in shown + repr(settings) for secret in ("from-env", "from-file", "inline"))
+    assert not any(secret in shown + repr(settings) for secret in ("from-env", "from-file", "sk-in-line"))
     assert masked(settings)["models"]["providers"]["a"]["apiKey"] == MASK
 
 
