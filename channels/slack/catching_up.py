@@ -72,6 +72,17 @@ class CatchingUp:
         newer = [one for one in found if order(one["ts"]) > order(mark)]
         return [{**one, "channel": channel} for one in sorted(newer, key=lambda one: order(one["ts"]))]
 
+    async def thread_of(self, channel: str, message: str) -> str:
+        """Return the thread that a message is in; an empty string when it is in none, or nobody says."""
+        try:
+            page: Any = await self._web.conversations_replies(channel=channel, ts=message, limit=1)
+        except TROUBLE as error:
+            self._log.info("the thread of a message is not known", error=type(error).__name__)
+            return ""
+        found: dict[str, Any] = next(iter(page.get("messages") or []), {})
+        thread = str(found.get("thread_ts") or "")
+        return thread if thread != message else ""
+
     async def _page(self, channel: str, thread: str, mark: str, cursor: str | None) -> Any:
         if thread:
             return await self._web.conversations_replies(channel=channel, ts=thread, oldest=mark, limit=PAGE, cursor=cursor)

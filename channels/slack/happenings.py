@@ -9,7 +9,7 @@ from channels.slack.emoji import emoji_of
 from channels.slack.inbound import attached, moment, names, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
     from datetime import datetime
 
     from channels.slack.inbound import Identity
@@ -49,10 +49,8 @@ def edited(event: dict[str, Any], who: Identity, *, event_id: str = "") -> Inbou
     )
 
 
-def reaction(
-    event: dict[str, Any], who: Identity, thread_of: Callable[[str, str], str | None], *, event_id: str = ""
-) -> Inbound | None:
-    """Return an emoji that somebody put under a message. ``thread_of`` may know the thread that a message is in."""
+def reaction(event: dict[str, Any], who: Identity, thread: str | None, *, event_id: str = "") -> Inbound | None:
+    """Return an emoji that somebody put under a message, which is in ``thread``: Slack does not say."""
     item = event.get("item") or {}
     channel, target, sender = str(item.get("channel") or ""), str(item.get("ts") or ""), str(event.get("user") or "")
     name = str(event.get("reaction") or "")
@@ -61,7 +59,7 @@ def reaction(
     when = str(event.get("event_ts") or target)
     alias = f"r:{who.team}:{channel}:{target}:{sender}:{name}:{when}"
     return Inbound(
-        conversation=who.place(channel, sender, thread_of(channel, target)),
+        conversation=who.place(channel, sender, thread),
         sender=Sender(id=sender),
         text=emoji_of(name),
         at=moment(when),
@@ -74,7 +72,7 @@ def reaction(
     )
 
 
-def press(payload: dict[str, Any], who: Identity, thread_of: Callable[[str, str], str | None]) -> Inbound | None:
+def press(payload: dict[str, Any], who: Identity) -> Inbound | None:
     """Return a button that somebody pressed under a message of the app's."""
     container, action = payload.get("container") or {}, (payload.get("actions") or [{}])[0]
     channel = str((payload.get("channel") or {}).get("id") or container.get("channel_id") or "")
@@ -86,7 +84,7 @@ def press(payload: dict[str, Any], who: Identity, thread_of: Callable[[str, str]
     thread = str(shown.get("thread_ts") or container.get("thread_ts") or "")
     alias = f"b:{who.team}:{channel}:{target}:{sender}:{when}"
     return Inbound(
-        conversation=who.place(channel, sender, thread if thread and thread != target else thread_of(channel, target)),
+        conversation=who.place(channel, sender, thread if thread != target else None),
         sender=Sender(id=sender, name=str((payload.get("user") or {}).get("name") or "")),
         text=value[:_VALUE],
         at=moment(when),

@@ -153,13 +153,18 @@ class Receiver:
         await self._take([(event, inbound(event, self._who, event_id=found, quoted=quoted))])
 
     async def _reaction(self, body: dict[str, Any], event: dict[str, Any]) -> None:
-        wanted = self._settings.reaction_notifications
-        if wanted == "all" or (wanted == "own" and event.get("item_user") == self._who.user):
-            item = {"channel": (event.get("item") or {}).get("channel")}
-            await self._take([(item, reaction(event, self._who, self._thread_of, event_id=str(body.get("event_id") or "")))])
+        wanted, own = self._settings.reaction_notifications, event.get("item_user") == self._who.user
+        if wanted == "off" or (wanted == "own" and not own):
+            return
+        item = event.get("item") or {}
+        channel, target = str(item.get("channel") or ""), str(item.get("ts") or "")
+        asked = own and self._settings.listed(channel, str(event.get("user")))
+        thread = await self._thread_of(channel, target, ask=asked)
+        message = reaction(event, self._who, thread, event_id=str(body.get("event_id") or ""))
+        await self._take([({"channel": channel}, message)])
 
     async def _pressed(self, body: dict[str, Any], ack: AsyncAck) -> None:
-        message = press(body, self._who, self._thread_of)
+        message = press(body, self._who)
         channel = str((body.get("channel") or {}).get("id") or (body.get("container") or {}).get("channel_id") or "")
         if message is not None and await self._take([({"channel": channel}, message)]) and self._may_press(channel, message):
             task = asyncio.ensure_future(self._take_buttons_off(body, channel, str(message.target)))
@@ -209,12 +214,15 @@ class Receiver:
         """Have the door accept what is wanted of this. Returns whether it is stored."""
         wanted = [(str(event.get("channel") or ""), one) for event, one in found if one is not None]
         wanted = [(channel, await self._named(one, channel)) for channel, one in wanted if self._reads(one, channel)]
-        before = "" if self.persistent else self._marks.written()
+        before = self._marks.written()
         for channel, message in wanted:
             self._note(channel, message)
         while wanted:
             try:
                 await self._door.accept([one for _, one in wanted], Cursor(name=CURSOR, value=self._marks.written()))
+            except asyncio.CancelledError:  # whoever called went away
+                self._marks, self._gap = ReadingMarks(order, before), not self.persistent
+                raise
             except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
                 if not self.persistent:
                     self._marks = ReadingMarks(order, before)
@@ -283,8 +291,13 @@ class Receiver:
         except TROUBLE as error:
             self._log.info("buttons were not taken off", error=type(error).__name__, account=self._who.account)
 
-    def _thread_of(self, channel: str, stamp: str) -> str | None:
-        return self._known.threads.get((channel, stamp)) or None
+    async def _thread_of(self, channel: str, stamp: str, *, ask: bool) -> str | None:
+        """Return the thread that a message is in; Slack is asked of what an earlier process said."""
+        known = self._known.threads.get((channel, stamp))
+        if known is None and ask:
+            known = await self._reading.thread_of(channel, stamp)
+            self._known.threads.put((channel, stamp), known)
+        return known or None
 
     def _group(self, channel: str) -> Conversation:
         return Conversation(channel="slack", account=self._who.account, kind="group", id=channel, space=self._who.team)

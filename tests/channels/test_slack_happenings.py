@@ -82,6 +82,13 @@ async def test_an_emoji_under_what_was_said_in_a_thread_belongs_to_the_thread(pe
         await peer.react(ANNA, ours, "tada", channel=ROOM)
         await line.quiet()
     assert line.door.messages[-1].conversation == place
+    again = Line(peer, channels={ROOM: {}}, dm={"allowFrom": [ANNA]})
+    async with again.running():
+        for person in (BEN, ANNA):
+            await peer.react(person, ours, "eyes", channel=ROOM)
+        await again.quiet()
+    assert [one.conversation.thread for one in again.door.messages] == [None, first], "for a stranger nobody is asked"
+    assert peer.count("conversations.replies") == 1
 
 
 async def test_a_pressed_button_is_told_and_taken_off(peer: SlackPeer) -> None:

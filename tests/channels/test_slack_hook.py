@@ -16,12 +16,15 @@ from channels.slack.channel import SlackChannel
 from channels.slack.hook import Signature
 from channels.slack.settings import SlackSettings
 from tests.channels.slack_line import ANNA, ROOM, Line, PunctualClock
+from tests.peers.door import BookDoor
 from tests.peers.hasty import HastyClock
 from tests.peers.slack import BOT, BOT_TOKEN, SIGNING_SECRET, SlackPeer
 from tests.peers.slack_delivery import Delivery, Envelope
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
+
+    from channels.messages import Cursor, Inbound
 
 
 @pytest.fixture
@@ -119,7 +122,6 @@ def test_no_other_body_fits_a_signature(body: bytes, instead: bytes, at: int) ->
 
 
 async def test_what_is_offered_again_is_taken_once_and_never_dropped(peer: SlackPeer) -> None:
-    peer.ack_seconds = 0.05
     line = Line(peer, http=True)
     async with line.running():
         line.door.refuse = OSError("disk full")
@@ -147,7 +149,6 @@ async def test_a_copy_of_a_request_is_refused_once_the_request_was_taken(peer: S
 
 
 async def test_what_slack_gave_up_is_read_when_the_house_can_store_again(peer: SlackPeer) -> None:
-    peer.ack_seconds = 0.01
     line = Line(peer, http=True, pingSeconds=0.05)
     async with line.running():
         await peer.say(ANNA, "before")
@@ -159,6 +160,38 @@ async def test_what_slack_gave_up_is_read_when_the_house_can_store_again(peer: S
         await peer.say(ANNA, "after")
         await line.heard(lambda: len(line.door.texts) == 3)
     assert sorted(line.door.texts) == ["after", "before", "given up"]
+
+
+class SlowDoor(BookDoor):
+    """A house that takes its time over one message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = asyncio.Event()
+
+    async def accept(self, messages: Sequence[Inbound], cursor: Cursor | None = None) -> None:
+        if [one.text for one in messages] == ["slow"] and not self.begun.is_set():
+            self.begun.set()
+            await asyncio.Event().wait()
+        await super().accept(messages, cursor)
+
+
+async def test_a_request_that_ends_before_its_answer_is_read_later(peer: SlackPeer) -> None:
+    line = Line(peer, http=True, pingSeconds=0.05)
+    line.door = door = SlowDoor()
+    async with line.running():
+        await peer.say(ANNA, "before")
+        await line.quiet()
+        peer.ack_seconds = 0.1
+        peer.call_at(None)
+        stamp = await peer.say(ANNA, "slow")
+        event = {**message("slow")["event"], "channel": peer.dm(ANNA), "ts": stamp}
+        request = asyncio.ensure_future(line.channel.hear(signed({**message(), "event": event})))
+        await door.begun.wait()
+        request.cancel()
+        await asyncio.gather(request, return_exceptions=True)
+        await line.heard(lambda: len(door.texts) == 2)
+    assert door.texts == ["before", "slow"]
 
 
 async def test_what_was_written_while_the_house_slept_is_read_on_starting(peer: SlackPeer) -> None:
