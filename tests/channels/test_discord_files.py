@@ -168,10 +168,11 @@ async def test_a_forwarded_message_is_heard_with_its_files(peer: DiscordPeer, tm
     async with line.running():
         kept = peer.links.keep(peer.dm(ANNA).id, "rain.png", PICTURE)
         snapshot = {"message": {"content": "It rains.", "attachments": [kept]}}
-        await peer.say(ANNA, "", message_snapshots=[snapshot], flags=1 << 14)
+        source = {"type": 1, "message_id": "1", "channel_id": "2"}
+        await peer.say(ANNA, "", message_snapshots=[snapshot], message_reference=source, flags=1 << 14)
         message = await line.taken()
         await line.channel.fetch(message.attachments[0], tmp_path / "copy", len(PICTURE))
-    assert message.text == "[forwarded]\nIt rains."
+    assert (message.text, message.reply_to) == ("[forwarded]\nIt rains.", None)
     assert (tmp_path / "copy").read_bytes() == PICTURE
 
 

@@ -131,7 +131,9 @@ async def test_which_reactions_are_told_is_a_setting(peer: DiscordPeer, told: st
         await peer.react(BEN, mine, "🎉", told_author=False)
         await peer.say(ANNA, "end", channel=hall)
         await line.door.until(lambda: "end" in line.door.texts)
-    assert [one.text for one in line.door.messages if one.event == "reaction"] == texts
+    reactions = [one for one in line.door.messages if one.event == "reaction"]
+    assert [one.text for one in reactions] == texts
+    assert [one.text for one in reactions if one.mentioned] == texts[-1:], "those under its own message are meant for it"
 
 
 async def test_reactions_of_the_bot_and_of_other_bots_are_not_told(peer: DiscordPeer) -> None:
