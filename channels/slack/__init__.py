@@ -1,1 +1,1 @@
-"""Slack. Only ``settings``, ``channel`` and ``mrkdwn`` are light; the other modules load the client library off the event loop."""
+"""Slack. Modules that load the client library say so; they are imported off the event loop. The others are light."""
