@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 REPEATED = "(repeated after restart)\n"
 PLACEHOLDER = "…"
+_GONE = ("to edit not found", "can't be edited", "message_id_invalid")
 
 
 class Sender:
@@ -130,7 +131,7 @@ class Sender:
             told = str(error).lower()
             if "not modified" in told:
                 return True
-            if "to edit not found" in told or "can't be edited" in told:
+            if any(sign in told for sign in _GONE):
                 return False
             raise
         return True

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from channels.errors import Uncertain
 from channels.messages import Conversation, Outbound
 from channels.telegram.channel import TelegramChannel
+from channels.telegram.progress import Progress
 from channels.telegram.progress import read as read_progress
 from channels.telegram.settings import TelegramSettings
 from tests.peers.hasty import HastyClock
@@ -77,6 +80,28 @@ async def test_only_the_ellipsis_can_be_left_over(peer: TelegramPeer, line: Line
         await line.send()
     await line.send(uncertain=True)
     assert read(peer) == ["…", "It is under the pot."]
+
+
+@pytest.mark.parametrize("wording", ["MESSAGE_ID_INVALID", "message can't be edited"])
+async def test_a_message_that_cannot_be_edited_any_more_is_sent_anew(peer: TelegramPeer, line: Line, wording: str) -> None:
+    peer.fault("editMessageText", "refuse", code=400, text=f"Bad Request: {wording}")
+    await line.send()
+    assert read(peer) == ["…", "It is under the pot."]
+
+
+@given(st.builds(Progress, chat=st.text(), text=st.none() | st.integers(1), file=st.none() | st.integers(1)))
+def test_what_was_recorded_is_read_back_in_its_own_chat_alone(progress: Progress) -> None:
+    assert read_progress(progress.written(), progress.chat) == progress
+    assert read_progress(progress.written(), progress.chat + "0") == Progress(chat=progress.chat + "0")
+
+
+@given(st.none() | st.text(alphabet='{}[]":0123456789abchat,'))
+def test_anything_else_that_was_recorded_counts_as_nothing_or_as_the_older_form(recorded: str | None) -> None:
+    assert read_progress(recorded, "42") in (Progress(chat="42"), Progress(chat="42", text=int_of(recorded)))
+
+
+def int_of(recorded: str | None) -> int | None:
+    return int(recorded) if recorded is not None and recorded.isdecimal() else None
 
 
 async def test_a_message_that_the_person_deleted_is_sent_anew(peer: TelegramPeer, line: Line) -> None:

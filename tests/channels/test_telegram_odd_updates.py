@@ -19,7 +19,7 @@ from channels.telegram.receiving import Receiver
 from channels.telegram.seen import SeenMessages
 from channels.telegram.settings import TelegramSettings
 from channels.telegram.station import Station
-from channels.telegram.updates import Reader
+from channels.telegram.updates import ALLOWED, Reader
 from tests.peers.door import BookDoor
 from tests.peers.hasty import HastyClock
 
@@ -135,6 +135,8 @@ def test_the_updates_that_are_bent_are_sound_themselves() -> None:
     door, _ = heard([{"update_id": number, **update} for number, update in enumerate(UPDATES, 1)])
     assert [one.event for one in door.messages] == ["message", "edited", *["message"] * 4, "button", "reaction"]
     assert len(door.moves) == 1
+    assert {kind for update in UPDATES for kind in update} == set(ALLOWED), "whatever is asked for goes through the one door"
+    assert all(one.sender.id == "42" for one in door.messages)
 
 
 @settings(max_examples=60)
