@@ -156,24 +156,22 @@ class Turns:
     async def _queued(self, ticket: Ticket[Any], head: Queued) -> None:
         """Deal with a message, and with those in line behind it that belong to it."""
         items = self._line.gather(ticket.session, head)
-        under_way = UnderWay(ticket.session, head.kin, items)
+        under_way, over = UnderWay(ticket.session, head.kin, items), False
         try:
             found = [one for one in await self._read([item.row for item in items]) if one.row.state == "waiting"]
             if found:
                 await self._messages(ticket, found, under_way)
+            over = True
         except asyncio.CancelledError:
+            over = True
             if self._under_way.get(ticket.session) is not under_way:  # no turn has them yet
                 await unbroken(self._left(ticket, items))
-            raise
-        except (AgentError, errors.HomebodyError) as error:
-            for item in items[1:]:
-                self.told_broken(item, error)
-            if isinstance(error, errors.StorageFailed):  # the first one is taken back by whoever hears of the error
-                self._lanes.give_back(ticket.session, items[1:])
             raise
         finally:
             if self._under_way.get(ticket.session) is under_way:
                 del self._under_way[ticket.session]
+            elif not over:  # the first one is for whoever hears of the error; the others are tried for themselves
+                self._lanes.give_back(ticket.session, items[1:])
 
     async def _left(self, ticket: Ticket[Any], items: Sequence[Queued]) -> None:
         """Messages whose turn was stopped before it began: their owner's wish ends them, something newer has them come with it."""

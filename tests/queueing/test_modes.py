@@ -337,3 +337,23 @@ async def test_a_turn_taken_up_after_a_restart_can_be_interrupted_too(town: Make
         tally = await house.ledger.tally()
         assert (tally.waiting, tally.running) == (0, 0)
     assert again.said() == ["re: count to a million | no: to ten"]
+
+
+async def test_messages_whose_turn_could_not_begin_are_tried_each_for_itself(
+    town: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    t = town()
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire) as house:
+        await wire.say("one")
+        await slow.began.wait()
+        await wire.say("two", "three", "four")
+        house.agents.pop("main")  # as when the settings lose an agent whose messages wait
+        slow.gate.set()
+        await house.lanes.quiet()
+        assert sum("could not be carried out" in record.message for record in caplog.records) == 3
+        assert (await house.ledger.tally()).waiting == 3
+    again = t.wire()
+    async with t.house(again):
+        await again.until(lambda: again.sent and "four" in again.said()[-1])
+    assert again.said()[-1].endswith("two | three | four")
