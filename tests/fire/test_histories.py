@@ -13,6 +13,7 @@ import random
 import re
 import shutil
 import tempfile
+import threading
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,13 +57,16 @@ class Life:
         self.line = line
         self.running = running
         self.copy: Path | None = None
+        self.dying = threading.Lock()
 
     def die(self) -> None:
         """Crash: what is on the disk now is what remains. Called in whichever thread comes to the place."""
-        if self.copy is None:
-            self.line.dead = True
-            self.copy = self.root.with_name(f"{self.root.name}x")
-            shutil.copytree(self.root, self.copy, ignore=shutil.ignore_patterns("*.sock", "gateway.lock"))
+        with self.dying:
+            if self.copy is None:
+                self.line.dead = True
+                copy = self.root.with_name(f"{self.root.name}x")
+                shutil.copytree(self.root, copy, ignore=shutil.ignore_patterns("*.sock", "gateway.lock"))
+                self.copy = copy
 
     async def abandon(self) -> None:
         """Sweep up what a process that is gone would not have left. Its folder is nobody's any more."""
@@ -147,7 +151,8 @@ class History(RuleBasedStateMachine):
         fault.arm("")
         try:
             if hasattr(self, "life"):
-                self._run(self._quiet())
+                while not self._run(self._quiet()):
+                    pass
                 self._judge()
         finally:
             if hasattr(self, "life"):
@@ -179,11 +184,14 @@ class History(RuleBasedStateMachine):
         self.words.append(word)
         self.platform.queue += [self.platform.message(f"tell me {word}")] * copies
 
-    def _run(self, work: Any) -> None:
-        """Do something; if the house died over it, the next one is opened."""
+    def _run(self, work: Any) -> bool:
+        """Do something; if the house died over it, the next one is opened. Says whether it did not."""
         self.loop.run_until_complete(work)
-        if self.life.copy is not None:
+        with self.life.dying:  # what began to die in another thread does so to the end
+            died = self.life.copy is not None
+        if died:
             self._begin_again()
+        return not died
 
     def _begin_again(self) -> None:
         note(f"a crash; shown so far: {self.platform.shown}")
