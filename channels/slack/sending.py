@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError
 
-from channels.errors import ChannelError, NotSent, Uncertain
+from channels.errors import ChannelError, NotSent
 from channels.messages import Sent
 from channels.previews import PREFIX
 from channels.slack.letters import harmless, letter
+from channels.slack.looking_back import LookingBack
 from channels.slack.refusals import NO_SCOPE, TROUBLE, code_of, refusal, send_error
 from channels.slack.streams import STREAM, Streams
 from channels.slack.uploading import UPLOAD, Uploads
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from channels.slack.settings import SlackAccount
 
 EVENT = "homebody_message"
-LOOK_BACK = 100
 _QUIET: dict[str, Any] = {"unfurl_links": False, "unfurl_media": False, "link_names": False, "parse": "none"}
 _GONE = {"message_not_found", "cant_update_message", "edit_window_closed"}
 _NO_MARKDOWN = {
@@ -73,10 +73,14 @@ class Sender:
         self._refused = refused
         self._markdown = settings.markup == "markdown"
         self._status = True
-        self.reads_back = True
-        """Whether the app may read what it said; found out when a message is looked for."""
+        self._back = LookingBack(web)
         self.streams = Streams(web, patience, log, team=team)
         self._uploads = Uploads(web, patience)
+
+    @property
+    def reads_back(self) -> bool:
+        """Whether the app may read what it said; found out when a message is looked for."""
+        return self._back.allowed
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]], previews: Previews) -> Sent:
         """Send a chunk, or make it the last edit of a preview. A doubtful one is looked for first.
@@ -112,9 +116,9 @@ class Sender:
             return Sent(platform_id=preview)
         if outbound.enclosure is not None:
             upload = (outbound.recorded or "").removeprefix(UPLOAD) if _was(outbound, UPLOAD) else None
-            found = await self._found(channel, thread, lambda one: _has_file(one, upload)) if upload else None
+            found = await self._back.find(channel, thread, lambda one: _has_file(one, upload)) if upload else None
             return Sent(platform_id=found or await self._uploads.send(outbound, channel, thread, record))
-        found = await self._found(channel, thread, lambda one: _has_key(one, outbound.key)) if outbound.uncertain else None
+        found = await self._back.find(channel, thread, lambda one: _has_key(one, outbound.key)) if outbound.uncertain else None
         return Sent(platform_id=found or await self._post(channel, outbound, thread))
 
     async def _post(self, channel: str, outbound: Outbound, thread: str | None) -> str:
@@ -177,34 +181,6 @@ class Sender:
             return await self._web.chat_update(channel=channel, ts=message, link_names=False, parse="none", **said)
 
         await self._patience.call("chat.update", "", editing, for_show=for_show)
-
-    async def _found(self, channel: str, thread: str | None, is_it: Callable[[dict[str, Any]], bool]) -> str | None:
-        """Look for a message that may have arrived."""
-        web = self._web
-        try:
-            if thread is not None:
-                page = await web.conversations_replies(
-                    channel=channel,
-                    ts=thread,
-                    limit=LOOK_BACK,
-                    include_all_metadata=True,
-                    oldest=await self._late(channel, thread),
-                )
-            else:
-                page = await web.conversations_history(channel=channel, limit=LOOK_BACK, include_all_metadata=True)
-        except SlackApiError as error:
-            if code_of(error) == NO_SCOPE:
-                self.reads_back = False
-                return None
-            raise Uncertain(f"Slack: what was said before cannot be read: {code_of(error)}") from error
-        return next((str(one["ts"]) for one in page.get("messages") or [] if is_it(one)), None)
-
-    async def _late(self, channel: str, thread: str) -> str | None:
-        """Return from where on a thread is looked through, so that a long one shows its end."""
-        page = await self._web.conversations_replies(channel=channel, ts=thread, limit=1)
-        parent: dict[str, Any] = next(iter(page.get("messages") or []), {})
-        many = int(parent.get("reply_count") or 0) >= LOOK_BACK
-        return f"{float(parent['latest_reply']) - 3600:.6f}" if many and parent.get("latest_reply") else None
 
     # -- previews ----------------------------------------------------------------------------------------------------
 

@@ -206,6 +206,23 @@ async def test_a_doubtful_message_that_arrived_is_not_said_twice(peer: SlackPeer
     assert peer.count(POST) == 2
 
 
+async def test_a_doubtful_message_is_found_at_the_end_of_a_long_thread(peer: SlackPeer) -> None:
+    line = Line(peer, channels={ROOM: {}})
+    first = peer.home.note(ROOM, {"user": ANNA, "text": "beginning"})["ts"]
+    for number in range(900):
+        peer.home.note(ROOM, {"user": ANNA, "text": f"reply {number}", "thread_ts": first})
+    place = Conversation(channel="slack", kind="group", id=ROOM, thread=first)
+    async with line.running():
+        peer.fault(POST, "drop_after")
+        with pytest.raises(Uncertain):
+            await line.send("Done.", to=place)
+        await line.send("Done.", attempt=2, uncertain=True, to=place)
+        before = peer.count("conversations.replies")
+        await line.send("Not yet.", key="k2", attempt=2, uncertain=True, to=place)
+    assert peer.said(ROOM) == ["Done.", "Not yet."]
+    assert peer.count("conversations.replies") - before <= 7
+
+
 async def test_a_doubtful_message_that_did_not_arrive_is_sent(peer: SlackPeer) -> None:
     line = Line(peer)
     async with line.running():
