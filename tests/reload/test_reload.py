@@ -283,6 +283,14 @@ async def test_a_change_of_the_file_is_noticed(place: Place) -> None:
         assert await ask(house, "hello") == "scripted/two"
 
 
+async def test_a_hang_up_has_the_file_read(place: Place) -> None:
+    async with place.open() as house:
+        place.write({"agents": {"defaults": {"model": "scripted/two"}}})
+        house.reload.soon()
+        await _until(lambda: house.on.settings.agents.defaults.model == "scripted/two")
+        assert await ask(house, "hello") == "scripted/two"
+
+
 def test_the_level_of_the_logs_and_new_secrets_hold_at_once(place: Place) -> None:
     with configure(LoggingSettings(level="warn"), place.paths, Redactor(), console=False) as logs:
         logging.getLogger("gateway.x").info("before")
