@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BLOCK = 256 * 1024
 OWN_SERVER = "a Bot API server of your own has no such limit: channels.telegram.apiRoot"
-_GONE = range(400, 500)
+_GONE = {400, 403, 404, 410}
 
 
 async def fetch(connection: Connection, api_root: str, attachment: Attachment, path: Path, limit: int) -> None:

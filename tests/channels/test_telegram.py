@@ -225,6 +225,14 @@ async def test_a_webhook_in_the_way_is_removed(peer: TelegramPeer, line: Line) -
     assert peer.webhook.url == ""
 
 
+async def test_a_webhook_that_cannot_be_removed_is_tried_again(peer: TelegramPeer, line: Line) -> None:
+    peer.webhook.url = "https://example.org/hook"
+    peer.fault("deleteWebhook", "status", times=2)
+    async with line.running():
+        await peer.until(lambda: peer.webhook.url == "" and peer.count("deleteWebhook") == 3)
+    assert line.clock.slept == [1.0, 2.0]
+
+
 async def test_a_reply_is_shown_formatted_and_without_a_link_preview(peer: TelegramPeer, line: Line) -> None:
     asked = await peer.say(ANNA, "where?")
     sent = await line.send("**Under** the [pot](https://example.org/?a=1&b=2) <here>", reply_to=str(asked))

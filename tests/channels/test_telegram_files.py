@@ -134,6 +134,17 @@ async def test_passing_trouble_with_a_file_is_said_to_pass(tmp_path: Path, kind:
         assert not caught.value.permanent
 
 
+@pytest.mark.parametrize("answer", [{"file_id": "x"}, {"file_id": "x", "file_unique_id": "x"}], ids=["no id", "no path"])
+async def test_an_answer_that_names_no_file_is_told(tmp_path: Path, answer: dict[str, str]) -> None:
+    async with opened() as line:
+        attachment = await received(line, "document", BYTES)
+        line.peer.answers["getFile"] = answer
+        with pytest.raises(NotFetched) as caught:
+            await line.channel.fetch(attachment, tmp_path / "copy", 10**9)
+        assert not caught.value.permanent
+        assert not copied(tmp_path)
+
+
 async def test_a_server_of_ones_own_may_point_to_a_file_on_this_machine(tmp_path: Path) -> None:
     (tmp_path / "stored").write_bytes(BYTES)
     async with opened() as line:

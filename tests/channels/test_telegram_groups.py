@@ -197,6 +197,23 @@ async def test_an_answer_to_a_group_that_moved_goes_to_the_new_one() -> None:
     assert "reply_to_message" not in message
 
 
+async def test_an_answer_is_put_off_while_the_house_cannot_note_where_the_group_went() -> None:
+    former = Conversation(channel="telegram", kind="group", id="-5")
+    async with opened() as line:
+        line.peer.chats.group(-5, kind="group")
+        line.peer.chats.group(FAMILY)
+        line.peer.chats.moved[-5] = FAMILY
+        async with line.listening():
+            line.door.refuse = OSError("disk full")
+            with pytest.raises(NotSent, match="could not be noted") as caught:
+                await line.send("here", former)
+            assert not caught.value.permanent
+            assert line.peer.chats.said(FAMILY) == []
+            line.door.refuse = None
+            await line.send("here", former, attempt=2)
+    assert line.peer.chats.said(FAMILY) == ["here"]
+
+
 async def test_ids_recorded_in_the_former_group_mean_nothing_in_the_new_one() -> None:
     former = Conversation(channel="telegram", kind="group", id="-5")
     async with opened(delivery="edit") as line:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from channels.errors import Uncertain
 from tests.channels.telegram_line import ANNA, FAMILY, GROUP, PRIVATE, Line, opened
+
+if TYPE_CHECKING:
+    from channels.messages import Conversation
 
 
 def shown(line: Line) -> list[str]:
@@ -118,6 +123,25 @@ async def test_a_preview_that_may_have_arrived_is_not_posted_twice() -> None:
         assert shown(line) == ["two"]
         await line.send("the answer", GROUP)
     assert shown(line) == ["two", "the answer"]
+
+
+@pytest.mark.parametrize(
+    ("place", "method"), [(PRIVATE, "sendMessageDraft"), (GROUP, "sendMessage"), (GROUP, "editMessageText")]
+)
+async def test_a_preview_waits_when_telegram_asks_to(place: Conversation, method: str) -> None:
+    async with opened() as line:
+        line.peer.chats.group(FAMILY)
+        line.peer.fault(method, "retry_after", seconds=30)
+        calls = []
+        for number in range(20):
+            await line.channel.draft(place, "t1", f"word {number}")
+            calls.append(line.peer.count(method))
+            await later(line, 4)
+        refused = calls.index(1)
+        assert calls[refused : refused + 7] == [1] * 7
+        assert calls[-1] >= 2
+        await line.send("all words", place)
+    assert "all words" in line.peer.chats.said(int(place.id))
 
 
 async def test_off_means_off() -> None:
