@@ -169,10 +169,14 @@ class Writing(ScriptedModel):
 async def test_a_long_call_that_is_being_written_is_no_silence() -> None:
     clock = ManualClock(NOON)
     model = Writing(clock, 50)
-    (deltas, answer), seconds = await turning(clock, hear(patient(model, clock), REQUEST), step=1)
+
+    async def parts() -> list[Any]:
+        return [part async for part in patient(model, clock).stream(REQUEST)]
+
+    (*deltas, answer), seconds = await turning(clock, parts(), step=1)
     assert (answer.text, len(model.requests)) == ("Written.", 1)
     assert seconds >= 50 - 4
-    assert all(isinstance(delta, TextDelta) for delta in deltas)
+    assert all(isinstance(delta, TextDelta) for delta in deltas), "whoever waits is not bothered with what is not shown"
 
 
 async def test_a_model_that_is_asked_to_think_may_be_silent_for_longer() -> None:
