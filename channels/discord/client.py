@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import discord
 from discord.gateway import DiscordWebSocket, ReconnectWebSocket
-from discord.http import HTTPClient, Route
+from discord.http import Route
 
 from channels.discord.refusals import FOR_GOOD, TROUBLE, closed_for_good, no_intent, wrong_token
-from channels.discord.settings import OFFICIAL
+from channels.discord.rest import LONGEST_WAIT, PatientHttp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import aiohttp
 
     from channels.clock import Clock
     from channels.discord.settings import DiscordAccount
@@ -25,24 +22,6 @@ if TYPE_CHECKING:
 
 BETWEEN_SESSIONS = 5.0
 CONNECT_SECONDS = 60.0
-
-
-class RootedHttp(HTTPClient):
-    """The library's HTTP client at another address; the library itself knows one for all bots of a process."""
-
-    root = OFFICIAL
-    gateway: str | None = None
-
-    async def request(self, route: Route, **arguments: Any) -> Any:
-        """Make a request."""
-        route.url = self.root + route.url.removeprefix(Route.BASE)
-        return await super().request(route, **arguments)
-
-    async def ws_connect(self, url: str, **arguments: Any) -> aiohttp.ClientWebSocketResponse:
-        """Open the gateway, always by way of the address that the settings name."""
-        if self.gateway is not None:
-            url = f"{self.gateway}?{urlsplit(url).query}"
-        return await super().ws_connect(url, **arguments)
 
 
 class Link(discord.Client):
@@ -75,7 +54,7 @@ class Link(discord.Client):
             max_messages=None,
             member_cache_flags=discord.MemberCacheFlags.none(),
             chunk_guilds_at_startup=False,
-            max_ratelimit_timeout=30.0,
+            max_ratelimit_timeout=LONGEST_WAIT,
             heartbeat_timeout=settings.heartbeat_timeout_seconds,
             allowed_mentions=discord.AllowedMentions.none(),
         )
@@ -85,9 +64,8 @@ class Link(discord.Client):
 
         It is to keep none of what happens: we read events ourselves, and one that the library cannot read must not end the connection.
         """
-        http = RootedHttp(self.http.loop, unsync_clock=False, max_ratelimit_timeout=30.0)
-        http.root, http.gateway = self._account.api_root, self._account.gateway_url
-        self.http = http
+        account = self._account
+        self.http = PatientHttp(self.http.loop, root=account.api_root, gateway=account.gateway_url, clock=self._clock)
         state: Any = super()._get_state(**options)
         state.parsers = {event: state.parsers[event] for event in ("READY", "RESUMED")}
         return state

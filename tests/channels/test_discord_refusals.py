@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.errors import NotSent, Uncertain
-from tests.channels.discord_line import ANNA, DIRECT, POST, Line
+from channels.messages import Conversation
+from tests.channels.discord_line import ANNA, BEN, DIRECT, POST, Line
 from tests.peers.discord import DiscordPeer
 
 if TYPE_CHECKING:
@@ -95,6 +96,34 @@ async def test_a_refusal_for_the_number_is_waited_for_and_no_second_one_follows(
                 await line.send(f"part {number}", key=f"k{number}")
     assert peer.said(peer.dm(ANNA)) == [f"part {number}" for number in range(4)]
     assert peer.too_many == 1
+
+
+@pytest.mark.parametrize(("kind", "elsewhere"), [("retry_after", True), ("everywhere", False), ("banned", False)])
+async def test_a_long_wait_is_waited_out_by_everything_that_it_holds_for(
+    peer: DiscordPeer, kind: str, *, elsewhere: bool
+) -> None:
+    line, ben = Line(peer), Conversation(channel="discord", kind="direct", id=BEN)
+    async with line.running():
+        for person in (ANNA, BEN):
+            peer.dm(person)
+        await line.send("before", to=ben, key="k0")
+        peer.fault(POST, kind, seconds=45)
+        for _ in range(2):
+            with pytest.raises(NotSent) as caught:
+                await line.send("patience")
+            assert caught.value.retry_after == 45
+        refused = peer.count(POST)
+        if elsewhere:
+            await line.send("meanwhile", to=ben, key="k2")
+        else:
+            with pytest.raises(NotSent):
+                await line.send("meanwhile", to=ben, key="k2")
+            await line.channel.typing(DIRECT)
+        assert (peer.count(POST) - refused, peer.typed) == (int(elsewhere), [])
+        await line.clock.sleep(45)
+        await line.send("patience", attempt=2)
+    assert peer.said(peer.dm(ANNA)) == ["patience"]
+    assert refused == 2, "the one that was refused, and none after it"
 
 
 async def test_a_token_that_was_revoked_is_no_fault_of_the_message(peer: DiscordPeer) -> None:

@@ -25,7 +25,7 @@ if not __package__:
 from tests.peers.discord_gateway import Gateway
 from tests.peers.discord_links import Links
 from tests.peers.discord_rest import Asked, Rest, asked_of, too_many
-from tests.peers.discord_state import BOT, Channel, Fault, Interaction, Refused, check_components, member, person
+from tests.peers.discord_state import BOT, Banned, Channel, Fault, Interaction, Refused, check_components, member, person
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -346,6 +346,8 @@ class DiscordPeer:
             self._break(fault, request, "")
             status, result = await self.rest.answer(asked)
             self._break(fault, request, "_after")
+        except Banned as banned:
+            return web.Response(status=429, text="error code: 1015", headers={"Retry-After": str(banned.seconds)})
         except Refused as refused:
             return self._reply(refused.status, refused.body, {**self.rest.headers(asked), **refused.headers})
         finally:
@@ -380,8 +382,10 @@ class DiscordPeer:
             if request.transport is not None:
                 request.transport.abort()
             raise asyncio.CancelledError
-        if kind == "retry_after":
-            raise too_many(fault.seconds)
+        if kind in {"retry_after", "everywhere"}:
+            raise too_many(fault.seconds, everywhere=kind == "everywhere")
+        if kind == "banned":  # by what stands before Discord: no JSON, and no word of Discord's own
+            raise Banned(fault.seconds)
         raise Refused(fault.code, 0, "Internal Server Error")
 
     # -- control from another process --------------------------------------------------------------------------------

@@ -282,6 +282,7 @@ class Rest:
         return 204, None
 
 
-def too_many(seconds: float) -> Refused:
-    headers = {"Via": "1.1 google", "Retry-After": str(seconds), "X-RateLimit-Scope": "user"}
-    return Refused(429, 0, "You are being rate limited.", headers, retry_after=seconds, **{"global": False})
+def too_many(seconds: float, *, everywhere: bool = False) -> Refused:
+    scope = {"X-RateLimit-Global": "true", "X-RateLimit-Scope": "global"} if everywhere else {"X-RateLimit-Scope": "user"}
+    headers = {"Via": "1.1 google", "Retry-After": str(seconds), **scope}
+    return Refused(429, 0, "You are being rate limited.", headers, retry_after=seconds, **{"global": everywhere})

@@ -26,12 +26,19 @@ class Refused(Exception):
         self.headers = headers or {}
 
 
+class Banned(Exception):
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = int(seconds)
+
+
 @dataclass
 class Fault:
     """What goes wrong with the next calls.
 
     kind: ``drop_before`` and ``drop_after`` cut the connection without or with the effect; ``status`` and ``status_after`` answer
-    with ``code`` without or with the effect; ``retry_after`` answers 429 with ``seconds``.
+    with ``code`` without or with the effect; ``retry_after`` answers 429 with ``seconds``, for this call, ``everywhere`` for
+    all of the bot's; ``banned`` answers so in the way of what stands before Discord.
     """
 
     call: str
