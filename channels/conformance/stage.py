@@ -40,7 +40,7 @@ class Stage(Protocol):
         ...
 
     def trouble(self, kind: Trouble) -> None:
-        """Let the next send go wrong."""
+        """Let the next send go wrong. A rate limit asks for a wait that is over, by the channel's clock, within ``patience``."""
         ...
 
     def heard(self) -> list[str]:

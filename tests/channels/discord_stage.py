@@ -51,7 +51,7 @@ class DiscordStage:
             case "refused":
                 self.peer.fault(self.post, "status", code=403)
             case "rate limit":
-                self.peer.fault(self.post, "retry_after", seconds=45)
+                self.peer.fault(self.post, "retry_after", seconds=0.2)
             case _:
                 self.peer.fault(self.post, kind.replace("cut ", "drop_"))
 
