@@ -1,4 +1,9 @@
-"""Any messages, in any mode, with restarts anywhere: each is in one turn, is heard once, and is answered once."""
+"""Any messages, in any mode, with restarts anywhere: each is in one turn, is heard once, and is answered once.
+
+The same by real kills takes a scenario in ``tests/fire``: ``settings={"queue": {"mode": "steer"}}``, a first message that makes the
+model use a tool, and the second one said from the model's watcher while the first request is under way. Judged as ever: each text
+is in the transcript once, and the one answer names both.
+"""
 
 from __future__ import annotations
 
