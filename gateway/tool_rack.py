@@ -44,10 +44,18 @@ class ToolRack:
     def adopt(self, rules: Iterable[ToolRules]) -> None:
         """Go by other rules from now on; boxes that were handed out stay as they are."""
         self._policy = ToolPolicy(tuple(rules))
+        self._usual: dict[str, Toolbox] = {}
+        """The boxes of models for which nothing further is said."""
 
     def box(self, model: str = "", *further: ToolRules) -> Toolbox:
         """Return the tools for a turn of ``model`` (``provider/model``); ``further`` rules narrow them, such as those of a group."""
-        policy = self._policy.narrowed(*further).under(model)
+        if not further:
+            if model not in self._usual:
+                self._usual[model] = self._box(self._policy.under(model))
+            return self._usual[model]
+        return self._box(self._policy.narrowed(*further).under(model))
+
+    def _box(self, policy: ToolPolicy) -> Toolbox:
         names = frozenset(tool.spec.name for tool in self._tools if policy.allows(tool.spec.name))
         if names not in self._boxes:
             self._boxes[names] = Toolbox(tool for tool in self._tools if tool.spec.name in names)
