@@ -169,3 +169,18 @@ async def test_a_button_is_pressed_in_place_of_a_command(home: Home) -> None:
         await home.peer.until(lambda: home.peer.count("editMessageReplyMarkup") == 1)
     assert labels[-1].lower() in told[-1]
     assert "reply_markup" not in message
+
+
+async def test_an_album_and_a_text_that_was_cut_up_are_one_message_each(home: Home) -> None:
+    async with home.lived_in(allowFrom=[ANNA, BEN]):
+        for text in ("the garden", ""):
+            content = text.encode() or b"more"
+            await home.peer.attach(ANNA, "document", content, "note.txt", "text/plain", text=text, media_group_id="9")
+        for text in ("x" * 4096, "the end"):
+            await home.peer.say(BEN, text, name="Ben")
+        await home.says(1)
+        assert await home.says(1, BEN) == ["re: the end"]
+    album = next(one for one in home.seen.shown if "the garden" in one)
+    paste = next(one for one in home.seen.shown if one.endswith("the end"))
+    assert "more" in album
+    assert "x" * 4096 in paste
