@@ -108,8 +108,11 @@ class Fire:
             if scenario.youth and scenario.name not in self._youths:
                 folder = self._folder / f"youth-{len(self._youths)}"
                 async with World(folder, self._nursery, settings=self._settings(scenario)) as world:
-                    await world.say(*scenario.youth)
-                    assert not await world.live()
+                    life = await world.start()
+                    for text in scenario.youth:  # one by one: long texts that come together are taken for parts of one
+                        await world.say(text)
+                        assert await world.quiet(life)
+                    await life.end()
                 self._youths[scenario.name] = folder
 
     async def run(

@@ -248,7 +248,7 @@ SCENARIOS = {
             youth=_YOUTH,
             says=(f"go on with pear {_LONG} pear",),
             answers=("heard pear",),
-            settings={"window": 24_000, "agent": {"compaction": {"keepRecentTokens": 4000}}},
+            settings={"window": 22_000, "agent": {"compaction": {"keepRecentTokens": 4000}}},
             also=_was_compacted,
         ),
         Scenario(
