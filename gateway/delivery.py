@@ -205,8 +205,9 @@ class Delivery:
 
     async def _refused(self, row: OutboxRow, refusal: NotSent) -> None:
         if refusal.permanent:
-            log.warning("a message to %s was refused for good: %s", row.conversation.address, refusal)
-            await self._surely(lambda: self._ledger.dead(row.id, str(refusal)))
+            reason = f"{refusal} {refusal.mend}".strip()
+            log.warning("a message to %s was refused for good: %s", row.conversation.address, reason)
+            await self._surely(lambda: self._ledger.dead(row.id, reason))
             return
         firm = refusal.retry_after is not None
         wait = refusal.retry_after if refusal.retry_after is not None else self._backoff(row.attempt)

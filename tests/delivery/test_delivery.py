@@ -194,11 +194,12 @@ async def test_a_channel_that_is_ready_again_cuts_our_own_back_off_short(tmp_pat
 
 
 async def test_what_is_refused_for_good_is_dead_and_does_not_block(tmp_path: Path) -> None:
-    async with scene(tmp_path, NotSent("blocked by the person", permanent=True)) as s:
+    async with scene(tmp_path, NotSent("blocked by the person.", permanent=True, mend="Ask them to unblock it.")) as s:
         await s.say("one", "two")
         await s.still()
         assert s.texts == ["two"]
-        assert [(row.text, row.reason) for row in await s.ledger.outbox(["dead"])] == [("one", "blocked by the person")]
+        reason = "blocked by the person. Ask them to unblock it."
+        assert [(row.text, row.reason) for row in await s.ledger.outbox(["dead"])] == [("one", reason)]
 
 
 async def test_a_doubtful_send_is_repeated_once_and_marked_as_such(tmp_path: Path) -> None:
