@@ -114,7 +114,7 @@ class Urgent:
         if running is None or running.turn is None:
             return []
         most = agent.profile.settings.limits.max_tool_calls
-        let_in = f", {len(running.steered)} messages let in on the way" if running.steered else ""
+        let_in = f", {len(running.steered)} let in on the way" if running.steered else ""
         return [f"- Now: a turn with {running.turn.tool_calls} of {most} tool calls so far{let_in}"]
 
     def _done(self, inbound: Inbound, route: Route, reply: str, chunks: int) -> None:

@@ -357,3 +357,31 @@ async def test_messages_whose_turn_could_not_begin_are_tried_each_for_itself(
     async with t.house(again):
         await again.until(lambda: again.sent and "four" in again.said()[-1])
     assert again.said()[-1].endswith("two | three | four")
+
+
+async def test_the_status_tells_how_far_the_turn_is(town: Make) -> None:
+    t = town(messages=mode("steer"))
+    wire, gates = t.wire(), [asyncio.Event(), asyncio.Event()]
+    asked = [asyncio.Event(), asyncio.Event()]
+
+    def answer(_: Request) -> Any:
+        number = len(t.model.requests) - 1
+        if number > 1:
+            return "done"
+        asked[number].set()
+        return [Stall(gates[number]), ToolCall(id=f"c{number}", name="list", arguments={"path": f"d{number}"})]
+
+    t.answer = answer
+    async with t.house(wire):
+        await wire.say("look around")
+        await asked[0].wait()
+        await wire.say("and in the shed")
+        gates[0].set()
+        await asked[1].wait()
+        await wire.say("/status")
+        await wire.until(lambda: wire.sent)
+        gates[1].set()
+        await wire.until(lambda: len(wire.sent) == 2)
+    assert "- Now: a turn with 1 of 40 tool calls so far, 1 let in on the way" in wire.said()[0]
+    assert "- Queue: steer: what you say while I work reaches me between two steps" in wire.said()[0]
+    assert "0 waiting here" in wire.said()[0]
