@@ -213,7 +213,7 @@ def disk_faults(dice: random.Random, scenarios: Sequence[Scenario]) -> Iterator[
         near = dice.random() < 0.7
         after = dice.choice(moments(scenario)) if near else None
         when = dice.randint(1, 6 if near else 40)
-        yield scenario, (Kill(call, when, after, dice.choice(("ENOSPC", "EIO", "EDQUOT")), dice.choice((1, 2, 3, 6))),)
+        yield scenario, (Kill(call, when, after, dice.choice(("ENOSPC", "EIO", "EDQUOT")), dice.choice((1, 2, 3, 4))),)
 
 
 def _drawn(dice: random.Random, scenario: Scenario) -> Kill:
