@@ -11,6 +11,7 @@ from agent import tokens
 from agent.events import TextDelta, ThinkingDelta
 from agent.messages import Failure
 from agent.models.scripted import ScriptedModel
+from tests.peers.anthropic import AnthropicPeer, Refuse
 
 if TYPE_CHECKING:
     from agent.models.protocol import Request
@@ -148,3 +149,26 @@ async def test_windows_of_any_size_are_kept_to(street: Make, size: int) -> None:
     assert max(tokens.of_request(request) + 256 for request in s.model.requests) <= size
     summaries = sum("[Summary request]" in request.messages[-1].text for request in s.model.requests)
     assert (summaries > 0) == (size < 10_000)
+
+
+async def test_a_refused_key_is_unseen_while_another_one_opens_and_the_cause_is_kept(street: Make) -> None:
+    peer = AnthropicPeer()
+    runner = await peer.start()
+    provider = {"baseUrl": peer.url, "apiKeys": ["sk-first-one", "sk-second-one"]}
+    s = street(models={"providers": {"anthropic": provider}}, agent={"model": "anthropic/claude-opus-4-5"})
+    peer.answer(Refuse(401, "authentication_error"))
+    try:
+        async with s.house() as (_, talk):
+            assert await told(talk, "hi") == "Very well."
+            assert await told(talk, "and again") == "Very well."
+        async with s.house() as (_, talk):
+            assert await told(talk, "after a restart") == "Very well."
+    finally:
+        await runner.cleanup()
+    assert [sent["authorization"].removeprefix("Bearer ") for sent in peer.headers] == [
+        "sk-first-one",
+        *["sk-second-one"] * 3,
+    ]
+    kept = (s.root / "home" / "state" / "key-health.json").read_text()
+    assert '"auth"' in kept
+    assert "sk-first" not in kept
