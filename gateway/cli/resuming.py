@@ -56,7 +56,7 @@ def meant(stores: Mapping[str, SessionStore], wish: str) -> SessionRecord:
 def offered(records: list[SessionRecord], zone: ZoneInfo) -> list[str]:
     """Put the latest sessions into lines to choose from."""
     return [
-        f"{number}. {record.key}  ({record.turns} turns, last {record.spoken.astimezone(zone):%a %d %b %H:%M})"
+        f"{number}. {record.key}  ({record.turns} turn{'' if record.turns == 1 else 's'}, last {record.spoken.astimezone(zone):%a %d %b %H:%M})"
         for number, record in enumerate(records[:OFFERED], 1)
     ]
 
