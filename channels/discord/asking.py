@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from channels.clock import Clock
     from channels.discord.client import Link
     from channels.discord.places import Places
+    from channels.discord.reacting import Reacting
     from channels.log import Log
     from channels.messages import Inbound
     from channels.protocol import Door
@@ -33,12 +34,13 @@ _NOT_HERE = "I do not read this channel (see `channels.discord` in the settings)
 class Asking:
     """Takes commands and presses of one connection. ``take`` returns at once."""
 
-    def __init__(self, account: str, *, door: Door, clock: Clock, log: Log, link: Link) -> None:
+    def __init__(self, account: str, *, door: Door, clock: Clock, log: Log, link: Link, reacting: Reacting) -> None:
         self._account = account
         self._door = door
         self._clock = clock
         self._log = log
         self._link = link
+        self._reacting = reacting
         self._tasks: set[asyncio.Task[None]] = set()
 
     def take(self, event: dict[str, Any], places: Places) -> None:
@@ -62,6 +64,7 @@ class Asking:
         if not places.reads(place):
             await self._answer(event, _whisper(_NOT_HERE))
             return
+        self._reacting.no_message(message.message_id)
         if not place.guild:
             places.dms[message.sender.id] = place.id
         storing = asyncio.ensure_future(self._stored(message))

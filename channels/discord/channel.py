@@ -81,7 +81,7 @@ class DiscordChannel:
                 random=self._random,
                 log=self._log,
                 dms=self._dms,
-                taken=reacting.taken,
+                reacting=reacting,
             )
             try:
                 await receiver.link.sign_in()

@@ -54,13 +54,13 @@ def _short(text: str) -> str:
 
 
 def _compared(found: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Return what matters of commands: Discord adds its own facts, and leaves out what is as always."""
-    return [
+    """Return what matters of commands: Discord adds its own facts, leaves out what is as always, and keeps an order of its own."""
+    return sorted(
         (
-            one.get("name"),
-            one.get("description"),
+            str(one.get("name")),
+            str(one.get("description")),
             sorted(one.get("contexts") or ()),
             [(option.get("name"), option.get("description"), option.get("type")) for option in one.get("options") or ()],
         )
         for one in found
-    ]
+    )

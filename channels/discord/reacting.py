@@ -18,13 +18,22 @@ class Reacting:
 
     def __init__(self) -> None:
         self._own: dict[str, tuple[str, ...]] = {}
+        self._none: dict[str, None] = {}
 
     def taken(self, message: str) -> None:
         """Note a message that was just heard: nothing of ours is under it."""
         self._keep(message, self._own.get(message, ()))
 
+    def no_message(self, identity: str) -> None:
+        """Note the id of a command or press, which is no message and can carry no emoji."""
+        self._none[identity] = None
+        while len(self._none) > MOST:
+            del self._none[next(iter(self._none))]
+
     async def put(self, link: Link, channel: int, message: str, emoji: str | None) -> None:
         """Put an emoji under a message in the place of an earlier one, or take that off. Raises one of ``TROUBLE``."""
+        if message in self._none:
+            return
         identity = int(message)
         own = self._own.get(message)
         if own is None:

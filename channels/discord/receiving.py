@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from channels.clock import Clock
+    from channels.discord.reacting import Reacting
     from channels.discord.settings import DiscordAccount
     from channels.log import Log
     from channels.messages import Inbound
@@ -44,7 +45,7 @@ _QUEUED = {_MESSAGE, *_CHANGED, *_CONNECTED, "GUILD_CREATE"}
 
 
 class Receiver:
-    """One bot's ear. ``dms`` is filled with the private channel of each person who was heard, ``taken`` is told of each message."""
+    """One bot's ear. ``dms`` is filled with the private channel of each person who was heard, ``reacting`` is told of each message."""
 
     def __init__(
         self,
@@ -56,14 +57,14 @@ class Receiver:
         random: Callable[[], float],
         log: Log,
         dms: dict[str, str],
-        taken: Callable[[str], None],
+        reacting: Reacting,
     ) -> None:
         self._settings = settings
         self._account = account
         self._door = door
         self._clock = clock
         self._log = log
-        self._taken = taken
+        self._reacting = reacting
         self._events: deque[tuple[str, dict[str, Any], str]] = deque()
         self._news = asyncio.Event()
         self._places = Places(settings, None, dms)
@@ -74,7 +75,7 @@ class Receiver:
         self._pauses = self._new_pauses()
         self._taking = asyncio.Lock()
         self.link = Link(settings, self._heard, clock=clock, pauses=self._new_pauses())
-        self._asking = Asking(account, door=door, clock=clock, log=log, link=self.link)
+        self._asking = Asking(account, door=door, clock=clock, log=log, link=self.link, reacting=reacting)
 
     async def run(self) -> None:
         """Listen until cancelled or the connection ends. Raises ChannelBroken, or one of ``TROUBLE``."""
@@ -221,7 +222,7 @@ class Receiver:
             message = inbound(one, place, self._account, self.link.me, bots=self._settings.allow_bots)
             if message is not None:
                 messages.append(self._places.with_beginning(message))
-                self._taken(message.message_id)
+                self._reacting.taken(message.message_id)
                 if not place.guild:
                     self._places.dms[message.sender.id] = place.id
         if messages:

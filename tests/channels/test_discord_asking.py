@@ -53,6 +53,17 @@ async def test_a_command_with_its_argument_arrives_as_it_would_be_typed(peer: Di
     assert peer.said(peer.dm(ANNA)) == []
 
 
+async def test_no_emoji_is_tried_under_a_command_which_is_no_message(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    await line.channel.menu(MENU)
+    async with line.running():
+        await answered(await peer.choose(ANNA, "status"))
+        [message] = line.door.messages
+        calls = len(peer.calls)
+        await line.channel.react(message.conversation, message.message_id, "👀")
+    assert len(peer.calls) == calls
+
+
 async def test_a_command_in_a_thread_comes_from_that_thread(peer: DiscordPeer) -> None:
     line = Line(peer, guilds={GUILD: {}})
     await line.channel.menu(MENU)
@@ -160,6 +171,7 @@ async def test_the_menu_is_written_again_only_when_a_command_changed(peer: Disco
         await line.channel.menu(entries)
         async with line.running():
             pass
+        peer.rest.commands.reverse()  # Discord keeps an order of its own
     assert peer.count(WRITE) == 3
     assert [one["name"] for one in peer.rest.commands] == ["status"]
 
