@@ -55,10 +55,12 @@ def meant(stores: Mapping[str, SessionStore], wish: str) -> SessionRecord:
 
 def offered(records: list[SessionRecord], zone: ZoneInfo) -> list[str]:
     """Put the latest sessions into lines to choose from."""
-    return [
-        f"{number}. {record.key}  ({record.turns} turn{'' if record.turns == 1 else 's'}, last {record.spoken.astimezone(zone):%a %d %b %H:%M})"
-        for number, record in enumerate(records[:OFFERED], 1)
-    ]
+    return [f"{number}. {record.key}  ({_told(record, zone)})" for number, record in enumerate(records[:OFFERED], 1)]
+
+
+def _told(record: SessionRecord, zone: ZoneInfo) -> str:
+    turns = "1 turn" if record.turns == 1 else f"{record.turns} turns"
+    return f"{turns}, last {record.spoken.astimezone(zone):%a %d %b %H:%M}"
 
 
 def where_it_was(stores: Mapping[str, SessionStore], record: SessionRecord, zone: ZoneInfo) -> str:
