@@ -278,4 +278,4 @@ def test_taking_the_bots_name_off_leaves_every_other_word(parts: list[str]) -> N
     assert written.mentions_me() == ("@my_bot" in text)
     for word in ("hello", "👍", "שלום"):
         assert read.count(word) == text.count(word)
-    assert not read.startswith("@my_bot") or "@my_bot@my_bot" in text.replace(" ", "")
+    assert not read.startswith("@my_bot") or text.count("@my_bot") > 1
