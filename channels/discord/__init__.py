@@ -1,1 +1,1 @@
-"""Discord. Only ``settings``, ``channel`` and ``markup`` are light; the other modules load the client library off the event loop."""
+"""Discord. ``settings``, ``channel`` and ``markup`` are light; modules that load the client library say so, and load off the event loop."""
