@@ -58,17 +58,17 @@ class Night:
 
 
 @pytest.mark.parametrize(
-    ("zone", "begin"),
+    ("zone", "begin", "hour"),
     [
-        ("Europe/Berlin", "2026-03-28T18:05:00+00:00"),
-        ("Europe/Berlin", "2026-10-24T18:05:00+00:00"),
-        ("America/New_York", "2026-03-08T00:05:00+00:00"),
-        ("America/New_York", "2026-11-01T00:05:00+00:00"),
-        ("Australia/Lord_Howe", "2026-04-04T08:05:00+00:00"),
-        ("Asia/Kolkata", "2026-03-28T14:05:00+00:00"),
+        ("Europe/Berlin", "2026-03-28T18:05:00+00:00", 2),
+        ("Europe/Berlin", "2026-03-28T18:05:00+00:00", 4),
+        ("Europe/Berlin", "2026-10-24T18:05:00+00:00", 2),
+        ("Europe/Berlin", "2026-10-24T18:05:00+00:00", 4),
+        ("America/New_York", "2026-11-01T00:05:00+00:00", 1),
+        ("Australia/Lord_Howe", "2026-04-04T08:05:00+00:00", 2),
+        ("Asia/Kolkata", "2026-03-28T14:05:00+00:00", 4),
     ],
 )
-@pytest.mark.parametrize("hour", [2, 4])
 async def test_a_night_has_one_reset_however_often_its_hour_comes(tmp_path: Path, zone: str, begin: str, hour: int) -> None:
     night = Night(tmp_path, hour=hour, zone=zone, begin=datetime.fromisoformat(begin))
     async with night.street.house() as (house, talk):

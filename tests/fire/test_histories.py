@@ -39,7 +39,7 @@ from tests.fire.paper import Line, Platform
 from tests.fire.scenarios import Verdict, judge_view
 from tests.queueing.conftest import newest
 
-HISTORIES = int(os.environ.get("HOMEBODY_FIRE_HISTORIES", "15"))
+HISTORIES = int(os.environ.get("HOMEBODY_FIRE_HISTORIES", "10"))
 """How many are drawn; before a release thousands."""
 LONGEST_REST = 2000
 """Seconds of its own clock in which a house is done with everything; a refused message is tried again for an hour at most."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.fire.loop import Fire
 
 SEED = int(os.environ.get("HOMEBODY_FIRE_SEED", "20260301"))
-RUNS = 4
+RUNS = 3
 
 
 @pytest.mark.timeout(300)  # a run takes a second on an idle machine, and several on a busy one
