@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from agent.clock import Clock
     from agent.entries import Body
-    from agent.messages import Message, ToolCall
+    from agent.messages import Message, ToolCall, ToolMessage
     from agent.models.protocol import Model, Segment
     from agent.models.thinking import Level
     from agent.retention import Ttl
@@ -46,7 +46,8 @@ class Conversation:
     ``private`` says that it is the owner's own main session: only there MEMORY.md is given. The model may be changed between
     turns. ``flush_model`` does the memory flushes where the settings name one. ``inherited`` are the pins of the session before.
     ``thinking`` is how deep the model is asked to think; None leaves it to what is usual for it. ``narrowed``
-    is a smaller window that history is to be made to fit, while the model itself still has its own.
+    is a smaller window that history is to be made to fit, while the model itself still has its own. ``keeping`` are the tools
+    with which the house itself keeps what was said; rules on the model's tools do not narrow them.
     """
 
     agent: str
@@ -61,6 +62,7 @@ class Conversation:
     transcript: Transcript
     zone: ZoneInfo
     clock: Clock
+    keeping: Toolbox | None = None
     flush_model: Model | None = None
     thinking: Level | None = None
     narrowed: int | None = None
@@ -110,9 +112,17 @@ class Conversation:
 
     @property
     def may_write(self) -> bool:
-        """Whether notes can be written at all: the agent has the tool, and its workspace may be changed."""
-        names = {spec.name for spec in self.toolbox.specs}
-        return self.settings.sandbox.workspace_access == "rw" and "write" in names
+        """Whether notes can be written at all: there is the tool, and the workspace may be changed."""
+        return self.settings.sandbox.workspace_access == "rw" and _writes(self.keeping or self.toolbox)
+
+    @property
+    def model_may_write(self) -> bool:
+        """Whether the model itself can write notes."""
+        return self.may_write and _writes(self.toolbox)
+
+    async def keep(self, call: ToolCall, turn: str) -> ToolMessage:
+        """Run a call of the house's own, under the workspace's rules but not under those on the model's tools."""
+        return await (self.keeping or self.toolbox).run(call, self.scene(turn), permit=self.permit)
 
     def permit(self, call: ToolCall) -> str | None:
         """Say why a call may not run under ``sandbox.workspaceAccess``, or None."""
@@ -234,3 +244,7 @@ class Conversation:
             memory_chars=self.settings.bootstrap_max_chars,
             daily_chars=settings.max_chars,
         )
+
+
+def _writes(tools: Toolbox) -> bool:
+    return any(spec.name == "write" for spec in tools.specs)

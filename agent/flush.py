@@ -89,7 +89,7 @@ async def flush(conversation: Conversation, turn: str, reason: Reason) -> FlushR
     statements = _statements(conversation)
     await conversation.transcript.append(turn, FlushBegun(cycle=cycle, reason=reason))
     side = _SideConversation(conversation, turn, last=reason in _LAST_CALLS)
-    problem = await side.run(_shown(conversation, reason))
+    problem = await side.run(_shown(conversation, reason)) if conversation.model_may_write else "the model has no tool to write"
     outcome: Literal["written", "nothing", "extracted"] = "written" if side.written else "nothing"
     if problem and not side.written and statements:
         problem = await side.append(_extract(statements), problem)
@@ -234,7 +234,7 @@ class _SideConversation:
             return problem
         arguments = {"path": self._note, "content": fresh, "mode": "append"}
         call = ToolCall(id="flush", name="write", arguments=arguments)
-        result = await self._conversation.toolbox.run(call, self._conversation.scene(self._turn))
+        result = await self._conversation.keep(call, self._turn)
         if result.is_error:
             return "; ".join(filter(None, (problem, result.text)))
         after = await asyncio.to_thread(self._read) or ""

@@ -64,7 +64,7 @@ async def keep(conversation: Conversation, count: int) -> str | None:
     for number in range(1, MOST_OF_A_NAME + 1):
         name = conversation.audience.folder / f"{day:%Y-%m-%d}-{slug}{f'-{number}' if number > 1 else ''}.md"
         call = ToolCall(id="keep", name="write", arguments={"path": str(name), "content": text, "mode": "create"})
-        result = await conversation.toolbox.run(call, conversation.scene("session-memory"), permit=conversation.permit)
+        result = await conversation.keep(call, "session-memory")
         if not result.is_error:
             return str(name)
         if "exists already" not in result.text:

@@ -417,6 +417,7 @@ class HousedAgent:
             settings=self.profile.settings,
             model=model,
             toolbox=self.rack.box(model.name, *self._narrowed(record)),
+            keeping=self.rack.whole,
             workspace=self.workspace,
             transcript=await self._transcript(record.key, session),
             zone=self.zone,

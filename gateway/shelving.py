@@ -32,7 +32,7 @@ async def shelved(conversation: Conversation, text: str, name: str) -> str:
     trouble = ""
     for path, part in zip(paths, parts, strict=True):
         call = ToolCall(id="shelve", name="write", arguments={"path": path, "content": part, "mode": "create"})
-        result = await conversation.toolbox.run(call, conversation.scene("shelving"))
+        result = await conversation.keep(call, "shelving")
         trouble = trouble or (result.text if result.is_error else "")
     lies = trouble or f"The whole of it is in {', '.join(paths)}: read it in parts, or search it with grep."
     return f"{text[:SHOWN_CHARS]}\n\n[cut: this message has {len(text):,} characters, too many for my window. {lies}]"

@@ -39,6 +39,8 @@ class ToolRack:
     def __init__(self, tools: Iterable[Tool], rules: Iterable[ToolRules] = ()) -> None:
         self._tools = tuple(tools)
         self._boxes: dict[frozenset[str], Toolbox] = {}
+        self.whole = Toolbox(self._tools)
+        """All tools, for what the house itself does in the agent's name."""
         self.adopt(rules)
 
     def adopt(self, rules: Iterable[ToolRules]) -> None:

@@ -17,6 +17,7 @@ from agent.messages import AssistantMessage, Failure, ToolCall, ToolMessage, Usa
 from agent.models.scripted import ScriptedModel, Stall
 from agent.settings import AgentSettings, CompactionSettings
 from agent.turn import Turn
+from agent.tools.toolbox import Toolbox
 from agent.window import Window
 
 if TYPE_CHECKING:
@@ -272,6 +273,17 @@ async def test_a_flush_that_fails_leaves_an_extract_and_never_blocks_the_turn(ro
         assert (await r.say(f"The blue pot number {n} has the key. " + "plain words " * 420, f"t{n}")).reply == "Heard."
     assert "blue pot" in r.note()
     assert lines_on_disk(r, "flush_receipt") == lines_on_disk(r, "flush_begun") > 0
+
+
+async def test_a_model_without_tools_to_write_costs_no_memory(room: Make) -> None:
+    r = room("ok")
+    await r.say("The spare key is under the blue pot")
+    r.conversation.keeping = r.conversation.toolbox
+    r.conversation.toolbox = Toolbox(())
+    asked = len(r.model.requests)
+    receipt = await flush.flush(r.conversation, "leave", "reset")
+    assert (receipt.outcome, len(r.model.requests)) == ("extracted", asked)  # it is not even asked
+    assert "blue pot" in r.note()
 
 
 async def test_a_notes_folder_that_cannot_be_written_is_told_in_the_receipt(room: Make) -> None:
