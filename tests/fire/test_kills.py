@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,3 +65,14 @@ async def test_a_named_place_kills_the_process_and_the_next_one_goes_on(fire: Fi
 )
 def test_the_command_that_repeats_a_run_names_the_same_kill(kill: Kill) -> None:
     assert Kill.parse(str(kill)) == kill
+
+
+def test_the_environment_names_the_place_at_which_the_process_dies() -> None:
+    code = "from agent import fault\nfor step in 'ab':\n fault.point('before', step); fault.point('after', step); print(step, flush=True)"
+
+    def said(place: str) -> tuple[int, bytes]:
+        ran = subprocess.run([sys.executable, "-c", code], env={"HOMEBODY_FAULT": place}, check=False, capture_output=True)
+        return ran.returncode, ran.stdout
+
+    assert said("after-b:1") == (-signal.SIGKILL, b"a\n")
+    assert said("before-b:2") == said("") == (0, b"a\nb\n")
