@@ -16,8 +16,8 @@ from agent.headroom import Headroom
 from agent.messages import AssistantMessage, Failure, ToolCall, ToolMessage, Usage
 from agent.models.scripted import ScriptedModel, Stall
 from agent.settings import AgentSettings, CompactionSettings
-from agent.turn import Turn
 from agent.tools.toolbox import Toolbox
+from agent.turn import Turn
 from agent.window import Window
 
 if TYPE_CHECKING:
