@@ -37,9 +37,9 @@ def safe_name(name: str, media_type: str, kind: str = _FALLBACK) -> str:
     plain = _UNFIT.sub("_", plain).strip(". _-")
     stem, dot, end = plain.rpartition(".")
     if not dot or not stem or len(end.encode()) > _LONGEST_END:
-        stem, end = plain, ""
+        stem, end = plain, _ENDINGS.get(media_type, "").lstrip(".")
     stem = _cut(stem, LONGEST - len(end.encode()) - 1).strip(". _-") or kind
-    return f"{stem}.{end}" if end else f"{stem}{_ENDINGS.get(media_type, '')}"
+    return f"{stem}.{end}" if end else stem
 
 
 def _visible(character: str) -> bool:
