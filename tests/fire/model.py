@@ -12,6 +12,7 @@ What came since its last answer it answers together.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from typing import TYPE_CHECKING, Any, Self
@@ -60,16 +61,17 @@ class PredictableModel:
         body = json.loads(raw)
         delta, reason = predicted(body)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        usage = {"prompt_tokens": len(raw) // 4, "completion_tokens": 20, "total_tokens": len(raw) // 4 + 20}
-        frame = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-        for choices, used in (
-            ([{"index": 0, "delta": delta, "finish_reason": None}], None),
-            ([{"index": 0, "delta": {}, "finish_reason": reason}], None),
-            ([], usage),
-        ):
-            await response.write(f"data: {json.dumps({**frame, 'choices': choices, 'usage': used})}\n\n".encode())
-        await response.write(b"data: [DONE]\n\n")
+        with contextlib.suppress(ConnectionResetError):  # it was killed before it had the answer
+            await response.prepare(request)
+            usage = {"prompt_tokens": len(raw) // 4, "completion_tokens": 20, "total_tokens": len(raw) // 4 + 20}
+            frame = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+            for choices, used in (
+                ([{"index": 0, "delta": delta, "finish_reason": None}], None),
+                ([{"index": 0, "delta": {}, "finish_reason": reason}], None),
+                ([], usage),
+            ):
+                await response.write(f"data: {json.dumps({**frame, 'choices': choices, 'usage': used})}\n\n".encode())
+            await response.write(b"data: [DONE]\n\n")
         return response
 
 
