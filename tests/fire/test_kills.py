@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.fire.loop import Fire
 
 SEED = int(os.environ.get("HOMEBODY_FIRE_SEED", "20260301"))
-RUNS = 3
+KILLS, DRAWS = 3, 10
 
 
 @pytest.mark.timeout(300)  # a run takes a second on an idle machine, and several on a busy one
@@ -34,9 +34,11 @@ async def test_nothing_is_lost_said_twice_or_done_twice_wherever_the_house_is_ki
     await fire.grow([scenario])
     assert not await fire.run(scenario, (Kill("after-never", 1),)), "nothing kills an undisturbed house"
     drawn = sample(random.Random(f"{SEED} {name}"), [scenario], calls="strace" not in missing_tools())
-    await burn((fire.run(*next(drawn)) for _ in range(RUNS)), 2)
+    for _ in range(DRAWS):  # some fall behind the end, and hit nobody
+        if fire.rows[name].kills < KILLS:
+            await burn((fire.run(*next(drawn)) for _ in range(2)), 2)
     assert fire.failures == [], f"seed {SEED}"
-    assert fire.rows[name].kills > 0
+    assert fire.rows[name].kills >= KILLS
 
 
 @pytest.mark.timeout(300)
