@@ -133,7 +133,10 @@ class Sources:
             return
         try:
             entries = {entry.name: entry for entry in os.scandir(root.folder) if entry.name in root.only}
-        except OSError:
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            yield Found(root.label or ".", Stamp(0, 0, 0, 0), f"the folder cannot be read: {error.strerror}")
             return
         for name in root.only:
             if name in entries:

@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytest_plugins = ["tests.peers.aimock"]
@@ -99,6 +100,14 @@ def pytest_report_header() -> list[str]:
     runtime = f"node {node}" if node else "no node"
     peers = "aimock installed" if peer_folder().is_dir() else "aimock not installed"
     return [f"sqlite: {apsw.sqlite_lib_version()}, {fts}, {vectors}", f"peers: {runtime}, {peers}"]
+
+
+@pytest.fixture(autouse=True)
+def usual_rights() -> Iterator[None]:
+    """Give new files the usual rights, whatever a command that ran in this process asked for."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(autouse=True)

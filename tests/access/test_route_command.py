@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,6 @@ SETTINGS = {
 
 @pytest.fixture
 def explain(tmp_path, capsys):
-    umask = os.umask(0o022)
     path = tmp_path / "homebody.json"
     path.touch(0o600)
     path.write_text(json.dumps(SETTINGS))
@@ -37,8 +35,7 @@ def explain(tmp_path, capsys):
         shown = capsys.readouterr()
         return code, json.loads(shown.out) if as_json and code == 0 else shown.out + shown.err
 
-    yield command
-    os.umask(umask)
+    return command
 
 
 def test_the_owner_in_private_speaks_to_the_default_agent_and_hears_the_owners_memory(explain):

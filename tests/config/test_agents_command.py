@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -34,15 +33,12 @@ bindings:
 
 @pytest.fixture
 def run(tmp_path, capsys):
-    umask = os.umask(0o022)
-
     def command(*arguments: str) -> tuple[int, str, str]:
         code = main(["--home", str(tmp_path), "agents", *arguments])
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 
-    yield command
-    os.umask(umask)
+    return command
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """``homebody config`` as a person runs it."""
 
 import json
-import os
 import stat
 import subprocess
 import sys
@@ -24,15 +23,12 @@ agents:
 
 @pytest.fixture
 def run(tmp_path, capsys):
-    umask = os.umask(0o022)
-
     def command(*arguments: str) -> tuple[int, str, str]:
         code = main(["--home", str(tmp_path), "config", *arguments])
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 
-    yield command
-    os.umask(umask)
+    return command
 
 
 @pytest.fixture

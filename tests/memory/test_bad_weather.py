@@ -138,10 +138,20 @@ def test_a_note_that_may_not_be_read_is_named_and_the_others_are_found(open_fold
     (open_folder / "ws/memory/closed").chmod(0o755)
     assert done.returncode == 0, done.stderr
     troubles, found, told = json.loads(done.stdout)
-    assert found == ["memory/good.md"], done.stdout + done.stderr
+    assert found == ["memory/good.md"]
     assert troubles["memory/shut.md"].endswith("cannot be read: Permission denied")
     assert "Permission denied" in troubles["memory/closed"]
     assert told == "memory/shut.md cannot be read: Permission denied | chmod u+r memory/shut.md"
+
+
+def test_a_workspace_that_may_not_be_read_is_told(open_folder: Path) -> None:
+    note(open_folder / "ws", "good.md", "The heron stands in the pond\n")
+    (open_folder / "ws").chmod(0o700)
+    (open_folder / "state").mkdir()
+    (open_folder / "state").chmod(0o777)
+    done = run_apart(_AS_NOBODY.format(nobody=NOBODY), str(open_folder))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0] == {".": "the folder cannot be read: Permission denied"}
 
 
 _ON_A_FULL_DISK = """

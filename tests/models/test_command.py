@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -21,16 +20,13 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    umask = os.umask(0o022)
-
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     def command(*arguments: str) -> tuple[int, str, str]:
         code = main(["--home", str(tmp_path), "models", *arguments])
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 
-    yield command
-    os.umask(umask)
+    return command
 
 
 @pytest.fixture
