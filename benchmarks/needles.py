@@ -184,7 +184,7 @@ async def _looked(house: House, wanted: list[Needle], person: Forgetful) -> dict
     record = agent.store.get(KEY)
     assert record is not None
     assert agent.memory is not None
-    conversation = await agent.conversation(record, audience)
+    conversation = await agent.conversations.open(record, audience)
     await conversation.prepare()
     shown = "\n".join(message.text for message in conversation.messages())
     pins = "\n".join(conversation.transcript.pins)

@@ -1,22 +1,18 @@
-"""The agents that live in the house: each with its workspace, its memory, its tools and its sessions."""
+"""The agents that live in the house: the life of their sessions, from the first message to the archive."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent import flush, session_memory
 from agent.compaction import Shrunk, compact
-from agent.conversation import Conversation
 from agent.entries import Pinned, Unpinned
 from agent.errors import AgentError
-from agent.models.offline import NAME as NOTEBOOK
-from agent.models.thinking import level_of
-from agent.transcript import Transcript
+from gateway.conversations import Conversations, main_key
 from gateway.errors import HomebodyError, StorageFailed
 from gateway.sessions.archive import Archive
 from gateway.sessions.freshness import Due, due, next_due
@@ -26,29 +22,18 @@ from gateway.sessions.settings import InternalHooksSettings, SessionMemorySettin
 from gateway.stand_in import stand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Sequence
+    from collections.abc import Callable, Collection, Coroutine
     from datetime import datetime
-    from zoneinfo import ZoneInfo
 
-    from agent.clock import Clock
+    from agent.conversation import Conversation
     from agent.entries import FlushReceipt
-    from agent.models.protocol import Model
-    from agent.tools.settings import ToolRules
     from agent.turn import TurnResult
-    from agent.workspace import Workspace
-    from gateway.budget.brake import Brake
     from gateway.config.settings import AgentProfile, Settings
-    from gateway.model_shelf import AgentModels
     from gateway.sessions.settings import SessionSettings
-    from gateway.sessions.store import SessionStore
-    from gateway.tool_rack import ToolRack
     from memory.audience import Audience
-    from memory.protocol import KeptMemory
 
 log = logging.getLogger(__name__)
 
-KEPT_OPEN = 32
-"""Conversations kept in memory; others are read from their transcripts again."""
 UNDO_FOR = timedelta(days=7)
 
 Leaving = Due | Literal["command"]
@@ -59,38 +44,29 @@ class HousedAgent:
 
     def __init__(
         self,
+        conversations: Conversations,
         *,
-        profile: AgentProfile,
         session_settings: SessionSettings,
-        workspace: Workspace,
-        memory: KeptMemory | None,
-        rack: ToolRack,
-        narrowed: Callable[[SessionRecord], Sequence[ToolRules]] = lambda _: (),
-        store: SessionStore,
-        zone: ZoneInfo,
-        clock: Clock,
-        models: AgentModels,
         new_id: Callable[[], str],
         hooks: InternalHooksSettings | None = None,
-        tell: Callable[[str], None] = log.warning,
-        brake: Brake | None = None,
     ) -> None:
-        self.profile = profile
-        self.workspace = workspace
-        self.memory = memory
-        self.rack = rack
-        self._narrowed = narrowed
-        self.store = store
-        self.zone = zone
+        self.conversations = conversations
+        self.workspace = conversations.workspace
+        self.memory = conversations.memory
+        self.store = conversations.store
+        self.zone = conversations.zone
+        self.models = conversations.models
+        self.brake = conversations.brake
         self._session_settings = session_settings
-        self._clock = clock
-        self.models = models
+        self._clock = conversations.clock
         self._new_id = new_id
-        self._tell = tell
-        self.brake = brake
-        self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._hook = _session_memory(hooks or InternalHooksSettings())
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def profile(self) -> AgentProfile:
+        """The agent as its settings have it now."""
+        return self.conversations.profile
 
     @property
     def id(self) -> str:
@@ -100,19 +76,15 @@ class HousedAgent:
     @property
     def main_key(self) -> str:
         """The key of the owner's own session."""
-        return f"agent:{self.id}:main"
+        return main_key(self.id)
 
     def adopt(self, settings: Settings, busy: Collection[str]) -> None:
         """Go by other settings from the next turn of each session on. ``busy`` are the keys of sessions in which one runs now."""
-        self.profile = settings.agent(self.id)
+        self.conversations.adopt(settings.agent(self.id), busy)
         self._session_settings = settings.session
         self._hook = _session_memory(settings.hooks.internal)
-        self.rack.adopt(self.profile.tools)
         if self.brake is not None:
             self.brake.adopt(settings.budgets)
-        for conversation in self._open.values():
-            if conversation.key not in busy:
-                self._equip(conversation, self.store.get(conversation.key))
 
     async def current(self, key: str, audience: Audience, *, address: str = "", space: str = "") -> SessionRecord:
         """Return the session of ``key`` for a message that a person sends now, begun afresh where the rule says so.
@@ -179,7 +151,7 @@ class HousedAgent:
             made_by=made_by,
         )
         await self.store.put(fresh)
-        self._open.pop(record.session, None)
+        self.conversations.forget(record.session)
         if fresh.unsaved:
             self._in_background(self._keep(fresh, former))
         return fresh
@@ -192,7 +164,7 @@ class HousedAgent:
 
     async def _take_up(self, record: SessionRecord, audience: Audience) -> None:
         try:
-            former = await self._conversation_of(record, record.unsaved or "", audience)
+            former = await self.conversations.of(record, record.unsaved or "", audience)
         except AgentError as error:
             log.warning("the end of session %s was not kept: %s", record.unsaved, error)
             return
@@ -226,7 +198,7 @@ class HousedAgent:
         With ``flushing`` (a house that served, not one opened for a single question) open sessions are flushed too.
         """
         if flushing and self.profile.settings.compaction.memory_flush.on_shutdown:
-            for conversation in list(self._open.values()):
+            for conversation in self.conversations:
                 if flush.is_worthwhile(conversation):
                     self._in_background(self._flush_now(conversation))
         if self._tasks:
@@ -260,7 +232,7 @@ class HousedAgent:
             changes["stand_in"] = stand_in(result)
         if result.compactions:
             changes["compactions"] = record.compactions + result.compactions
-        if (open_ := self._open.get(record.session)) is not None:
+        if (open_ := self.conversations.get(record.session)) is not None:
             await self.models.learnt.calibrated(open_.model.name, open_.calibration)
         return await self.store.change(record.key, **changes)
 
@@ -281,7 +253,9 @@ class HousedAgent:
         needed = {one for r in self.store.all() for one in (r.session, r.unsaved, r.former) if one}
         archive = Archive(self.store.folder)
         try:
-            count = await asyncio.to_thread(archive.put_away, needed | set(self._open), now - UNDO_FOR)
+            count = await asyncio.to_thread(
+                archive.put_away, needed | {one.session for one in self.conversations}, now - UNDO_FOR
+            )
             gone = await asyncio.to_thread(archive.trim, limits.max_disk_bytes)
         except OSError as error:
             raise StorageFailed.from_os(error, "archive old sessions", archive.folder) from error
@@ -302,7 +276,7 @@ class HousedAgent:
 
     async def flush_before_leaving(self, record: SessionRecord, audience: Audience) -> Conversation:
         """Write down what a session knows, if anything was said since the last time; return it."""
-        conversation = await self.conversation(record, audience)
+        conversation = await self.conversations.open(record, audience)
         if self.profile.settings.compaction.memory_flush.on_reset and flush.is_worthwhile(conversation):
             await conversation.prepare()
             receipt = await flush.flush(conversation, "leave", "reset")
@@ -314,7 +288,7 @@ class HousedAgent:
 
         ``into`` is a window of that many tokens that the conversation is to fit afterwards.
         """
-        conversation = await self.conversation(record, audience)
+        conversation = await self.conversations.open(record, audience)
         await conversation.prepare()
         conversation.narrowed = into
         try:
@@ -337,7 +311,7 @@ class HousedAgent:
         Raises:
             AgentError: the session cannot be used.
         """
-        conversation = await self.conversation(record, audience)
+        conversation = await self.conversations.open(record, audience)
         await conversation.prepare()
         transcript = conversation.transcript
         if add and add not in transcript.pins:
@@ -345,6 +319,14 @@ class HousedAgent:
         if remove and remove in transcript.pins:
             await transcript.append("command", Unpinned(text=remove))
         return transcript.pins
+
+    async def repair(self, key: str) -> dict[str, Any]:
+        """Mend the transcript of a session that is not at work. Raises KeyError when there is none, StorageFailed."""
+        record = self.store.get(key)
+        if record is None:
+            raise KeyError(key)
+        self.conversations.forget(record.session)
+        return await asyncio.to_thread(repair, self.store.transcript(record.session), self._clock.now())
 
     def facts(self) -> dict[str, Any]:
         """How the agent is, as JSON values."""
@@ -355,104 +337,6 @@ class HousedAgent:
             "sessions": len(sessions),
             "lastSpoken": sessions[0].spoken.isoformat(timespec="seconds") if sessions else None,
         }
-
-    async def conversation(self, record: SessionRecord, audience: Audience, *, model: str | None = None) -> Conversation:
-        """Return the session ready to work on, with the model that it is to use now.
-
-        Raises:
-            NotKept: its transcript cannot be used.
-            AgentError: its model cannot be used.
-        """
-        chosen = self._metered(await self._chosen(model or record.model), record.key)
-        conversation = self._open.get(record.session)
-        if conversation is None:
-            conversation = await self._conversation_of(record, record.session, audience, chosen)
-            if self.memory is not None:
-                self.memory.session_began()
-        conversation.model = chosen
-        conversation.thinking = level_of(record.thinking) or self.profile.settings.thinking_default
-        self._equip(conversation, record)
-        flush_model = await self._flush_model()
-        conversation.flush_model = None if flush_model is None else self._metered(flush_model, record.key)
-        self._open[record.session] = conversation
-        self._open.move_to_end(record.session)
-        while len(self._open) > KEPT_OPEN:
-            self._open.popitem(last=False)
-        return conversation
-
-    async def glance(self, record: SessionRecord, audience: Audience) -> Conversation:
-        """Return the session to be looked at, not worked on: as it is, also in the midst of a turn.
-
-        Raises:
-            AgentError: it is not open, and cannot be.
-        """
-        conversation = self._open.get(record.session)
-        if conversation is None:
-            conversation = await self.conversation(record, audience)
-            await conversation.prepare()
-        return conversation
-
-    def _equip(self, conversation: Conversation, record: SessionRecord | None) -> None:
-        """Give a conversation the settings and tools that hold now. Never in the midst of a turn."""
-        conversation.settings = self.profile.settings
-        conversation.toolbox = self.rack.box(conversation.model.name, *(self._narrowed(record) if record else ()))
-
-    async def _chosen(self, name: str | None) -> Model:
-        return await self.models.get(name, self.profile.settings)
-
-    def _metered(self, model: Model, session: str) -> Model:
-        """Put the brake before a model. The notebook costs nothing and needs none."""
-        return model if self.brake is None or model.name == NOTEBOOK else self.brake.metered(model, session)
-
-    async def _conversation_of(
-        self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None
-    ) -> Conversation:
-        model = model or self._metered(await self._chosen(record.model), record.key)
-        return Conversation(
-            agent=self.id,
-            session=session,
-            key=record.key,
-            audience=audience,
-            private=record.key == self.main_key and audience.kind == "owner",
-            settings=self.profile.settings,
-            model=model,
-            toolbox=self.rack.box(model.name, *self._narrowed(record)),
-            keeping=self.rack.whole,
-            workspace=self.workspace,
-            transcript=await self._transcript(record.key, session),
-            zone=self.zone,
-            clock=self._clock,
-            inherited=record.pins,
-            calibration=self.models.learnt.calibration(model.name),
-        )
-
-    async def _transcript(self, key: str, session: str) -> Transcript:
-        transcript = await Transcript.load(self.store.transcript(session), self._clock)
-        if transcript.bad_lines:
-            self._tell(
-                f"{transcript.bad_lines} lines of the transcript {transcript.path} cannot be read. I go on without them; "
-                f"this sets them aside: homebody sessions repair {key}"
-            )
-        return transcript
-
-    async def repair(self, key: str) -> dict[str, Any]:
-        """Mend the transcript of a session that is not at work. Raises KeyError when there is none, StorageFailed."""
-        record = self.store.get(key)
-        if record is None:
-            raise KeyError(key)
-        self._open.pop(record.session, None)
-        return await asyncio.to_thread(repair, self.store.transcript(record.session), self._clock.now())
-
-    async def _flush_model(self) -> Model | None:
-        """The model that the settings name for flushes; one that cannot be used is told in the log, and the session's own takes over."""
-        name = self.profile.settings.compaction.memory_flush.model
-        if name is None:
-            return None
-        try:
-            return await self._chosen(name)
-        except AgentError as error:
-            log.warning("the flush model cannot be used: %s", error)
-            return None
 
 
 def _session_memory(hooks: InternalHooksSettings) -> SessionMemorySettings:

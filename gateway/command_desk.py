@@ -91,7 +91,7 @@ class CommandDesk:
     async def _compact(self, argument: str) -> str:
         shrunk = await self._agent.compact(self._record, self._arrived.route.audience, argument)
         if shrunk is None:
-            conversation = await self._agent.conversation(self._record, self._arrived.route.audience)
+            conversation = await self._agent.conversations.open(self._record, self._arrived.route.audience)
             size = short(conversation.tokens())
             return f"There is nothing to compact yet ({size} → {size} tokens): a summary would hardly be shorter."
         return f"🧹 {report(shrunk, automatic=False)}"
@@ -113,13 +113,13 @@ class CommandDesk:
         return f"No longer pinned: {text}"
 
     async def _why(self, _: str) -> str:
-        conversation = await self._agent.conversation(self._record, self._arrived.route.audience)
+        conversation = await self._agent.conversations.open(self._record, self._arrived.route.audience)
         await conversation.prepare()
         found = reasons(conversation)
         return "I have not answered anything in this conversation yet." if found is None else told_reasons(found)
 
     async def _context(self, argument: str) -> str:
-        conversation = await self._agent.conversation(self._record, self._arrived.route.audience)
+        conversation = await self._agent.conversations.open(self._record, self._arrived.route.audience)
         await conversation.prepare()
         return told(context_report(conversation), argument.casefold())
 
@@ -129,7 +129,7 @@ class CommandDesk:
         return "I show notices such as compactions." if wanted else "I keep notices such as compactions to myself."
 
     async def _tools(self, _: str) -> str:
-        conversation = await self._agent.conversation(self._record, self._arrived.route.audience)
+        conversation = await self._agent.conversations.open(self._record, self._arrived.route.audience)
         specs = conversation.toolbox.specs
         if not specs:
             return "No tools: the rules in `tools` leave none to this conversation."

@@ -76,7 +76,7 @@ class HouseDesk:
         if record is None:
             known = ", ".join(one.key for one in found.store.all()[:5]) or "none yet"
             raise UsageWrong(f"there is no session {session or found.main_key!r}", mend=f"The latest are: {known}.")
-        conversation = await found.glance(record, house.router.audience(record.key))
+        conversation = await found.conversations.glance(record, house.router.audience(record.key))
         return {
             "agent": found.id,
             "sessionKey": record.key,

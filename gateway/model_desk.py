@@ -101,7 +101,7 @@ class ModelDesk:
         return self._agent.models.names(self._agent.profile.settings).resolve(wanted)
 
     async def _present(self) -> str:
-        conversation = await self._agent.conversation(self._record, self._audience)
+        conversation = await self._agent.conversations.open(self._record, self._audience)
         chosen = " (chosen for this conversation)" if self._record.model else ""
         stand_in = f" {self._record.stand_in} answered last, in its place." if self._record.stand_in else ""
         return f"Model: {conversation.model.name}{chosen}, window {short(conversation.window.size)} tokens.{stand_in}"
@@ -133,7 +133,7 @@ class ModelDesk:
         settings = self._agent.profile.settings
         window = Window.of(min(model.window, settings.context_tokens or model.window), settings.compaction)
         try:
-            conversation = await self._agent.conversation(self._record, self._audience)
+            conversation = await self._agent.conversations.open(self._record, self._audience)
             await conversation.prepare()
         except AgentError:  # the present model cannot be used any more: the new one makes room by itself
             return ""

@@ -11,6 +11,7 @@ from agent.errors import FileTrouble
 from agent.workspace import Workspace, workspace_templates
 from gateway.agents import HousedAgent
 from gateway.budget.brake import Brake
+from gateway.conversations import Conversations
 from gateway.group_tools import GroupToolRules
 from gateway.memories import keep_memory, owner_zone
 from gateway.sessions.store import SessionStore
@@ -40,9 +41,8 @@ async def settle_in(house: House, agent_id: str) -> tuple[HousedAgent, KeptMemor
     store = SessionStore(on.paths.sessions(agent_id), on.clock)
     for notice in await store.load():
         house.notices.report(notice)
-    agent = HousedAgent(
+    conversations = Conversations(
         profile=profile,
-        session_settings=on.settings.session,
         workspace=workspace,
         memory=memory,
         rack=ToolRack(tools_of(agent_id, workspace, memory, house.post.outgoing), profile.tools),
@@ -51,7 +51,6 @@ async def settle_in(house: House, agent_id: str) -> tuple[HousedAgent, KeptMemor
         zone=zone,
         clock=on.clock,
         models=house.shelf.of(agent_id),
-        hooks=on.settings.hooks.internal,
         tell=house.notices.report,
         brake=Brake(
             house.ledger,
@@ -62,6 +61,11 @@ async def settle_in(house: House, agent_id: str) -> tuple[HousedAgent, KeptMemor
             price=house.shelf.price,
             tell=house.owner.say,
         ),
+    )
+    agent = HousedAgent(
+        conversations,
+        session_settings=on.settings.session,
+        hooks=on.settings.hooks.internal,
         new_id=lambda: f"{on.clock.now():%Y%m%d}-{secrets.token_hex(6)}",
     )
     return agent, memory

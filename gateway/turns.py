@@ -277,7 +277,7 @@ class Turns:
 
     async def _run(self, case: _Case, showing: Showing) -> TurnResult:
         inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
-        conversation = await case.agent.conversation(case.record, audience, model=inbound.hints.get("model"))
+        conversation = await case.agent.conversations.open(case.record, audience, model=inbound.hints.get("model"))
         intake = self._post.intake
         first = await heard(conversation, case.arrived, intake)
         further = [Further(one.row.uid, await heard(conversation, one, intake)) for one in case.further]

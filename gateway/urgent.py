@@ -93,7 +93,7 @@ class Urgent:
         tally = await self._ledger.tally()
         lines = [f"**{agent.profile.name}** · session `{route.session}`"]
         if record is not None:
-            conversation = await agent.glance(record, route.audience)
+            conversation = await agent.conversations.glance(record, route.audience)
             size, window = conversation.tokens(), conversation.window
             lines += [
                 f"- Model: {conversation.model.name}",

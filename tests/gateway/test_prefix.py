@@ -91,7 +91,7 @@ async def test_tools_that_change_are_named_too(street: Make) -> None:
     s.model._answerer = lambda _: "ok"
     async with s.house() as (house, talk):
         await talk.ask("first")
-        house.agents["main"].rack.adopt([])
+        house.agents["main"].conversations.rack.adopt([])
         await talk.ask("second")
     with pytest.raises(AssertionError, match="parts from the one before in tools"):
         unbroken(s.model)

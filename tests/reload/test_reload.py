@@ -129,7 +129,7 @@ async def test_a_turn_under_way_keeps_what_it_began_with(place: Place) -> None:
     async with place.open() as house:
         slow = asyncio.ensure_future(ask(house, "take your time"))
         await _until(lambda: bool(place.models["scripted/one"].requests))
-        [conversation] = house.agents["main"]._open.values()
+        [conversation] = house.agents["main"].conversations._open.values()
         settings, toolbox, model = conversation.settings, conversation.toolbox, conversation.model
         place.write({"agents": {"defaults": {"model": "scripted/two", "tools": {"deny": ["write"]}}}})
         await house.reload.now()
@@ -177,7 +177,7 @@ async def test_a_turn_under_way_keeps_what_it_began_with(place: Place) -> None:
             "full",
             "none",
         ),
-        ({"tools": {"deny": ["*"]}}, lambda h: len(h.agents["main"].rack.box().specs) > 0, True, False),
+        ({"tools": {"deny": ["*"]}}, lambda h: len(h.agents["main"].conversations.rack.box().specs) > 0, True, False),
     ],
     ids=["session", "hooks", "budgets", "dmScope", "bindings", "models", "messages", "broadcast", "entry", "tools"],
 )

@@ -1,0 +1,181 @@
+"""The conversations of one agent that are in memory: each made ready for a turn with the settings, model and tools that hold now."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from agent.conversation import Conversation
+from agent.errors import AgentError
+from agent.models.offline import NAME as NOTEBOOK
+from agent.models.thinking import level_of
+from agent.transcript import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from zoneinfo import ZoneInfo
+
+    from agent.clock import Clock
+    from agent.models.protocol import Model
+    from agent.tools.settings import ToolRules
+    from agent.workspace import Workspace
+    from gateway.budget.brake import Brake
+    from gateway.config.settings import AgentProfile
+    from gateway.model_shelf import AgentModels
+    from gateway.sessions.record import SessionRecord
+    from gateway.sessions.store import SessionStore
+    from gateway.tool_rack import ToolRack
+    from memory.audience import Audience
+    from memory.protocol import KeptMemory
+
+log = logging.getLogger(__name__)
+
+KEPT_OPEN = 32
+"""Conversations kept in memory; others are read from their transcripts again."""
+
+
+def main_key(agent: str) -> str:
+    """Return the key of the owner's own session with an agent."""
+    return f"agent:{agent}:main"
+
+
+class Conversations:
+    """Opens them. ``narrowed`` gives the further rules on tools that hold in a session, such as those of a group."""
+
+    def __init__(
+        self,
+        *,
+        profile: AgentProfile,
+        workspace: Workspace,
+        memory: KeptMemory | None,
+        rack: ToolRack,
+        store: SessionStore,
+        zone: ZoneInfo,
+        clock: Clock,
+        models: AgentModels,
+        narrowed: Callable[[SessionRecord], Sequence[ToolRules]] = lambda _: (),
+        tell: Callable[[str], None] = log.warning,
+        brake: Brake | None = None,
+    ) -> None:
+        self.profile = profile
+        self.workspace = workspace
+        self.memory = memory
+        self.rack = rack
+        self.store = store
+        self.zone = zone
+        self.clock = clock
+        self.models = models
+        self.brake = brake
+        self._narrowed = narrowed
+        self._tell = tell
+        self._open: OrderedDict[str, Conversation] = OrderedDict()
+
+    def __iter__(self) -> Iterator[Conversation]:
+        """Give those that are open."""
+        return iter(tuple(self._open.values()))
+
+    def get(self, session: str) -> Conversation | None:
+        """Return a conversation if it is open."""
+        return self._open.get(session)
+
+    def forget(self, session: str) -> None:
+        """Have a session read from its transcript when it is needed next."""
+        self._open.pop(session, None)
+
+    def adopt(self, profile: AgentProfile, busy: Collection[str]) -> None:
+        """Go by other settings; ``busy`` are the keys of sessions in which a turn runs, which keeps its own."""
+        self.profile = profile
+        self.rack.adopt(profile.tools)
+        for conversation in self:
+            if conversation.key not in busy:
+                self.equip(conversation, self.store.get(conversation.key))
+
+    async def open(self, record: SessionRecord, audience: Audience, *, model: str | None = None) -> Conversation:
+        """Return the session ready to work on, with the model that it is to use now.
+
+        Raises:
+            NotKept: its transcript cannot be used.
+            AgentError: its model cannot be used.
+        """
+        chosen = self._metered(await self._chosen(model or record.model), record.key)
+        conversation = self._open.get(record.session)
+        if conversation is None:
+            conversation = await self.of(record, record.session, audience, chosen)
+            if self.memory is not None:
+                self.memory.session_began()
+        conversation.model = chosen
+        conversation.thinking = level_of(record.thinking) or self.profile.settings.thinking_default
+        self.equip(conversation, record)
+        flush_model = await self._flush_model()
+        conversation.flush_model = None if flush_model is None else self._metered(flush_model, record.key)
+        self._open[record.session] = conversation
+        self._open.move_to_end(record.session)
+        while len(self._open) > KEPT_OPEN:
+            self._open.popitem(last=False)
+        return conversation
+
+    async def glance(self, record: SessionRecord, audience: Audience) -> Conversation:
+        """Return the session to be looked at, not worked on: as it is, also in the midst of a turn.
+
+        Raises:
+            AgentError: it is not open, and cannot be.
+        """
+        conversation = self._open.get(record.session)
+        if conversation is None:
+            conversation = await self.open(record, audience)
+            await conversation.prepare()
+        return conversation
+
+    def equip(self, conversation: Conversation, record: SessionRecord | None) -> None:
+        """Give a conversation the settings and tools that hold now. Never in the midst of a turn."""
+        conversation.settings = self.profile.settings
+        conversation.toolbox = self.rack.box(conversation.model.name, *(self._narrowed(record) if record else ()))
+
+    async def _chosen(self, name: str | None) -> Model:
+        return await self.models.get(name, self.profile.settings)
+
+    def _metered(self, model: Model, session: str) -> Model:
+        """Put the brake before a model. The notebook costs nothing and needs none."""
+        return model if self.brake is None or model.name == NOTEBOOK else self.brake.metered(model, session)
+
+    async def of(self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None) -> Conversation:
+        """Read a session under the key of ``record``, which may be one that was left, without keeping it open."""
+        model = model or self._metered(await self._chosen(record.model), record.key)
+        return Conversation(
+            agent=self.profile.id,
+            session=session,
+            key=record.key,
+            audience=audience,
+            private=record.key == main_key(self.profile.id) and audience.kind == "owner",
+            settings=self.profile.settings,
+            model=model,
+            toolbox=self.rack.box(model.name, *self._narrowed(record)),
+            keeping=self.rack.whole,
+            workspace=self.workspace,
+            transcript=await self._transcript(record.key, session),
+            zone=self.zone,
+            clock=self.clock,
+            inherited=record.pins,
+            calibration=self.models.learnt.calibration(model.name),
+        )
+
+    async def _transcript(self, key: str, session: str) -> Transcript:
+        transcript = await Transcript.load(self.store.transcript(session), self.clock)
+        if transcript.bad_lines:
+            self._tell(
+                f"{transcript.bad_lines} lines of the transcript {transcript.path} cannot be read. I go on without them; "
+                f"this sets them aside: homebody sessions repair {key}"
+            )
+        return transcript
+
+    async def _flush_model(self) -> Model | None:
+        """The model that the settings name for flushes; one that cannot be used is told in the log, and the session's own takes over."""
+        name = self.profile.settings.compaction.memory_flush.model
+        if name is None:
+            return None
+        try:
+            return await self._chosen(name)
+        except AgentError as error:
+            log.warning("the flush model cannot be used: %s", error)
+            return None
