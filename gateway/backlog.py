@@ -12,7 +12,7 @@ from gateway.ledger.rows import NewOutbound
 
 if TYPE_CHECKING:
     from agent.clock import Clock
-    from gateway.arrived import Arrived
+    from gateway.inbound.arrived import Arrived
     from gateway.ledger.protocol import OutboxLedger
     from gateway.queueing.settings import QueueMode
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from channels.protocol import Channel, Door, Hooked, Menu, MenuEntry
-    from gateway.access import Policy
     from gateway.clock import SystemClock
+    from gateway.routing.access import Policy
 
 log = logging.getLogger(__name__)
 

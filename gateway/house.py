@@ -12,37 +12,37 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from channels.terminal.channel import TerminalChannel
-from gateway.access import Access, Policy, concerns
 from gateway.attachments.post_room import PostRoom
 from gateway.backlog import Backlog
-from gateway.breaker import OFTEN_CRASHED, TOO_OFTEN, Starts
 from gateway.channel_keeper import ChannelKeeper
-from gateway.commands import MENU
-from gateway.delivery import Delivery
+from gateway.desks.commands import MENU
+from gateway.desks.urgent import Urgent
 from gateway.errors import HomebodyError, StorageFailed
 from gateway.foundation import Foundation
-from gateway.inbox import House as Ways
-from gateway.inbox import Inbox
+from gateway.guards.breaker import OFTEN_CRASHED, TOO_OFTEN, Starts
+from gateway.guards.pause import Pause
+from gateway.guards.setback import Setback
+from gateway.inbound.inbox import House as Ways
+from gateway.inbound.inbox import Inbox
+from gateway.inbound.mentions import Mentions
+from gateway.inbound.moves import Moves
 from gateway.keepers import Keepers
 from gateway.lanes import Lanes, Ticket
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.lock import StateLock
-from gateway.mentions import Mentions
 from gateway.model_shelf import ModelShelf, open_shelf
-from gateway.moves import Moves
 from gateway.notices import Notices
+from gateway.outbound.delivery import Delivery
 from gateway.owner import OwnerLine
-from gateway.pause import Pause
 from gateway.queueing.acks import Acks
 from gateway.queueing.entrance import Entrance
 from gateway.queueing.line import Line
 from gateway.reload import Reload
-from gateway.routing import Router, router_of
+from gateway.routing.access import Access, Policy, concerns
+from gateway.routing.router import Router, router_of
 from gateway.schedule import Schedule
-from gateway.setback import Setback
 from gateway.settling import settle_in
 from gateway.turns import Interrupted, ResetDue, Turns
-from gateway.urgent import Urgent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from channels.messages import Conversation, Inbound
     from channels.protocol import Channel
     from gateway.agents import HousedAgent
-    from gateway.arrived import Arrived
     from gateway.errors import UsageWrong
+    from gateway.inbound.arrived import Arrived
     from gateway.queueing.steering import UnderWay
     from memory.protocol import KeptMemory
 

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from channels.protocol import Channel
-    from gateway.access import Policy
     from gateway.channel_keeper import ChannelKeeper
-    from gateway.delivery import Delivery
+    from gateway.outbound.delivery import Delivery
+    from gateway.routing.access import Policy
 
 log = logging.getLogger(__name__)
 

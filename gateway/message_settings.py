@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from gateway.attachments.settings import AttachmentSettings
-from gateway.blocks import BlockSettings
-from gateway.happenings import Reactions
-from gateway.mentions import GroupChatSettings
+from gateway.inbound.happenings import Reactions
+from gateway.inbound.mentions import GroupChatSettings
+from gateway.outbound.blocks import BlockSettings
 from gateway.queueing.settings import InboundSettings, QueueSettings
 
 AckScope = Literal["group-mentions", "group-all", "direct", "all", "off"]

@@ -10,8 +10,8 @@ import structlog
 from pydantic import SecretStr, ValidationError
 
 from agent.tools.settings import ToolRules
-from gateway.access import ANYBODY, GroupRule, Policy
 from gateway.errors import UsageWrong
+from gateway.routing.access import ANYBODY, GroupRule, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

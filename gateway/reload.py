@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError
 from channels.errors import ChannelError
-from gateway.access import concerns
 from gateway.config.compare import alike, compare
 from gateway.config.last_good import keep
 from gateway.config.load import load
 from gateway.errors import HomebodyError, SettingsWrong, as_homebody_error
 from gateway.logs.known import known_secrets
 from gateway.platforms import platforms
+from gateway.routing.access import concerns
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from channels.protocol import Channel
-    from gateway.access import Policy
     from gateway.config.compare import Difference
     from gateway.config.settings import ChannelsSettings, Settings
     from gateway.house import House
+    from gateway.routing.access import Policy
 
 log = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gateway.admin import SOCKET, AdminServer
 from gateway.budget.report import facts
-from gateway.house_desk import HouseDesk
+from gateway.desks.house_desk import HouseDesk
+from gateway.desks.mail_desk import MailDesk
+from gateway.desks.pairing_desk import PairingDesk
+from gateway.desks.route_desk import RouteDesk
 from gateway.http.token import FILE_NAME, token_from_file, token_from_settings
 from gateway.lock import describe
-from gateway.mail_desk import MailDesk
-from gateway.pairing_desk import PairingDesk
-from gateway.route_desk import RouteDesk
 
 if TYPE_CHECKING:
     from channels.protocol import Hooked
@@ -39,8 +39,8 @@ async def admin(house: House) -> None:
 
 async def watch(house: House) -> None:
     """Watch the event loop and the disk."""
-    from gateway.disk_guard import DiskGuard
-    from gateway.watchdog import Watchdog, end_at_once, supervised
+    from gateway.guards.disk_guard import DiskGuard
+    from gateway.guards.watchdog import Watchdog, end_at_once, supervised
 
     loop = asyncio.get_running_loop()
 

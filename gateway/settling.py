@@ -12,8 +12,8 @@ from agent.workspace import Workspace, workspace_templates
 from gateway.agents import HousedAgent
 from gateway.budget.brake import Brake
 from gateway.conversations import Conversations
-from gateway.group_tools import GroupToolRules
 from gateway.memories import keep_memory, owner_zone
+from gateway.routing.group_tools import GroupToolRules
 from gateway.sessions.store import SessionStore
 from gateway.tool_rack import ToolRack, tools_of
 

@@ -21,22 +21,22 @@ from agent.turn import Further, TurnResult
 from agent.turn import Turn as AgentTurn
 from channels.terminal.link import Done, Rejected
 from gateway import errors
-from gateway.blocks import Blocks, BlockSettings
-from gateway.command_desk import CommandDesk
-from gateway.commands import parse
-from gateway.hearing import heard
+from gateway.desks.command_desk import CommandDesk
+from gateway.desks.commands import parse
+from gateway.desks.model_desk import ModelDesk
+from gateway.inbound.hearing import heard
 from gateway.interrupted import given_up
 from gateway.journal import LedgerJournal
-from gateway.model_desk import ModelDesk
-from gateway.offers import after_turn, offered
+from gateway.outbound.blocks import Blocks, BlockSettings
+from gateway.outbound.offers import after_turn, offered
+from gateway.outbound.replying import replies
+from gateway.outbound.showing import Showing, show_frame
+from gateway.outbound.typing_sign import TypingSign, typing_mode
 from gateway.queueing.line import Queued
 from gateway.queueing.steering import Steering, UnderWay
-from gateway.replying import replies
-from gateway.showing import Showing, show_frame
 from gateway.stand_in import with_asides
 from gateway.turn_facts import DEFECT, exit_of, in_words, turn_facts
 from gateway.turn_log import bound
-from gateway.typing_sign import TypingSign, typing_mode
 from gateway.unbroken import unbroken, whole
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from channels.messages import Conversation as Place
     from channels.protocol import Channel
     from gateway.agents import HousedAgent
-    from gateway.arrived import Arrived
     from gateway.attachments.post_room import PostRoom
+    from gateway.inbound.arrived import Arrived
     from gateway.lanes import Lanes, Ticket
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import NewOutbound, Turn, TurnEnd

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from channels.messages import Attachment
     from channels.messages import Conversation as Place
     from channels.protocol import Channel, Fetches
-    from gateway.arrived import Arrived
     from gateway.attachments.settings import AttachmentSettings
+    from gateway.inbound.arrived import Arrived
 
 log = logging.getLogger(__name__)
 

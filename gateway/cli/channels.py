@@ -14,7 +14,7 @@ from gateway.cli.invocation import Invocation, pass_invocation
 
 if TYPE_CHECKING:
     from channels.protocol import Channel
-    from gateway.access import Policy
+    from gateway.routing.access import Policy
 
 PROBE_SECONDS = 20.0
 LOCAL = "terminal:default"

@@ -87,7 +87,7 @@ async def _interactive(invocation: Invocation, hints: dict[str, str], greeting: 
     from channels.terminal.console import Conversation
     from gateway.cli.attached import attached
     from gateway.clock import SystemClock
-    from gateway.commands import COMMANDS
+    from gateway.desks.commands import COMMANDS
 
     async with attached(invocation) as link:
         conversation = Conversation(

@@ -30,8 +30,8 @@ async def _facts(invocation: Invocation, agent_id: str | None, session: str | No
     if describe(invocation.paths.state / "gateway.lock") is not None:
         found: dict[str, Any] = await admin.ask(invocation.paths.state, "context", agent=agent_id, session=session)
         return found
+    from gateway.desks.house_desk import HouseDesk
     from gateway.house import Foundation, House
-    from gateway.house_desk import HouseDesk
 
     house = await House.open(Foundation(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
     try:

@@ -35,7 +35,7 @@ def missed(invocation: Invocation, as_json: bool) -> None:
 def _tell(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> None:
     from gateway.cli.ledger_call import call_ledger
     from gateway.cli.outbox import shown
-    from gateway.mail_desk import MailDesk
+    from gateway.desks.mail_desk import MailDesk
 
     rows = call_ledger(invocation, lambda ledger: MailDesk(ledger).calls(), call)["inbox"]
     if as_json:

@@ -64,6 +64,6 @@ def shown(text: str) -> str:
 
 def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
     from gateway.cli.ledger_call import call_ledger
-    from gateway.mail_desk import MailDesk
+    from gateway.desks.mail_desk import MailDesk
 
     return call_ledger(invocation, lambda ledger: MailDesk(ledger).calls(), call, **arguments)

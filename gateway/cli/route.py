@@ -40,11 +40,11 @@ def explain(invocation: Invocation, /, *, as_json: bool, **given: Any) -> None:
 
 
 def _desk(invocation: Invocation, ledger: Ledger) -> Any:
-    from gateway.access import Access
     from gateway.clock import SystemClock
+    from gateway.desks.route_desk import RouteDesk
     from gateway.platforms import platforms
-    from gateway.route_desk import RouteDesk
-    from gateway.routing import router_of
+    from gateway.routing.access import Access
+    from gateway.routing.router import router_of
 
     settings = invocation.loaded.settings
     policies = {(one.name, one.account): policy for one, policy in platforms(settings, SystemClock(), os.environ)}

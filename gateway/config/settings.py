@@ -17,13 +17,13 @@ from channels.discord.settings import DiscordSettings
 from channels.slack.settings import SlackSettings
 from channels.telegram.settings import TelegramSettings
 from gateway.auth.settings import AuthSettings
-from gateway.bindings import Binding, Broadcast
 from gateway.budget.settings import BudgetSettings
 from gateway.errors import UsageWrong
 from gateway.http.settings import GatewaySettings
+from gateway.inbound.mentions import CallSettings
 from gateway.logs.settings import LoggingSettings
-from gateway.mentions import CallSettings
 from gateway.message_settings import MessagesSettings
+from gateway.routing.bindings import Binding, Broadcast
 from gateway.sessions.settings import HooksSettings, SessionSettings
 from memory.settings import MemorySettings
 

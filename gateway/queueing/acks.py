@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from channels.messages import Conversation, Inbound
     from channels.protocol import Channel, Reacts
-    from gateway.arrived import Arrived
+    from gateway.inbound.arrived import Arrived
     from gateway.message_settings import AckScope, MessagesSettings
 
 AT_ONCE = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from channels.terminal.link import Note
-from gateway.showing import show_frame
+from gateway.outbound.showing import show_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from channels.messages import Conversation
     from channels.protocol import Channel
     from gateway.agents import HousedAgent
-    from gateway.arrived import Arrived
     from gateway.backlog import Backlog
+    from gateway.inbound.arrived import Arrived
     from gateway.lanes import Lanes
     from gateway.queueing.acks import Acks
     from gateway.queueing.line import Line

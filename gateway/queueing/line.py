@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gateway.commands import parse
+from gateway.desks.commands import parse
 from gateway.queueing.choice import TOLD, read_choice
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from agent.clock import Clock
     from channels.messages import Conversation
-    from gateway.arrived import Arrived
+    from gateway.inbound.arrived import Arrived
     from gateway.lanes import Lanes
     from gateway.message_settings import MessagesSettings
     from gateway.queueing.settings import QueueMode

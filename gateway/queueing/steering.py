@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from agent.messages import UserMessage
     from agent.turn import Turn
-    from gateway.arrived import Arrived
+    from gateway.inbound.arrived import Arrived
     from gateway.lanes import Lanes
     from gateway.ledger.protocol import TurnLedger
     from gateway.queueing.line import Line, Queued

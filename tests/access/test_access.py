@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from channels.messages import Conversation, Sender
-from gateway.access import CODE_ALPHABET, Access, Allowed, Ignored, Pair, Policy, concerns, new_code
 from gateway.clock import ManualClock
+from gateway.desks.pairing_desk import PairingDesk
 from gateway.errors import UsageWrong
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.pairing_desk import PairingDesk
+from gateway.routing.access import CODE_ALPHABET, Access, Allowed, Ignored, Pair, Policy, concerns, new_code
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
-    from gateway.access import Decision
+    from gateway.routing.access import Decision
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

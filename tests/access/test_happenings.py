@@ -12,24 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.messages import Attachment, Conversation, Cursor, Enclosure, Inbound, Sender
-from gateway.access import Access, Actor, GroupRule, Policy
-from gateway.bindings import Binding
-from gateway.bot_guard import CONVERSATIONS, BotGuard
 from gateway.clock import ManualClock
-from gateway.happenings import UsualHabits, edited, quoted, reaction
-from gateway.hearing import told
-from gateway.inbox import House, Inbox
+from gateway.desks.mail_desk import MailDesk
+from gateway.inbound.bot_guard import CONVERSATIONS, BotGuard
+from gateway.inbound.happenings import UsualHabits, edited, quoted, reaction
+from gateway.inbound.hearing import told
+from gateway.inbound.inbox import House, Inbox
+from gateway.inbound.moves import Moves
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.mail_desk import MailDesk
-from gateway.moves import Moves
-from gateway.routing import Route, Router
+from gateway.routing.access import Access, Actor, GroupRule, Policy
+from gateway.routing.bindings import Binding
+from gateway.routing.router import Route, Router
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from gateway.arrived import Arrived
+    from gateway.inbound.arrived import Arrived
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HALL = Conversation(channel="telegram", kind="group", id="-7")

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.messages import Conversation, Cursor, Inbound, Sender
-from gateway.access import Access, Actor, Policy
-from gateway.arrived import read_arrived, write_arrived
 from gateway.clock import ManualClock
-from gateway.inbox import House, Inbox
+from gateway.inbound.arrived import read_arrived, write_arrived
+from gateway.inbound.inbox import House, Inbox
 from gateway.ledger.rows import InboxRow
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.routing import Route, Router
+from gateway.routing.access import Access, Actor, Policy
+from gateway.routing.router import Route, Router
 from memory.audience import Audience
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from channels.protocol import Door
-    from gateway.arrived import Arrived
+    from gateway.inbound.arrived import Arrived
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

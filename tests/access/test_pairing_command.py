@@ -14,12 +14,12 @@ import pytest
 
 import gateway
 from channels.messages import Conversation
-from gateway.access import Access, Policy
 from gateway.admin import SOCKET, AdminServer
 from gateway.clock import SystemClock
+from gateway.desks.pairing_desk import PairingDesk
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.lock import Holder, StateLock
-from gateway.pairing_desk import PairingDesk
+from gateway.routing.access import Access, Policy
 
 ROOT = Path(gateway.__file__).parents[1]
 

@@ -10,10 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from channels.messages import Conversation, Inbound, Sender
-from gateway.access import Actor
-from gateway.bindings import Binding
 from gateway.errors import UsageWrong
-from gateway.routing import Route, Router, folder_key
+from gateway.routing.access import Actor
+from gateway.routing.bindings import Binding
+from gateway.routing.router import Route, Router, folder_key
 from memory.audience import OWNER, Audience
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -29,16 +29,16 @@ from agent.workspace import Workspace
 from channels.errors import NotFetched
 from channels.messages import Attachment, Inbound, Sender
 from channels.messages import Conversation as Place
-from gateway.access import Actor
-from gateway.arrived import Arrived
 from gateway.attachments.intake import PICTURE_BYTES, Intake
 from gateway.attachments.kinds import media_type
 from gateway.attachments.names import LONGEST, safe_name
 from gateway.attachments.settings import AttachmentSettings
 from gateway.clock import ManualClock
-from gateway.hearing import heard
+from gateway.inbound.arrived import Arrived
+from gateway.inbound.hearing import heard
 from gateway.ledger.rows import InboxRow
-from gateway.routing import Route
+from gateway.routing.access import Actor
+from gateway.routing.router import Route
 from memory.audience import OWNER, Audience
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from agent.entries import Entry, Said
 from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, ToolCall
 from agent.models.scripted import Stall
-from gateway.blocks import BlockSettings, joined
+from gateway.outbound.blocks import BlockSettings, joined
 from tests.peers.phone import Village
 
 if TYPE_CHECKING:

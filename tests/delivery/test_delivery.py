@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from channels.errors import NotSent, Uncertain
 from channels.messages import Conversation, Outbound, Sent
 from gateway.clock import ManualClock
-from gateway.delivery import Delivery
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.outbound.delivery import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -11,14 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from channels.messages import Button, Conversation, Inbound, Sender
-from gateway.access import Actor
-from gateway.arrived import Arrived
-from gateway.commands import COMMANDS, parse
+from gateway.desks.commands import COMMANDS, parse
+from gateway.inbound.arrived import Arrived
 from gateway.ledger.rows import InboxRow
-from gateway.offers import LONGEST_VALUE, MOST, after_command, after_turn
-from gateway.reply_tags import shown, untagged
-from gateway.replying import replies
-from gateway.routing import Route
+from gateway.outbound.offers import LONGEST_VALUE, MOST, after_command, after_turn
+from gateway.outbound.reply_tags import shown, untagged
+from gateway.outbound.replying import replies
+from gateway.routing.access import Actor
+from gateway.routing.router import Route
 from memory.audience import OWNER
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

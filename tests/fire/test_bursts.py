@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from channels.messages import Conversation, Inbound, Sender
-from gateway.access import Actor
-from gateway.arrived import write_arrived
 from gateway.clock import ManualClock
-from gateway.inbox import House, Inbox
+from gateway.inbound.arrived import write_arrived
+from gateway.inbound.inbox import House, Inbox
 from gateway.lanes import Lanes, Ticket
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.routing import Route
+from gateway.routing.access import Actor
+from gateway.routing.router import Route
 from gateway.turns import Queued
 from memory.audience import OWNER
 
 if TYPE_CHECKING:
-    from gateway.arrived import Arrived
+    from gateway.inbound.arrived import Arrived
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MESSAGES, SESSIONS, CHARS = 10_000, 200, 4000

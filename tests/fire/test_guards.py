@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway import admin
-from gateway.breaker import TOO_OFTEN, Starts
 from gateway.clock import ManualClock
-from gateway.disk_guard import MB, DiskGuard
-from gateway.watchdog import STOOD_STILL, Watchdog, supervised
+from gateway.guards.breaker import TOO_OFTEN, Starts
+from gateway.guards.disk_guard import MB, DiskGuard
+from gateway.guards.watchdog import STOOD_STILL, Watchdog, supervised
 from tests.fire.world import STATE, Nursery, World, missing_tools
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ async def test_a_loop_that_never_comes_back_ends_the_process_where_it_is_started
 
 @pytest.mark.timeout(120)
 def test_the_process_ends_at_once_with_a_code_that_asks_for_another_try() -> None:
-    code = "from gateway.watchdog import end_at_once; import atexit; atexit.register(print, 'late'); end_at_once()"
+    code = "from gateway.guards.watchdog import end_at_once; import atexit; atexit.register(print, 'late'); end_at_once()"
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
     assert (ended.returncode, ended.stdout) == (STOOD_STILL, b"")
     assert supervised({"INVOCATION_ID": "x"})

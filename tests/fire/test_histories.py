@@ -29,11 +29,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from agent import fault, wire
 from agent.entries import decode
 from agent.models.scripted import ScriptedModel
-from gateway.access import Policy
 from gateway.clock import ManualClock
 from gateway.config.settings import Settings
 from gateway.house import Foundation, House
 from gateway.paths import Paths
+from gateway.routing.access import Policy
 from tests.fire.loop import STEPS
 from tests.fire.paper import Line, Platform
 from tests.fire.scenarios import Verdict, judge_view

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from channels.errors import ChannelBroken
-from gateway.access import Policy
 from gateway.channel_keeper import ChannelKeeper
 from gateway.clock import ManualClock
-from gateway.commands import COMMANDS, MENU
+from gateway.desks.commands import COMMANDS, MENU
+from gateway.routing.access import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

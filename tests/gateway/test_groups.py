@@ -12,12 +12,12 @@ import pytest
 from channels.discord.settings import DiscordSettings
 from channels.messages import Attachment, Conversation, Inbound, Sender
 from channels.slack.settings import SlackSettings
-from gateway.access import Access, Allowed, Decision, Ignored, Policy
 from gateway.clock import ManualClock
 from gateway.config.settings import Settings
 from gateway.errors import UsageWrong
-from gateway.overheard import GROUPS, LONGEST, MESSAGES, Overheard
+from gateway.inbound.overheard import GROUPS, LONGEST, MESSAGES, Overheard
 from gateway.platforms import discord_policy, platforms, slack_policy
+from gateway.routing.access import Access, Allowed, Decision, Ignored, Policy
 
 ANNA, BEN = "700000000000000042", "700000000000000043"
 HOME, WORK = "800000000000000007", "800000000000000008"

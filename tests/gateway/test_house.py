@@ -11,8 +11,8 @@ from agent.events import TextDelta
 from agent.messages import Failure, ToolCall, ToolMessage
 from agent.models.scripted import ScriptedModel, Stall
 from channels.terminal.link import Activity, Delta
-from gateway.arrived import read_arrived, write_arrived
 from gateway.errors import StateHeld
+from gateway.inbound.arrived import read_arrived, write_arrived
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
 from memory.audience import OWNER

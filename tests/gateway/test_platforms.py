@@ -14,7 +14,7 @@ from gateway.config.settings import Settings
 from gateway.platforms import platforms, telegram_policy
 
 if TYPE_CHECKING:
-    from gateway.access import GroupRule, Policy
+    from gateway.routing.access import GroupRule, Policy
 
 CLOCK = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
 

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from channels.messages import Conversation
 from gateway.cli import homebody
 from gateway.clock import ManualClock
+from gateway.desks.mail_desk import MailDesk
 from gateway.errors import UsageWrong
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.mail_desk import MailDesk
 
 if TYPE_CHECKING:
     from pathlib import Path

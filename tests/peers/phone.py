@@ -13,11 +13,11 @@ from agent.models.scripted import ScriptedModel
 from channels.errors import NotFetched, NotSent
 from channels.messages import Attachment, Conversation, Inbound, Sender, Sent
 from channels.protocol import HookAnswer
-from gateway.access import GroupRule, Policy
 from gateway.clock import ManualClock
 from gateway.config.settings import Settings
 from gateway.house import Foundation, House
 from gateway.paths import Paths
+from gateway.routing.access import GroupRule, Policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -13,11 +13,11 @@ import pytest
 from agent.events import TextDelta
 from agent.messages import UserMessage
 from agent.models.scripted import ScriptedModel, Stall
-from gateway.access import GroupRule, Policy
 from gateway.clock import ManualClock
 from gateway.config.settings import Settings
 from gateway.house import Foundation, House
 from gateway.paths import Paths
+from gateway.routing.access import GroupRule, Policy
 from tests.peers.wire import Wire
 
 if TYPE_CHECKING:

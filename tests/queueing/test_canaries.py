@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.messages import ToolCall, ToolMessage
-from gateway.access import GroupRule, Policy
+from gateway.routing.access import GroupRule, Policy
 from tests.queueing.conftest import newest
 
 if TYPE_CHECKING:

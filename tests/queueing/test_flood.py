@@ -6,16 +6,16 @@ import tracemalloc
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from gateway.access import Actor
-from gateway.arrived import write_arrived
 from gateway.clock import ManualClock
-from gateway.inbox import House, Inbox
+from gateway.inbound.arrived import write_arrived
+from gateway.inbound.inbox import House, Inbox
 from gateway.lanes import Lanes, Ticket
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.message_settings import MessagesSettings
 from gateway.queueing.line import Line, Queued
-from gateway.routing import Route
+from gateway.routing.access import Actor
+from gateway.routing.router import Route
 from memory.audience import OWNER
 from tests.peers.wire import NOON, Wire
 from tests.queueing.conftest import Slow
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gateway.arrived import Arrived
+    from gateway.inbound.arrived import Arrived
     from tests.queueing.conftest import Town
 
     Make = Callable[..., Town]

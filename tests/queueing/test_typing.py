@@ -12,7 +12,7 @@ from agent.events import TextDelta, ThinkingDelta, ToolStarted
 from agent.messages import ToolCall
 from agent.settings import AgentSettings
 from gateway.clock import ManualClock
-from gateway.typing_sign import TypingSign, typing_mode
+from gateway.outbound.typing_sign import TypingSign, typing_mode
 from tests.peers.wire import Wire
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ async def test_silence_in_a_group_is_not_announced(town: Callable[..., Town]) ->
     t = town()
     t.answer = lambda _: "NO_REPLY"
     wire = t.wire()
-    from gateway.access import GroupRule, Policy
+    from gateway.routing.access import GroupRule, Policy
 
     policy = Policy(rules={"*": {"*": GroupRule(users=("*",), require_mention=False)}})
     async with t.house(wire, policy=policy) as house:

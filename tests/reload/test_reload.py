@@ -20,8 +20,8 @@ from channels.messages import Conversation, Inbound, Sender
 from channels.terminal.link import Done, Reply
 from gateway.clock import ManualClock, SystemClock
 from gateway.config.load import load
+from gateway.desks.house_desk import HouseDesk
 from gateway.house import Foundation, House
-from gateway.house_desk import HouseDesk
 from gateway.logs.redaction import Redactor
 from gateway.logs.settings import LoggingSettings
 from gateway.logs.wiring import configure

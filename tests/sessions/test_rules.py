@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.commands import parse
+from gateway.desks.commands import parse
 from gateway.sessions.freshness import boundary, due, next_due
 from gateway.sessions.settings import ResetSettings, SessionSettings
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from gateway.mention_patterns import Pattern, by_name, called
+from gateway.inbound.mention_patterns import Pattern, by_name, called
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from channels.messages import Inbound
     from gateway.config.settings import Settings
-    from gateway.routing import Router
+    from gateway.routing.router import Router
 
 MOST_PATTERNS = 20
 

@@ -21,7 +21,7 @@ from agent.entries import Said
 from agent.events import AnswerFinished
 from agent.messages import AssistantMessage
 from gateway.errors import StorageFailed
-from gateway.replying import replies
+from gateway.outbound.replying import replies
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agent.events import Event
     from agent.transcript import Transcript
     from channels.protocol import Channel
-    from gateway.arrived import Arrived
+    from gateway.inbound.arrived import Arrived
     from gateway.ledger.protocol import Ledger
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,8 @@
 """Watching the event loop: when it stands still, the log tells what it was doing, and after a long while the process may end.
 
 It ends only where somebody starts it again (a supervisor): a house that stands still answers nobody, and one that is started anew
-takes up what it had begun. That counts as a crash, so a house that stands still again and again comes to a pause (``gateway.breaker``).
+takes up what it had begun. That counts as a crash, so a house that stands still again and again comes to a pause (see
+``gateway.guards.breaker``).
 """
 
 from __future__ import annotations

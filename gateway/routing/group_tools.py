@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from agent.tools.settings import ToolRules
-    from gateway.access import Policy
+    from gateway.routing.access import Policy
     from gateway.sessions.record import SessionRecord
 
 _THREAD = ":thread:"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from gateway.commands import parse
+from gateway.desks.commands import parse
 
 if TYPE_CHECKING:
     from channels.messages import Inbound

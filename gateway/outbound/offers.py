@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from agent.messages import FailureKind
-    from gateway.access import Actor
+    from gateway.routing.access import Actor
 
 _ABOUT_MODELS: Final = frozenset({"model", "models"})
 MOST: Final = 8

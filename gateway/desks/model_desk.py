@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent.models.protocol import Model
     from agent.models.survey import Offer
     from gateway.agents import HousedAgent
-    from gateway.arrived import Arrived
+    from gateway.inbound.arrived import Arrived
     from gateway.sessions.record import SessionRecord
 
 DEFAULT = "default"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gateway.ledger.rows import Arrival
-    from gateway.routing import Route
+    from gateway.routing.router import Route
 
 
 def fanned(arrival: Arrival, routes: Sequence[Route]) -> list[Arrival]:

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from channels.messages import Attachment, Inbound, Sender
-from gateway.access import Actor
 from gateway.ledger.part import read_conversation, write_conversation
-from gateway.routing import Route
+from gateway.routing.access import Actor
+from gateway.routing.router import Route
 from memory.audience import Audience
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from gateway.ledger.rows import NewOutbound
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from gateway.access import Access
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import ApprovedSender, PairingRequest, Role
+    from gateway.routing.access import Access
 
 _WELCOME: Mapping[Role, str] = {
     "owner": "We are paired: I take you for my owner here. What can I do for you?",

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gateway.ledger.rows import NewOutbound
-from gateway.reply_tags import untagged
+from gateway.outbound.reply_tags import untagged
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from channels.messages import Button
     from channels.protocol import Channel
-    from gateway.arrived import Arrived
-    from gateway.reply_tags import Tagged
+    from gateway.inbound.arrived import Arrived
+    from gateway.outbound.reply_tags import Tagged
 
     Knows = Callable[[str, str], Awaitable[bool]]
     """Says whether a platform's id names a message of the conversation with an address."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from channels.errors import NotSent, Uncertain
 from gateway.errors import OutOfStep, StorageFailed
 from gateway.ledger.part import account_of
-from gateway.outward import outward
+from gateway.outbound.outward import outward
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

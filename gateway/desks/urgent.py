@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 from agent.headroom import short
 from channels.terminal.link import Done
-from gateway.commands import parse
+from gateway.desks.commands import parse
 from gateway.ledger.rows import NewOutbound
+from gateway.outbound.showing import show_frame
 from gateway.queueing.desk import choose
-from gateway.showing import show_frame
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from channels.messages import Conversation, Inbound
     from channels.protocol import Channel
-    from gateway.access import Actor
     from gateway.agents import HousedAgent
     from gateway.lanes import Lanes
     from gateway.ledger.protocol import Ledger
     from gateway.queueing.line import Line
     from gateway.queueing.steering import UnderWay
-    from gateway.routing import Route
+    from gateway.routing.access import Actor
+    from gateway.routing.router import Route
 
 
 class Urgent:

@@ -7,27 +7,27 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gateway.access import Allowed, Pair
-from gateway.arrived import Arrived, Unreadable, read_whole, reworded, write_arrived
-from gateway.bot_guard import BotGuard
-from gateway.broadcast import fanned
-from gateway.commands import parse
+from gateway.desks.commands import parse
 from gateway.errors import StorageFailed, UsageWrong
-from gateway.happenings import Habits, UsualHabits, edited, pressed, reaction
+from gateway.inbound.arrived import Arrived, Unreadable, read_whole, reworded, write_arrived
+from gateway.inbound.bot_guard import BotGuard
+from gateway.inbound.happenings import Habits, UsualHabits, edited, pressed, reaction
+from gateway.inbound.moves import Moves
+from gateway.inbound.overheard import MESSAGES, Overheard
 from gateway.ledger.part import account_of, clean
 from gateway.ledger.rows import Arrival, NewOutbound
-from gateway.moves import Moves
-from gateway.overheard import MESSAGES, Overheard
+from gateway.routing.access import Allowed, Pair
+from gateway.routing.broadcast import fanned
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from channels.messages import Conversation, Cursor, Inbound
-    from gateway.access import Access, Actor
     from gateway.ledger.part import Clock
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import Aside, InboxEnd, InboxRow
-    from gateway.routing import Route, Router
+    from gateway.routing.access import Access, Actor
+    from gateway.routing.router import Route, Router
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.arrived import Unreadable, read_arrived
 from gateway.errors import OutOfStep, UsageWrong
+from gateway.inbound.arrived import Unreadable, read_arrived
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

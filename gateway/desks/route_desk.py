@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from channels.messages import Conversation, Sender
-from gateway.access import Allowed, Pair
 from gateway.errors import UsageWrong
-from gateway.mentions import patterns_of
+from gateway.inbound.mentions import patterns_of
+from gateway.routing.access import Allowed, Pair
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from gateway.access import Access, Actor, Decision, Policy
     from gateway.config.settings import Settings
-    from gateway.routing import Router
+    from gateway.routing.access import Access, Actor, Decision, Policy
+    from gateway.routing.router import Router
     from memory.audience import Audience
 
 

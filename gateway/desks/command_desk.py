@@ -1,4 +1,4 @@
-"""What the slash commands do, each in a session's lane (``gateway.commands`` has their table)."""
+"""What the slash commands do, each in a session's lane (``gateway.desks.commands`` has their table)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from agent.headroom import report, short
 from agent.reasons import reasons
 from gateway.budget.report import facts as usage_facts
 from gateway.budget.report import told as usage_told
-from gateway.commands import HELP
-from gateway.model_desk import ModelDesk
+from gateway.desks.commands import HELP
+from gateway.desks.model_desk import ModelDesk
 from gateway.queueing.choice import MEANT
 from gateway.queueing.desk import choose
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agent.accounting import ContextReport
     from agent.reasons import Reasons
     from gateway.agents import HousedAgent
-    from gateway.arrived import Arrived
+    from gateway.inbound.arrived import Arrived
     from gateway.sessions.record import SessionRecord
 
 MOST_DAYS = 400

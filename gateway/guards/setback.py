@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from agent.clock import Clock
+    from gateway.guards.pause import Pause
     from gateway.lanes import Lanes, Ticket
     from gateway.ledger.protocol import Ledger
-    from gateway.pause import Pause
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
-from gateway.happenings import one_line
+from gateway.inbound.happenings import one_line
 
 if TYPE_CHECKING:
     from channels.messages import Inbound

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from agent.messages import Text, UserMessage
 from gateway.attachments.intake import Taken
-from gateway.happenings import quoted
-from gateway.happenings import speaker as speaker_of
-from gateway.shelving import shelved
+from gateway.inbound.happenings import quoted
+from gateway.inbound.happenings import speaker as speaker_of
+from gateway.inbound.shelving import shelved
 
 if TYPE_CHECKING:
     from agent.conversation import Conversation
-    from gateway.arrived import Arrived
     from gateway.attachments.intake import Intake
+    from gateway.inbound.arrived import Arrived
 
 
 async def heard(conversation: Conversation, arrived: Arrived, intake: Intake | None = None) -> UserMessage:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.events import AnswerFinished, Notice, Restarted, TextDelta, ToolFinished, ToolStarted
 from channels.terminal.link import Activity, Note
-from gateway.reply_tags import shown
+from gateway.outbound.reply_tags import shown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from channels.messages import Conversation
     from channels.protocol import Channel, Drafts
     from channels.terminal.link import Frame
-    from gateway.typing_sign import TypingSign
+    from gateway.outbound.typing_sign import TypingSign
 
 _SHOWN = {"path": "", "query": "“{}”", "pattern": "“{}”"}
 _SHOWN_CHARS = 60

@@ -7,17 +7,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gateway.bindings import TIERS, audience_of_all, judge
 from gateway.errors import UsageWrong
+from gateway.routing.bindings import TIERS, audience_of_all, judge
 from memory.audience import OWNER, Audience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from channels.messages import Conversation, Inbound
-    from gateway.access import Actor
-    from gateway.bindings import Binding, Broadcast
     from gateway.config.settings import Settings
+    from gateway.routing.access import Actor
+    from gateway.routing.bindings import Binding, Broadcast
     from gateway.sessions.settings import DmScope
 
 AGENT_HINT: Final = "agent"

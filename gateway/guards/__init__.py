@@ -1,0 +1,1 @@
+"""What keeps a house from harm when it crashes, stalls, or its disk refuses."""

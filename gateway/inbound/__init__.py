@@ -1,0 +1,1 @@
+"""What comes in: taken durably, once, from whom may speak, and put as the agent hears it."""

@@ -1,0 +1,1 @@
+"""Who may speak, and which agent answers in which session."""
