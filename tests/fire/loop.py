@@ -70,6 +70,8 @@ STEPS = {
 }
 """The durable steps, by the names of ``agent.fault``, and about how often they are taken in one life."""
 PLACES = tuple(f"{moment}-{step}" for step in STEPS for moment in ("before", "after"))
+TOLD_EVERY = 100
+"""Runs after which a long sample says how far it has come."""
 
 
 @dataclass
@@ -275,9 +277,11 @@ def _jobs(fire: Fire, given: argparse.Namespace, chosen: Sequence[Scenario], beg
     elif given.kills:
         dice = random.Random(given.seed)
         drawn = disk_faults(dice, chosen) if given.disk else sample(dice, chosen, calls=traced)
-        for _ in range(given.kills):
+        for count in range(given.kills):
             if given.seconds and time.monotonic() - began > given.seconds:
                 return
+            if count and count % TOLD_EVERY == 0:
+                sys.stderr.write(f"{count} of {given.kills} runs begun, {time.monotonic() - began:.0f} s\n")
             yield fire.run(*next(drawn))
     else:
         calls = given.call or (*CALLS, *PLACES)
