@@ -117,7 +117,7 @@ class Files:
                 async for piece in answer.content.iter_chunked(_PIECE):
                     _fits(kept.tell() + len(piece), limit)
                     kept.write(piece)
-        except BaseException:
+        except BaseException:  # also when cancelled: no half of a file stays
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108 - at once, for the task may be cancelled
             raise

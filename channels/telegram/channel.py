@@ -63,8 +63,8 @@ class TelegramChannel:
     async def run(self, door: Door) -> None:
         """Listen until cancelled; see ``channels.telegram.listening``."""
         voice = await self._voice()
+        from channels.pauses import Pauses
         from channels.telegram.listening import Listener
-        from channels.telegram.pauses import Pauses
         from channels.telegram.station import Station
 
         station = Station(

@@ -40,7 +40,7 @@ async def fetch(connection: Connection, api_root: str, attachment: Attachment, p
     with _created(path) as out:
         try:
             await _save(blocks, out, limit)
-        except BaseException as error:
+        except BaseException as error:  # also when cancelled: no half of a file stays
             _remove(path)
             if isinstance(error, OSError):
                 raise NotFetched(f"the file could not be saved: {error}", permanent=False) from error

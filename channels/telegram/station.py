@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
     from channels.clock import Clock
     from channels.log import Log
+    from channels.pauses import Pauses
     from channels.protocol import Door
-    from channels.telegram.pauses import Pauses
     from channels.telegram.settings import TelegramAccount
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from telegram import Update
 
 from channels.log import NoLog
+from channels.pauses import Pauses
 from channels.telegram.bot import readable
 from channels.telegram.mentions import Me
-from channels.telegram.pauses import Pauses
 from channels.telegram.receiving import Receiver
 from channels.telegram.seen import SeenMessages
 from channels.telegram.settings import TelegramSettings
