@@ -26,11 +26,14 @@ from typing import TYPE_CHECKING, Any
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from tests.fire.platforms import PLATFORMS
 from tests.fire.scenarios import SCENARIOS, Scenario, Verdict, judge
-from tests.fire.world import Kill, Nursery, Stuck, WatchedTelegram, World, missing_tools, told_missing
+from tests.fire.world import Kill, Nursery, Stuck, World, missing_tools, told_missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+
+    from tests.fire.platforms import Platform
 
 CALLS = ("fdatasync", "fsync", "pwrite64", "write", "sendto", "recvfrom", "ftruncate", "unlink")
 FURTHEST = 400
@@ -109,7 +112,8 @@ class Fire:
         for scenario in scenarios:
             if scenario.youth and scenario.name not in self._youths:
                 folder = self._folder / f"youth-{len(self._youths)}"
-                async with World(folder, self._nursery, settings=self._settings(scenario)) as world:
+                peer = PLATFORMS[scenario.platform]()
+                async with World(folder, self._nursery, settings=self._settings(scenario), platform=peer) as world:
                     life = await world.start()
                     for text in scenario.youth:  # one by one: long texts that come together are taken for parts of one
                         await world.say(text)
@@ -123,7 +127,7 @@ class Fire:
         kills: tuple[Kill, ...],
         *,
         between: Callable[[Path], None] = lambda _root: None,
-        telegram: Callable[[], WatchedTelegram] = WatchedTelegram,
+        platform: Callable[[], Platform] | None = None,
     ) -> bool:
         """Live once for each kill and once more without; judge, and return whether the first kill hit.
 
@@ -136,9 +140,8 @@ class Fire:
             how += f" --delivery {self._delivery['delivery']}"
         hits = 0
         youth = self._youths.get(scenario.name)
-        async with World(
-            root, self._nursery, settings=self._settings(scenario), grown_from=youth, telegram=telegram()
-        ) as world:
+        peer = (platform or PLATFORMS[scenario.platform])()
+        async with World(root, self._nursery, settings=self._settings(scenario), platform=peer, grown_from=youth) as world:
             world.meanwhile = dict(scenario.meanwhile)
             await world.say(*(text for text in scenario.says if text not in world.meanwhile))
             try:
@@ -237,7 +240,7 @@ def seed_of_the_day() -> int:
 
 def moments(scenario: Scenario) -> list[tuple[str, int]]:
     """When peers are asked during a scenario that is left alone."""
-    asked = {"model": 3 * len(scenario.says), "telegram": len(scenario.answers)}
+    asked = {"model": 3 * len(scenario.says), PLATFORMS[scenario.platform].kind: len(scenario.answers)}
     return [(peer, count) for peer, most in asked.items() for count in range(1, most + 1)]
 
 

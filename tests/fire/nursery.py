@@ -1,8 +1,8 @@
 """Gateways by the dozen: everything is imported once, and each gateway is a fork of this process, which starts in a blink.
 
 Speaks JSON lines: ``{"home": ..., "log": ...}`` makes a gateway, which waits at the door, and answers ``{"pid": ...}``; ``{"go": pid}``
-lets it begin. ``"fault"`` arms one of the places of ``agent.fault``; ``"bound"`` makes even root heed the permissions of files. What
-runs then is the command ``homebody gateway`` itself.
+lets it begin. ``"heavy"`` names what else is imported once. ``"fault"`` arms one of the places of ``agent.fault``; ``"bound"`` makes
+even root heed the permissions of files. What runs then is the command ``homebody gateway`` itself.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -41,11 +45,7 @@ HEAVY = (
 
 
 def main() -> None:
-    for name in HEAVY:
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError:
-            continue
+    _import(HEAVY)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the children
     doors: dict[int, int] = {}
     _say({"ready": True})
@@ -55,6 +55,7 @@ def main() -> None:
             os.write(doors[asked["go"]], b"!")
             os.close(doors.pop(asked["go"]))
             continue
+        _import(asked.get("heavy", ()))
         inside, outside = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -64,6 +65,14 @@ def main() -> None:
         os.close(inside)
         doors[pid] = outside
         _say({"pid": pid})
+
+
+def _import(names: Iterable[str]) -> None:
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
 
 
 def _live(door: int, asked: dict[str, str]) -> None:

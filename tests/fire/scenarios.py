@@ -51,12 +51,14 @@ class Verdict:
 class Scenario:
     """``youth`` is said beforehand, once, to a house that nobody kills; ``says`` is what the kills fall upon.
 
+    ``platform`` is one of ``PLATFORMS``.
     What is in ``meanwhile`` too is not said at the beginning, but when a peer is asked, such as the model for the second time.
     """
 
     name: str
     says: tuple[str, ...]
     answers: tuple[str, ...]
+    platform: str = "telegram"
     deeds: tuple[str, ...] = ()
     youth: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
@@ -221,6 +223,7 @@ SCENARIOS = {
     scenario.name: scenario
     for scenario in (
         Scenario("one message", says=("tell me apple",), answers=("heard apple",)),
+        Scenario("by Slack", says=("tell me apple",), answers=("heard apple",), platform="slack"),
         Scenario(
             "three with effects",
             says=("please do alpha", "please do beta", "please do gamma"),

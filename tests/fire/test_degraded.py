@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway import admin
-from tests.fire.world import OWNER, STATE, Nursery, World, missing_tools
+from tests.fire.world import STATE, Nursery, World, missing_tools
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -84,7 +84,7 @@ async def test_a_damaged_transcript_is_told_and_mended_by_one_command(tmp_path: 
         facts = await admin.ask(world.root / STATE, "sessions.repair", key="agent:main:main")
         assert facts["bad"] == 2
         assert facts["kept"]
-        await world.telegram.say(OWNER, "tell me pear")
+        await world.say("tell me pear")
         assert await world.quiet(life)
         assert (await admin.ask(world.root / STATE, "sessions.repair", key="agent:main:main"))["bad"] == 0
         await life.end()
@@ -125,7 +125,7 @@ async def test_stop_and_drain_keep_their_times(tmp_path: Path) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         await world.say("/stop")
-        await world.telegram.until(lambda: any("Stopped" in text for text in world.said()))
+        await world.platform.until(lambda: any("Stopped" in text for text in world.said()))
         assert loop.time() - began < 2
         asked.clear()
         await world.say("tell me pear")

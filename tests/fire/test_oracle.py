@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
+from tests.fire.platforms import WatchedSlack, WatchedTelegram
 from tests.fire.scenarios import SCENARIOS
-from tests.fire.world import STATE, Kill, WatchedTelegram
+from tests.fire.world import STATE, Kill
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from aiohttp import web
 
     from tests.fire.loop import Fire
 
@@ -24,6 +27,16 @@ class ForgetfulTelegram(WatchedTelegram):
         updates = await super()._updates(arguments)
         self._pending = []
         return updates
+
+
+class ForgetfulSlack(WatchedSlack):
+    """Does not offer again what it offered over a connection that broke: as if the house acknowledged before it stored."""
+
+    async def _link(self, request: web.Request) -> web.WebSocketResponse:
+        try:
+            return await super()._link(request)
+        finally:
+            self.waiting.clear()
 
 
 def meddling(*statements: str):
@@ -52,7 +65,12 @@ async def found(fire: Fire, name: str, call: str, after: tuple[str, int] | None 
 
 
 async def test_confirming_before_storing_is_seen_as_a_loss(fire: Fire) -> None:
-    assert "lost" in await found(fire, "one message", "fdatasync", telegram=ForgetfulTelegram)
+    assert "lost" in await found(fire, "one message", "fdatasync", platform=ForgetfulTelegram)
+
+
+async def test_acknowledging_before_storing_is_seen_as_a_loss_on_slack(fire: Fire) -> None:
+    assert await fire.run(SCENARIOS["by Slack"], (Kill("before-accept", 1),), platform=ForgetfulSlack)
+    assert fire.rows["by Slack"].verdict.problems.keys() == {"lost", "transcript"}
 
 
 async def test_forgetting_that_a_send_was_begun_is_seen_as_a_double(fire: Fire) -> None:

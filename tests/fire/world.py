@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import os
 import re
@@ -19,14 +18,11 @@ from typing import TYPE_CHECKING, Any, Self
 from gateway import admin
 from gateway.errors import HomebodyError
 from tests.fire.model import DEEDS, PredictableModel
-from tests.peers.telegram import TOKEN, TelegramPeer
+from tests.fire.platforms import Platform, WatchedTelegram
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
-    Watcher = Callable[[str, int], Awaitable[None]]
-
-OWNER = 4711
 QUIET_SECONDS = 40.0
 STOP_SECONDS = 15.0
 """More than a house takes at most to end in order."""
@@ -76,26 +72,6 @@ class Kill:
         what = f"error={self.error}" if self.error else "signal=KILL"
         until = f"..{self.when + self.lasts - 1}" if self.error else ""
         return f"inject={self.call}:{what}:when={self.when}{until}"
-
-
-class WatchedTelegram(TelegramPeer):
-    """Lets somebody look on between the effect of a send and its answer."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.sends = 0
-        self.watcher: Watcher = nobody
-
-    async def _do(self, method: str, arguments: dict[str, Any]) -> Any:
-        result = await super()._do(method, arguments)
-        if method in {"sendMessage", "editMessageText"}:
-            self.sends += 1
-            await self.watcher("telegram", self.sends)
-        return result
-
-
-async def nobody(_peer: str, _count: int) -> None:
-    """Look away."""
 
 
 class Nursery:
@@ -188,19 +164,18 @@ class World:
     root: Path
     nursery: Nursery
     settings: dict[str, Any] = field(default_factory=dict)
-    telegram: WatchedTelegram = field(default_factory=WatchedTelegram)
+    platform: Platform = field(default_factory=WatchedTelegram)
     model: PredictableModel = field(default_factory=PredictableModel)
     grown_from: Path | None = None
     meanwhile: dict[str, tuple[str, int]] = field(default_factory=dict)
     """What the person says once a peer has been asked so often in one life, such as ``("model", 2)``."""
 
     async def __aenter__(self) -> Self:
-        await self.telegram.__aenter__()
+        await self.platform.__aenter__()
         await self.model.__aenter__()
         if self.grown_from is not None:
             shutil.copytree(self.grown_from, self.root, symlinks=True)
-            self.telegram.renumber(90_000)  # what the house heard in its youth keeps its numbers
-            self.telegram.chats._ids = itertools.count(90_000)
+            self.platform.age()  # what the house heard in its youth keeps its numbers
         else:
             (self.root / "person" / "homebody").mkdir(parents=True)
             (self.root / "state").mkdir(mode=0o700)
@@ -209,7 +184,7 @@ class World:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.telegram.__aexit__()
+        await self.platform.__aexit__()
         await self.model.__aexit__()
 
     def settle_in(self) -> None:
@@ -225,14 +200,6 @@ class World:
             "api": "openai-completions",
             "models": [{"id": "m", "contextWindow": window, "maxTokens": 1000}],
         }
-        telegram = {
-            "botToken": TOKEN,
-            "apiRoot": self.telegram.root,
-            "pacing": False,
-            "pollTimeoutSeconds": 2,
-            "allowFrom": [str(OWNER)],
-            **self.settings.get("telegram", {}),
-        }
         defaults = {
             "model": "fire/m",
             "userTimezone": "UTC",
@@ -240,24 +207,25 @@ class World:
             "memorySearch": {"enabled": False},
             **self.settings.get("agent", {}),
         }
+        kind = self.platform.kind
         return {
-            "gateway": {"port": 0},
+            "gateway": {"port": self.platform.port_of_house},
             "messages": {"queue": {"mode": "followup", "debounceMs": 0, **self.settings.get("queue", {})}},
             "models": {"mode": "replace", "providers": {"fire": provider}},
             "agents": {"defaults": defaults},
-            "channels": {"telegram": telegram},
+            "channels": {kind: {**self.platform.settings(), **self.settings.get(kind, {})}},
         }
 
     async def say(self, *texts: str) -> None:
         for text in texts:
-            await self.telegram.say(OWNER, text)
+            await self.platform.hear(text)
 
     async def start(self, kill: Kill | None = None, **how: Any) -> Life:
         if kill is not None and kill.named:
             kill, how = None, how | {"fault": str(kill)}
-        pid = await self.nursery.spawn(self.root, **how)
+        pid = await self.nursery.spawn(self.root, heavy=self.platform.heavy, **how)
         life = Life(pid)
-        self.model.calls = self.telegram.sends = 0
+        self.model.calls = self.platform.sends = 0
         if kill is not None and kill.after is None:
             life.strace = await _under_strace(pid, kill, self.root / "calls")
 
@@ -268,7 +236,7 @@ class World:
             if kill is not None and (peer, count) == kill.after and not life.over and life.strace is None:
                 life.strace = await _under_strace(pid, kill, self.root / "calls")
 
-        self.model.watcher = self.telegram.watcher = watch
+        self.model.watcher = self.platform.watcher = watch
         self.nursery.go(pid)
         return life
 
@@ -276,7 +244,7 @@ class World:
         """Wait until the house has nothing left to do; False when it died before. Raises TimeoutError when it never gets there."""
         async with asyncio.timeout(QUIET_SECONDS):
             while not life.over:
-                if not self.telegram.unconfirmed and await self._idle():
+                if not self.platform.unconfirmed and await self._idle():
                     return True
                 await asyncio.sleep(0.04)
         return False
@@ -295,6 +263,8 @@ class World:
         try:
             facts = await admin.ask(self.root / STATE, "status")
         except (HomebodyError, OSError, ValueError):
+            return False
+        if not self.platform.tells_all and any(channel["state"] != "connected" for channel in facts["channels"].values()):
             return False
         under_way = [count for state, count in facts["outbox"].items() if state in {"ready", "sending", "ambiguous"}]
         return not (facts["inbox"]["waiting"] or facts["turns"]["running"] or any(under_way))
@@ -316,7 +286,7 @@ class World:
 
     def said(self) -> list[str]:
         """What the person reads from the bot, in order."""
-        return [text for who, text in self.telegram.transcript(OWNER) if who == "bot"]
+        return self.platform.shown()
 
     def deeds(self) -> list[str]:
         text = (self.root / "person" / "homebody" / DEEDS).read_text()
