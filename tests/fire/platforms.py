@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import socket
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
@@ -104,21 +105,40 @@ class CallingTelegram(WatchedTelegram):
 
     async def __aenter__(self) -> Self:
         self.local = True  # calls addresses without TLS
-        self._place = (
-            socket.socket()
-        )  # it keeps the port for the house while that is dead; who sets this option too may have it
-        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._place.bind(("127.0.0.1", 0))
-        self.port_of_house = self._place.getsockname()[1]
+        self._places = _kept_places()
+        self.port_of_house = self._places[0].getsockname()[1]
         return await super().__aenter__()
 
     async def __aexit__(self, *_: object) -> None:
         await super().__aexit__()
-        self._place.close()
+        for place in self._places:
+            place.close()
 
     def settings(self) -> dict[str, Any]:
         hook = {"webhookUrl": f"http://127.0.0.1:{self.port_of_house}", "webhookSecret": HOOK_SECRET}
         return {**super().settings(), **hook}
+
+
+def _kept_places() -> list[socket.socket]:
+    """Keep a port for the house while that is dead. Nobody listens at these; who sets the same option, as the house does, may."""
+    for _ in range(20):
+        places: list[socket.socket] = []
+        try:
+            for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+                place = socket.socket(family)
+                place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                place.bind((address, places[0].getsockname()[1] if places else 0))
+                places.append(place)
+        except OSError as error:
+            if place not in places:
+                place.close()
+            if error.errno != errno.EADDRINUSE:  # there is no IPv6, and the house does without it too
+                return places
+            for place in places:
+                place.close()
+        else:
+            return places
+    raise OSError(errno.EADDRINUSE, "no port is free on both families")
 
 
 class WatchedSlack(SlackPeer):

@@ -224,6 +224,7 @@ SCENARIOS = {
     for scenario in (
         Scenario("one message", says=("tell me apple",), answers=("heard apple",)),
         Scenario("by Slack", says=("tell me apple",), answers=("heard apple",), platform="slack"),
+        Scenario("by webhook", says=("tell me apple",), answers=("heard apple",), platform="telegram webhook"),
         Scenario(
             "three with effects",
             says=("please do alpha", "please do beta", "please do gamma"),

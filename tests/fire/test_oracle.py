@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
-from tests.fire.platforms import WatchedSlack, WatchedTelegram
+from tests.fire.platforms import CallingTelegram, WatchedSlack, WatchedTelegram
 from tests.fire.scenarios import SCENARIOS
 from tests.fire.world import STATE, Kill
 
@@ -27,6 +27,16 @@ class ForgetfulTelegram(WatchedTelegram):
         updates = await super()._updates(arguments)
         self._pending = []
         return updates
+
+
+class ForgetfulCaller(CallingTelegram):
+    """Calls once with each update, whatever comes of it: as if the house answered before it stored."""
+
+    def first(self) -> dict[str, Any] | None:
+        return self._pending.pop(0)
+
+    async def taken(self, update: dict[str, Any]) -> None:
+        """It was forgotten before."""
 
 
 class ForgetfulSlack(WatchedSlack):
@@ -66,6 +76,12 @@ async def found(fire: Fire, name: str, call: str, after: tuple[str, int] | None 
 
 async def test_confirming_before_storing_is_seen_as_a_loss(fire: Fire) -> None:
     assert "lost" in await found(fire, "one message", "fdatasync", platform=ForgetfulTelegram)
+
+
+async def test_answering_a_call_before_storing_is_seen_as_a_loss(fire: Fire) -> None:
+    name = "by webhook"
+    assert await fire.run(SCENARIOS[name], (Kill("before-accept", 1),), platform=ForgetfulCaller)
+    assert fire.rows[name].verdict.problems.keys() == {"lost", "transcript"}
 
 
 async def test_acknowledging_before_storing_is_seen_as_a_loss_on_slack(fire: Fire) -> None:
