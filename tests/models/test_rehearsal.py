@@ -87,9 +87,14 @@ asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(20)
 )
 def test_no_step_of_a_first_call_keeps_the_event_loop_for_long(module: str, name: str, peer: str, kind: str) -> None:
     code = WATCHED.format(module=module, name=name, peer=peer, Peer=kind)
+    least = min(_longest_step(code) for _ in range(3))  # a busy machine makes the same work cost more
+    assert 0 < least <= 50, "milliseconds of CPU that the loop's own thread spent without a pause"
+
+
+def _longest_step(code: str) -> int:
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert told.stdout.strip().isdecimal(), told.stderr
-    assert 0 < int(told.stdout) <= 50, "milliseconds of CPU that the loop's own thread spent without a pause"
+    return int(told.stdout)
 
 
 @pytest.mark.parametrize("play", [rehearsal.anthropic_messages, rehearsal.chat_completions, rehearsal.responses])

@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 HOMEBODY = f"{sys.executable} -m gateway"
 
 
+def heeding_hangups() -> None:
+    """Undo in a child what ``nohup`` did to whoever runs the tests."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def owning_the_terminal() -> None:
+    """Make standard input the terminal that a child is killed with."""
+    heeding_hangups()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 @pytest.fixture
 def env() -> dict[str, str]:
     kept = ("PATH", "HOME", "HOMEBODY_HOME")
@@ -73,7 +84,7 @@ def test_a_terminal_that_goes_away_ends_a_conversation_in_order(env: dict[str, s
             stdout=child,
             stderr=err,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 -- the child must own the terminal
+            preexec_fn=owning_the_terminal,  # noqa: PLW1509 -- only the child itself can do it
         )
     os.close(child)
     seen = b""
@@ -92,6 +103,7 @@ def test_being_asked_to_end_closes_the_house_first(env: dict[str, str]) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=heeding_hangups,  # noqa: PLW1509 -- only the child itself can do it
     )
     lock = Path(os.environ["HOMEBODY_HOME"], "state", "gateway.lock")
     deadline = time.monotonic() + 20
