@@ -5,13 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from aiohttp import web
 
 from memory.embedding.endpoint import Endpoint
 from memory.embedding.gemini import GeminiEmbedder
 from memory.embedding.openai import OpenAIEmbedder
 from memory.embedding.retry import Retries
-from tests.peers.embeddings import KEY, EmbeddingPeer, application
+from tests.peers.embeddings import KEY, EmbeddingPeer, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -44,15 +43,8 @@ def clock() -> ImpatientClock:
 
 @pytest.fixture
 async def peer() -> AsyncIterator[EmbeddingPeer]:
-    peer = EmbeddingPeer()
-    runner = web.AppRunner(application(peer), shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    peer.url = f"http://{host}:{port}"
-    yield peer
-    await runner.cleanup()
+    async with serving() as made:
+        yield made
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from aiohttp import web
 
 from agent.messages import ToolCall, ToolMessage
 from memory.workspace import WorkspaceMemory
-from tests.peers.embeddings import KEY, EmbeddingPeer, application
+from tests.peers.embeddings import KEY, EmbeddingPeer, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -23,15 +22,8 @@ FACT = "The spare key of the boat hangs behind the barometer"
 
 @pytest.fixture
 async def embeddings() -> AsyncIterator[EmbeddingPeer]:
-    peer = EmbeddingPeer()
-    runner = web.AppRunner(application(peer), shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    peer.url = f"http://{host}:{port}"
-    yield peer
-    await runner.cleanup()
+    async with serving() as made:
+        yield made
 
 
 def embedded(peer: EmbeddingPeer) -> list[str]:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiohttp import web
 
 from memory.audience import OWNER
 from memory.embedding.batch_gemini import GeminiBatches
@@ -18,7 +17,7 @@ from memory.embedding.openai import OpenAIEmbedder
 from memory.embedding.retry import Retries
 from memory.settings import MemorySettings
 from memory.workspace import WorkspaceMemory
-from tests.peers.embeddings import KEY, EmbeddingPeer, application
+from tests.peers.embeddings import KEY, EmbeddingPeer, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -49,14 +48,8 @@ class SwiftClock:
 
 @pytest.fixture
 async def peer() -> AsyncIterator[EmbeddingPeer]:
-    peer = EmbeddingPeer()
-    runner = web.AppRunner(application(peer), shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    peer.url = f"http://{host}:{port}"
-    yield peer
-    await runner.cleanup()
+    async with serving() as made:
+        yield made
 
 
 def _client(endpoint: Endpoint, retries: Retries) -> tuple[Embedder, BatchService]:

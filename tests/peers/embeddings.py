@@ -7,6 +7,7 @@ can compute what it must get. What goes wrong is told before: `refuse_next`, `sp
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import struct
@@ -18,7 +19,7 @@ from aiohttp import web
 from memory.embedding.fake import BagOfWords
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
 DIMS = 768
 KEY = "good-key"
@@ -545,8 +546,21 @@ class HubSide:
 
 
 def application(peer: EmbeddingPeer) -> web.Application:
-    """Return the peer as an application; the test's fixture serves it."""
+    """Return the peer as an application."""
     app = web.Application(client_max_size=256 << 20)
     for side in (OpenAISide(peer), GeminiSide(peer), HubSide(peer)):
         app.add_routes(side.routes())
     return app
+
+
+@contextlib.asynccontextmanager
+async def serving() -> AsyncIterator[EmbeddingPeer]:
+    """Serve a peer on a port of its own."""
+    peer = EmbeddingPeer()
+    runner = web.AppRunner(application(peer), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    peer.url = f"http://{host}:{port}"
+    yield peer
+    await runner.cleanup()
