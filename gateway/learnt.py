@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from agent.tokens import Calibration
+from gateway.private_file import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,17 +74,9 @@ class Learnt:
             return
         async with self._one_at_a_time:
             try:
-                await asyncio.to_thread(self._write, json.dumps({"version": 1, "models": self._models}))
+                await asyncio.to_thread(write_whole, self._path, json.dumps({"version": 1, "models": self._models}))
             except OSError as error:
                 log.warning("%s cannot be written: %s", self._path, error.strerror)
-
-    def _write(self, text: str) -> None:
-        assert self._path is not None
-        fresh = self._path.with_name(f".{FILE_NAME}.{os.getpid()}.tmp")
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            file.write(text)
-        fresh.replace(self._path)
 
 
 def _sound(row: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 from datetime import datetime
 from typing import TYPE_CHECKING, get_args
 
 from agent.messages import FailureKind
 from agent.models.key_health import Ailing
+from gateway.private_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,16 +55,9 @@ class HealthFile:
         ]
         async with self._one_at_a_time:
             try:
-                await asyncio.to_thread(self._write, json.dumps({"version": 1, "keys": rows}))
+                await asyncio.to_thread(write_whole, self._path, json.dumps({"version": 1, "keys": rows}))
             except OSError as error:
                 log.warning("%s cannot be written: %s", self._path, error.strerror)
-
-    def _write(self, text: str) -> None:
-        fresh = self._path.with_name(f".{FILE_NAME}.{os.getpid()}.tmp")
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            file.write(text)
-        fresh.replace(self._path)
 
 
 def _ailing(row: Mapping[str, str]) -> Ailing:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
@@ -17,6 +16,7 @@ from agent.models.catalog import SAME_PROVIDER
 from agent.models.keys import Key
 from gateway.auth.settings import AuthSettings, Mode
 from gateway.errors import StorageFailed
+from gateway.private_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -101,15 +101,9 @@ class ProfileFile:
 
     def _write(self, profiles: Mapping[str, Profile]) -> None:
         listed = {one.id: {"type": one.mode, "provider": one.provider, "key": one.secret} for one in profiles.values()}
-        fresh = self.path.with_name(f".{FILE_NAME}.{os.getpid()}.tmp")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                json.dump({"version": 1, "profiles": listed}, file, indent=2)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self.path)
+            write_whole(self.path, json.dumps({"version": 1, "profiles": listed}, indent=2), durable=True)
         except OSError as error:
             raise StorageFailed.from_os(error, "write the keys", self.path) from error
 

@@ -1,0 +1,25 @@
+"""Small files of the house's own, written whole: a reader finds the old text or the new one, never a part."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write_whole(path: Path, text: str, *, durable: bool = False) -> None:
+    """Put ``text`` in the place of a file that only its owner may read. ``durable`` waits until the disk has it.
+
+    Raises:
+        OSError: it cannot be written; the former file stands.
+    """
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.write(text)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    fresh.replace(path)
