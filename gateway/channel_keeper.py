@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from channels.errors import ChannelBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from random import Random
 
     from channels.protocol import Channel, Door, Hooked, Menu, MenuEntry
@@ -23,7 +23,10 @@ LONGEST_PAUSE = 300.0
 
 
 class ChannelKeeper:
-    """One channel, how it is, and who may speak on it. ``menu`` is what it may offer people to choose from."""
+    """One channel, how it is, and who may speak on it.
+
+    ``menu`` is what it may offer people to choose from. ``before`` is awaited each time before it runs: it may read its token anew.
+    """
 
     def __init__(
         self,
@@ -34,10 +37,12 @@ class ChannelKeeper:
         random: Random,
         *,
         menu: Sequence[MenuEntry] = (),
+        before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.channel = channel
         self.policy = policy
         self._menu = menu
+        self._before = before
         self._running = False
         self._door = door
         self._clock = clock
@@ -70,6 +75,7 @@ class ChannelKeeper:
         """Run the channel until cancelled."""
         pause = FIRST_PAUSE
         try:
+            await self._prepare()
             await self._offer_menu()
             while True:
                 began = self._clock.monotonic()
@@ -78,6 +84,7 @@ class ChannelKeeper:
                 if self._clock.monotonic() - began > LONGEST_PAUSE:
                     pause = FIRST_PAUSE
                 await self._clock.sleep(pause * (0.5 + self._random.random()))
+                await self._prepare()
                 pause = min(LONGEST_PAUSE, pause * 2)
         finally:
             await self.channel.close()
@@ -101,6 +108,10 @@ class ChannelKeeper:
         finally:
             self._running = False
         return False
+
+    async def _prepare(self) -> None:
+        if self._before is not None:
+            await self._before()
 
     async def _offer_menu(self) -> None:
         """Tell a channel that has a menu what may be chosen there."""

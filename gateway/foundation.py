@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from gateway.clock import SystemClock
 from gateway.lock import Holder, boot_id
+from gateway.logs.known import known_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from gateway.config.settings import Settings
@@ -40,6 +41,16 @@ class Foundation:
     def socket(self) -> Path | None:
         """Where terminals reach the house; nowhere while it is open for one alone."""
         return self.paths.state / "gateway.sock" if self.serving else None
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Have secrets taken out of the logs from now on. To be called before they are used for anything."""
+        if self.logs is not None:
+            self.logs.learn(secrets)
+
+    def learn_all(self, settings: Settings) -> None:
+        """The same for every secret that ``settings`` and the files they name hold now. Reads files: call it in a thread."""
+        if self.logs is not None:
+            self.logs.learn(known_secrets(settings, self.paths, self.env))
 
     def holder(self) -> Holder:
         """Say who holds the state, for others that would."""

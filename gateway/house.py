@@ -168,7 +168,7 @@ class House:
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
             lock.release()
             raise
-        shelf = open_shelf(on.settings, on.paths, on.env, clock=on.clock, random=on.random)
+        shelf = open_shelf(on.settings, on.paths, on.env, clock=on.clock, random=on.random, learn=on.learn)
         house = cls(on, lock, ledger, shelf)
         for notice in (*on.notices, *([ledger.warning] if ledger.warning else [])):
             house.notices.report(notice)
@@ -238,7 +238,12 @@ class House:
 
     def _keeper(self, channel: Channel, policy: Policy) -> ChannelKeeper:
         door = self.inbox.door(channel.name, channel.account)
-        return ChannelKeeper(channel, policy, door, self.on.clock, self.on.random, menu=MENU)
+        return ChannelKeeper(channel, policy, door, self.on.clock, self.on.random, menu=MENU, before=self._learn_tokens)
+
+    async def _learn_tokens(self) -> None:
+        """A file with a token may hold another one when its channel begins anew."""
+        if self.on.serving:
+            await asyncio.to_thread(self.on.learn_all, self.on.settings)
 
     def _keep_platforms(self) -> None:
         from gateway.platforms import platforms

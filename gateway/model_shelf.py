@@ -25,7 +25,7 @@ from gateway.learnt import FILE_NAME as LEARNT_FILE
 from gateway.learnt import Learnt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from random import Random
 
     from agent.clock import Clock
@@ -220,9 +220,20 @@ class ModelShelf:
         return agent_id if own else ""
 
 
-def open_shelf(settings: Settings, paths: Paths, env: Mapping[str, str], *, clock: Clock, random: Random) -> ModelShelf:
-    """Return the shelf of a house, with the keys that stand in its files and what is known of how they have been doing."""
-    profiles = Profiles(paths, settings.auth)
+def open_shelf(
+    settings: Settings,
+    paths: Paths,
+    env: Mapping[str, str],
+    *,
+    clock: Clock,
+    random: Random,
+    learn: Callable[[Iterable[str]], None] = lambda _: None,
+) -> ModelShelf:
+    """Return the shelf of a house, with the keys that stand in its files and what is known of how they have been doing.
+
+    ``learn`` hears of every key in a file before it is used.
+    """
+    profiles = Profiles(paths, settings.auth, learn=learn)
     health = KeyHealth(clock, HealthFile(paths.state / HEALTH_FILE), rests=lambda: profiles.settings.cooldowns.rests)
     learnt = Learnt(paths.state / LEARNT_FILE)
     return ModelShelf(settings.models, env, clock=clock, random=random, profiles=profiles, health=health, learnt=learnt)

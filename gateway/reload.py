@@ -18,7 +18,6 @@ from gateway.config.compare import alike, compare
 from gateway.config.last_good import keep
 from gateway.config.load import load
 from gateway.errors import HomebodyError, SettingsWrong, as_homebody_error
-from gateway.logs.known import known_secrets
 from gateway.platforms import platforms
 from gateway.routing.access import concerns
 
@@ -125,6 +124,7 @@ class Reload:
                 "the settings file is gone", where=str(on.paths.config_file()), mend="Put it back; until then nothing changes."
             )
         self._had_file = loaded.source is not None
+        await asyncio.to_thread(on.learn_all, loaded.settings)  # first: also what waits for a restart, or is refused below
         for warning in loaded.warnings:
             log.warning("settings: %s", warning.as_text())
         await asyncio.to_thread(keep, loaded, on.paths)
@@ -152,7 +152,7 @@ class Reload:
             self._house.owner.say(f"⚙️ The settings were changed. This waits for a restart of mine: {', '.join(fresh)}.")
 
     def _fresh_channels(self, settings: Settings) -> dict[str, tuple[Channel, Policy]]:
-        """The channels of all platforms, made anew. Raises UsageWrong for one that is not installed."""
+        """The channels of all platforms, made anew. Raises UsageWrong where a group of tools is not there."""
         on = self._house.on
         if alike(on.settings.channels, settings.channels):
             return {}
@@ -175,8 +175,7 @@ class Reload:
         if not alike(former.session, settings.session):
             house.schedule.look_again()
         if house.on.logs is not None:
-            secrets = await asyncio.to_thread(known_secrets, settings, house.on.paths, house.on.env)
-            house.on.logs.adopt(settings.logging, secrets)
+            house.on.logs.adopt(settings.logging)
         if not alike(former.channels, settings.channels):
             await self._exchange(former.channels, settings.channels, fresh)
 

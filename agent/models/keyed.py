@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from agent.events import Aside, Progress, Restarted, StoodIn
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from agent.models.protocol import Model, Part, Request
 
 log = logging.getLogger(__name__)
+
+HIDDEN = "[secret]"
+SHORTEST = 6
+"""A shorter key stands for none (``none``), or could be any word."""
 
 
 class Keyed:
@@ -69,7 +74,7 @@ class Keyed:
             async with aclosing(stream) as parts:
                 async for part in parts:
                     if isinstance(part, AssistantMessage):
-                        answer = part
+                        answer = _without(part, key)
                     else:
                         shown = shown or not isinstance(part, (Aside, Progress, StoodIn))
                         yield part
@@ -97,3 +102,11 @@ class Keyed:
         if key.id not in self._models:
             self._models[key.id] = self._make(key)
         return self._models[key.id]
+
+
+def _without(answer: AssistantMessage, key: Key) -> AssistantMessage:
+    """Take the key out of what a provider says of a failure: some repeat the very header that they refuse."""
+    if answer.failure is None or len(key.secret) < SHORTEST:
+        return answer
+    message = answer.failure.message.replace(key.secret, HIDDEN)
+    return replace(answer, failure=replace(answer.failure, message=message))

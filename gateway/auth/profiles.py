@@ -19,7 +19,7 @@ from gateway.errors import StorageFailed
 from gateway.private_file import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from agent.models.keys import Wallet
@@ -42,10 +42,11 @@ class Profile:
 
 
 class ProfileFile:
-    """One file of keys, private to its owner."""
+    """One file of keys, private to its owner. ``learn`` hears each secret before anybody gets it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, learn: Callable[[Iterable[str]], None] = lambda _: None) -> None:
         self.path = path
+        self._learn = learn
         self._read: dict[str, Profile] = {}
         self._stamp: tuple[int, int, int] | None = None
 
@@ -54,6 +55,7 @@ class ProfileFile:
         stamp = self.stamp()
         if stamp != self._stamp:
             self._stamp, self._read = stamp, self._load() if stamp else {}
+            self._learn(one.secret for one in self._read.values())
         return self._read
 
     def put(self, profile: Profile) -> None:
@@ -124,17 +126,25 @@ def same_provider(name: str) -> str:
 
 
 class Profiles:
-    """All keys in files, by agent and provider, in the order that the settings give."""
+    """All keys in files, by agent and provider, in the order that the settings give.
 
-    def __init__(self, paths: Paths, settings: AuthSettings) -> None:
+    ``learn`` hears each secret before anybody gets it, so that no log shows a key that was added a moment ago.
+    """
+
+    def __init__(
+        self, paths: Paths, settings: AuthSettings, *, learn: Callable[[Iterable[str]], None] = lambda _: None
+    ) -> None:
         self._paths = paths
+        self._learn = learn
         self.settings = settings
         self._files: dict[Path, ProfileFile] = {}
 
     def file(self, agent: str | None = None) -> ProfileFile:
         """Return an agent's own file, or the house's."""
         path = (self._paths.agent(agent) if agent else self._paths.home) / FILE_NAME
-        return self._files.setdefault(path, ProfileFile(path))
+        if path not in self._files:
+            self._files[path] = ProfileFile(path, self._learn)
+        return self._files[path]
 
     def wallet(self, agent: str) -> Wallet:
         """Return what answers with an agent's keys for a provider."""

@@ -121,9 +121,12 @@ class Closer:
         self._closed = False
         atexit.register(self.close)
 
-    def adopt(self, settings: LoggingSettings, secrets: Iterable[str] = ()) -> None:
-        """Go by other levels from now on, and take further secrets out of every line."""
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Take further secrets out of every line from now on, also out of those that are not written yet."""
         self._redactor.learn(secrets)
+
+    def adopt(self, settings: LoggingSettings) -> None:
+        """Go by other levels from now on."""
         for handler, level in zip(self._handlers, (settings.level, settings.console_level), strict=False):
             handler.setLevel(_number(level))
         _listen_from(min(handler.level for handler in self._handlers))

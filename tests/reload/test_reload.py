@@ -3,110 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
-import random
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from agent.events import TextDelta
-from agent.models.scripted import ScriptedModel, Stall
+from agent.models.scripted import Stall
 from channels.messages import Conversation, Inbound, Sender
-from channels.terminal.link import Done, Reply
-from gateway.clock import ManualClock, SystemClock
-from gateway.config.load import load
+from gateway.clock import SystemClock
 from gateway.desks.house_desk import HouseDesk
-from gateway.house import Foundation, House
 from gateway.logs.redaction import Redactor
 from gateway.logs.settings import LoggingSettings
 from gateway.logs.wiring import configure
-from gateway.paths import Paths
 from gateway.reload import EMPTY_SECONDS, Reload
+from tests.reload.place import Place, ask, listening, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
+    from collections.abc import Callable
 
     from channels.protocol import Door
-
-TOKEN = "a-token-of-the-house-0123456789"
-
-
-class Place:
-    """A house on a settings file that the test writes, and one terminal in it."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.paths = Paths(root / "home")
-        self.paths.prepare()
-        self.file = self.paths.home / "homebody.yaml"
-        self.clock = ManualClock(datetime(2026, 3, 1, 9, 30, tzinfo=UTC))
-        self.models = {name: ScriptedModel(lambda _, name=name: name, name=name) for name in ("scripted/one", "scripted/two")}
-        self.base: dict[str, Any] = {
-            "agents": {"defaults": {"model": "scripted/one", "userTimezone": "Europe/Berlin", "workspace": str(root / "work")}},
-            "gateway": {"port": 0, "auth": {"token": TOKEN}},
-        }
-        self.write({})
-
-    def write(self, given: dict[str, Any]) -> None:
-        """Write the settings: the test's over the least that is needed."""
-        merged = json.loads(json.dumps(self.base))
-        for section, said in given.items():
-            merged[section] = _over(merged.get(section, {}), said)
-        self.file.write_text(yaml.safe_dump(merged))
-
-    @contextlib.asynccontextmanager
-    async def open(self, *, serving: bool = False, clock: Any = None) -> AsyncIterator[House]:
-        settings = load(self.paths, {}).settings
-        on = Foundation(
-            settings=settings, paths=self.paths, env={}, clock=clock or self.clock, random=random.Random(1), serving=serving
-        )
-        house = await House.open(on)
-        for name, model in self.models.items():
-            house.shelf.put(name, model)
-        started = asyncio.Event()
-        running = asyncio.ensure_future(house.run(started.set))
-        await asyncio.wait([running, asyncio.ensure_future(started.wait())], return_when=asyncio.FIRST_COMPLETED)
-        try:
-            yield house
-        finally:
-            house.stop()
-            await running
-            await house.close()
-
-
-def _over(under: Any, said: Any) -> Any:
-    if isinstance(under, dict) and isinstance(said, dict):
-        return {key: _over(under.get(key), said.get(key, under.get(key))) for key in under | said}
-    return said
-
-
-async def ask(house: House, text: str, **hints: str) -> str:
-    """Say something in a terminal of its own, and return the reply."""
-    link = house.terminal.attach("t" + str(abs(hash(text)) % 10**8))
-    await link.say(text, key=text[:30], hints=hints)
-    replies: list[str] = []
-    chunks: int | None = None
-    async with asyncio.timeout(20):
-        async for frame in link.frames():
-            if isinstance(frame, Reply):
-                replies.append(frame.text)
-            elif isinstance(frame, Done):
-                chunks = frame.facts["chunks"]
-            if chunks is not None and len(replies) >= chunks:
-                break
-    await link.close()
-    return "\n".join(replies)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+    from gateway.house import House
 
 
 async def test_the_next_turn_has_another_model_other_tools_and_other_limits(place: Place) -> None:
@@ -128,7 +48,7 @@ async def test_a_turn_under_way_keeps_what_it_began_with(place: Place) -> None:
     place.models["scripted/one"]._answerer = lambda _: [Stall(gate), TextDelta("slow")]
     async with place.open() as house:
         slow = asyncio.ensure_future(ask(house, "take your time"))
-        await _until(lambda: bool(place.models["scripted/one"].requests))
+        await until(lambda: bool(place.models["scripted/one"].requests))
         [conversation] = house.agents["main"].conversations._open.values()
         settings, toolbox, model = conversation.settings, conversation.toolbox, conversation.model
         place.write({"agents": {"defaults": {"model": "scripted/two", "tools": {"deny": ["write"]}}}})
@@ -218,7 +138,7 @@ async def test_a_purse_that_was_emptied_holds_the_next_message_back(place: Place
 
 async def test_what_waits_for_a_restart_stays_as_it_is_and_is_told_once(place: Place) -> None:
     async with place.open() as house:
-        said = _listening(house)
+        said = listening(house)
         place.write({"gateway": {"port": 4321}, "agents": {"defaults": {"workspace": "/elsewhere", "maxConcurrent": 3}}})
         came = await house.reload.now()
         waits = ["agents.defaults.workspace", "agents.defaults.maxConcurrent", "gateway.port"]
@@ -234,7 +154,7 @@ async def test_what_waits_for_a_restart_stays_as_it_is_and_is_told_once(place: P
 
 async def test_a_file_that_cannot_be_used_changes_nothing_and_is_told_once(place: Place) -> None:
     async with place.open() as house:
-        said = _listening(house)
+        said = listening(house)
         former = house.on.settings
         for broken in ("agents: {defaults: {model: [}\n", "session: {reset: {atHour: 99}}\nbudgets: 7\n"):
             place.file.write_text(broken)
@@ -259,13 +179,13 @@ async def test_a_file_that_is_gone_or_empty_for_a_moment_is_waited_for(place: Pl
         text = place.file.read_text()
         place.file.write_text("")
         reading = asyncio.ensure_future(house.reload.now())
-        await _until(lambda: any(at == place.clock.monotonic() + EMPTY_SECONDS for at, _ in place.clock._sleepers))
+        await until(lambda: any(at == place.clock.monotonic() + EMPTY_SECONDS for at, _ in place.clock._sleepers))
         place.file.write_text(text)
         place.clock.move(1)
         assert (await reading)["taken"] == []
         place.file.unlink()
         reading = asyncio.ensure_future(house.reload.now())
-        await _until(lambda: any(at == place.clock.monotonic() + EMPTY_SECONDS for at, _ in place.clock._sleepers))
+        await until(lambda: any(at == place.clock.monotonic() + EMPTY_SECONDS for at, _ in place.clock._sleepers))
         place.clock.move(1)
         assert "the settings file is gone" in (await reading)["complaint"]
         assert await ask(house, "hello") == "scripted/two"
@@ -287,94 +207,40 @@ async def test_a_hang_up_has_the_file_read(place: Place) -> None:
     async with place.open() as house:
         place.write({"agents": {"defaults": {"model": "scripted/two"}}})
         house.reload.soon()
-        await _until(lambda: house.on.settings.agents.defaults.model == "scripted/two")
+        await until(lambda: house.on.settings.agents.defaults.model == "scripted/two")
         assert await ask(house, "hello") == "scripted/two"
 
 
 def test_the_level_of_the_logs_and_new_secrets_hold_at_once(place: Place) -> None:
     with configure(LoggingSettings(level="warn"), place.paths, Redactor(), console=False) as logs:
         logging.getLogger("gateway.x").info("before")
-        logs.adopt(LoggingSettings(level="debug"), ["swordfish"])
+        logs.adopt(LoggingSettings(level="debug"))
+        logs.learn(["swordfish"])
         logging.getLogger("gateway.x").debug("now with swordfish")
     lines = (place.paths.logs / "homebody.jsonl").read_text().splitlines()
     assert [json.loads(line)["event"] for line in lines] == ["now with [secret]"]
-
-
-PIGEON = """
-import asyncio
-from channels.errors import ChannelBroken
-from channels.messages import Sent
-
-class Pigeon:
-    name, account, lofts, running, sent = "pigeon", "default", [], [], []
-
-    def __init__(self, loft):
-        self.loft = loft
-
-    async def run(self, door):
-        Pigeon.running.append(self.loft)
-        self.door = door
-        door.alive()
-        door.ready()
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            Pigeon.running.remove(self.loft)
-            if self.loft == "cursed":
-                raise ValueError("a defect on the way out")
-
-    def chunks(self, markdown):
-        return [markdown] if markdown else []
-
-    async def send(self, outbound, record):
-        Pigeon.sent.append((self.loft, outbound.text))
-        return Sent(platform_id=outbound.key)
-
-    async def typing(self, conversation):
-        return
-
-    async def close(self):
-        if self.loft == "cursed":
-            raise RuntimeError("the door is stuck")
-
-def make(settings, *, account, clock, log):
-    if not settings["loft"]:
-        raise ChannelBroken("no loft is named", mend="name one")
-    return Pigeon(settings["loft"])
-"""
-
-
-@pytest.fixture
-def pigeons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    package = tmp_path / "pigeon-1.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeon\nVersion: 1\n")
-    (package / "entry_points.txt").write_text(f"[homebody.channels]\npigeon = pigeons_of_{id(tmp_path)}:make\n")
-    (tmp_path / f"pigeons_of_{id(tmp_path)}.py").write_text(PIGEON)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return __import__(f"pigeons_of_{id(tmp_path)}").Pigeon
 
 
 async def test_a_platform_is_connected_anew_when_its_section_changes_and_the_others_stay(place: Place, pigeons: Any) -> None:
     async with place.open(serving=True, clock=SystemClock()) as house:
         terminal = house.keepers["terminal:default"]
         await _write(place, house, {"allowFrom": ["anna"], "settings": {"loft": "north"}})
-        await _until(lambda: pigeons.running == ["north"])
+        await until(lambda: pigeons.running == ["north"])
         north = house.keepers["pigeon:default"].channel
         await _arrive(north.door, "anna", "hello")
-        await _until(lambda: pigeons.sent == [("north", "scripted/one")])
+        await until(lambda: pigeons.sent == [("north", "scripted/one")])
 
         await _write(place, house, {"allowFrom": ["ben"], "dmPolicy": "allowlist", "settings": {"loft": "south"}})
-        await _until(lambda: pigeons.running == ["south"])
+        await until(lambda: pigeons.running == ["south"])
         south = house.keepers["pigeon:default"].channel
         await _arrive(south.door, "anna", "still here?")
         await _arrive(south.door, "ben", "hello")
-        await _until(lambda: len(pigeons.sent) == 2)
+        await until(lambda: len(pigeons.sent) == 2)
         assert pigeons.sent[-1] == ("south", "scripted/one"), "Anna is heard no more, Ben is"
 
         place.write({})
         await house.reload.now()
-        await _until(lambda: pigeons.running == [])
+        await until(lambda: pigeons.running == [])
         assert set(house.keepers) == {"terminal:default"}
         assert house.keepers["terminal:default"] is terminal
         assert await ask(house, "hello") == "scripted/one"
@@ -383,7 +249,7 @@ async def test_a_platform_is_connected_anew_when_its_section_changes_and_the_oth
 async def test_a_channel_that_is_not_installed_is_a_complaint_and_changes_nothing(place: Place, pigeons: Any) -> None:
     async with place.open(serving=True, clock=SystemClock()) as house:
         await _write(place, house, {"settings": {"loft": "north"}})
-        await _until(lambda: pigeons.running == ["north"])
+        await until(lambda: pigeons.running == ["north"])
         place.write({"channels": {"plugins": {"ostrich": {}}}, "budgets": {"day": {"usd": 1}}})
         assert "ostrich" in (await house.reload.now())["complaint"]
         assert pigeons.running == ["north"]
@@ -393,15 +259,15 @@ async def test_a_channel_that_is_not_installed_is_a_complaint_and_changes_nothin
 async def test_a_channel_that_cannot_be_made_or_closed_leaves_the_house_as_it_is(place: Place, pigeons: Any) -> None:
     async with place.open(serving=True, clock=SystemClock()) as house:
         await _write(place, house, {"settings": {"loft": "cursed"}})
-        await _until(lambda: pigeons.running == ["cursed"])
+        await until(lambda: pigeons.running == ["cursed"])
         place.write({"channels": {"plugins": {"pigeon": {"settings": {"loft": ""}}}}})
         assert "no loft is named" in (await house.reload.now())["complaint"]
         assert pigeons.running == ["cursed"]
         await _write(place, house, {"settings": {"loft": "north"}})
-        await _until(lambda: pigeons.running == ["north"])
+        await until(lambda: pigeons.running == ["north"])
         assert await ask(house, "hello") == "scripted/one"
         await _write(place, house, {"settings": {"loft": "cursed"}})
-        await _until(lambda: pigeons.running == ["cursed"])
+        await until(lambda: pigeons.running == ["cursed"])
     assert pigeons.running == [], "nor does it keep the house from closing"
 
 
@@ -421,24 +287,6 @@ async def _arrive(door: Door, sender: str, text: str) -> None:
         message_id=text,
     )
     await door.accept([inbound])
-
-
-async def _until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(15):
-        while not true():  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(0.01)
-
-
-def _listening(house: House) -> list[str]:
-    """Hear what the owner is told."""
-    said: list[str] = []
-    house.owner = _Owner(said)  # type: ignore[assignment]
-    return said
-
-
-class _Owner:
-    def __init__(self, said: list[str]) -> None:
-        self.say = said.append
 
 
 async def test_setting_a_key_says_what_the_running_gateway_made_of_it(place: Place) -> None:
