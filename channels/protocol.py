@@ -159,6 +159,21 @@ class HookAnswer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+class Probed(Protocol):
+    """An extra that a channel may offer: asking now whether the platform answers, for ``homebody channels status --probe``."""
+
+    async def probe(self) -> str:
+        """Return the bot's name there. Works without ``run``, and beside a ``run`` in another process. Raises ChannelError."""
+        ...
+
+
+class Beats(Protocol):
+    """An extra that a channel may offer: the platform gives regular signs of life, so that the lack of them means something."""
+
+    silence: float
+    """Seconds without ``Door.alive`` after which the channel is shown as silent."""
+
+
 class Hooked(Protocol):
     """An extra that a channel may offer: the platform calls us. Requests come to ``/hooks/<channel>/<account>`` of the gateway."""
 

@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 300.0
+SILENT = "Check the network: `homebody channels status --probe` asks now. The house goes on trying."
 
 
 class ChannelKeeper:
@@ -51,16 +52,22 @@ class ChannelKeeper:
         self._trouble = ""
         self._mend = ""
         self._heard = ""
+        self._since = clock.monotonic()
 
     def alive(self) -> None:
         """The platform was heard from."""
         self._state = "connected"
         self._trouble = self._mend = ""
         self._heard = self._clock.now().isoformat(timespec="seconds")
+        self._since = self._clock.monotonic()
 
     def facts(self) -> dict[str, Any]:
-        """How it is, as JSON values."""
+        """How it is, as JSON values. A channel whose platform gives regular signs of life is "silent" without them."""
         facts = {"state": self._state, "heard": self._heard or None}
+        silent = self._clock.monotonic() - self._since
+        if self._state in {"starting", "connected"} and silent > getattr(self.channel, "silence", silent):
+            trouble = f"Nothing was heard from the platform for {silent:.0f} seconds; what is to be sent there waits."
+            return facts | {"state": "silent", "trouble": trouble, "mend": SILENT}
         return facts | ({"trouble": self._trouble, "mend": self._mend} if self._trouble else {})
 
     @property

@@ -11,7 +11,7 @@ from channels.discord.markup import written
 from channels.errors import ChannelError, NotFetched, NotSent
 from channels.fitting import fitted
 from channels.log import NoLog
-from channels.pauses import Pauses
+from channels.pauses import LONGEST, Pauses
 from channels.previews import Previews
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class DiscordChannel:
         self._log: Log = log or NoLog()
         self._random = random
         self.reply_to_mode = self._settings.reply_to_mode
+        self.silence = self._settings.heartbeat_timeout_seconds + LONGEST
         self._receiver: Receiver | None = None
         self._reacting: Reacting | None = None
         self._entries: Sequence[MenuEntry] | None = None

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from channels.errors import ChannelBroken, ChannelError, NotFetched, NotSent
 from channels.fitting import fitted
 from channels.log import NoLog
+from channels.pauses import LONGEST
 from channels.previews import Previews
 from channels.protocol import HookAnswer
 from channels.slack.inbound import Identity
 from channels.slack.letters import longer
 from channels.slack.recent import Acquaintance
+from channels.slack.settings import ASK_EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -73,8 +75,7 @@ class SlackChannel:
         self._settings: SlackAccount = settings.account(account)
         self.reply_to_mode = self._settings.reply_to_mode
         self.hooked = self._settings.mode == "http"
-        self.reply_to_mode = self._settings.reply_to_mode
-        self.hooked = self._settings.mode == "http"
+        self.silence = self._settings.ping_seconds * ASK_EVERY + self._settings.timeout_seconds + LONGEST
         self._clock = clock
         self._log: Log = log or NoLog()
         self._random = random

@@ -16,6 +16,7 @@ from slack_sdk.signature import SignatureVerifier
 from channels.protocol import HookAnswer
 from channels.slack.recent import Recent
 from channels.slack.refusals import TROUBLE, refusal
+from channels.slack.settings import ASK_EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 MOST_TAKEN = 5000
 """Requests that are remembered; more of them in five minutes are still known by what they say."""
-ASK_EVERY = 6
-"""Pings that a connection would take; as often Slack is asked whether the app is still welcome."""
 _STAMP, _SIGNATURE, _RETRY = "x-slack-request-timestamp", "x-slack-signature", "x-slack-retry-num"
 
 

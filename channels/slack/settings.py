@@ -23,6 +23,8 @@ TOKENS = {
 KINDS = {"xoxb-": "a bot token", "xapp-": "an app-level token", "xoxp-": "a user token", "xoxe": "a token that rotates"}
 """What Slack's tokens are by their beginnings."""
 SHORTEST_SECRET = 16
+ASK_EVERY = 6
+"""Pings of a connection in whose time Slack is asked, without a connection, whether the app is still welcome."""
 Which = Literal["bot_token", "app_token", "signing_secret"]
 
 

@@ -12,9 +12,11 @@ from channels.chunking import cut, utf16_length
 from channels.errors import ChannelError, NotSent
 from channels.log import NoLog
 from channels.markdown import styled
+from channels.pauses import LONGEST
 from channels.protocol import HookAnswer
 from channels.styled import plain
 from channels.telegram.seen import SeenMessages
+from channels.telegram.settings import LOOK_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -51,6 +53,8 @@ class TelegramChannel:
         self._settings: TelegramAccount = settings.account(account)
         self.hooked = self._settings.webhook_url is not None
         self.reply_to_mode = self._settings.reply_to_mode
+        between = LOOK_SECONDS if self.hooked else self._settings.poll_timeout_seconds
+        self.silence = between + self._settings.timeout_seconds + LONGEST
         self._clock = clock
         self._log: Log = log or NoLog()
         self._random = random

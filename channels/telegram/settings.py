@@ -15,6 +15,8 @@ from channels.group_tools import GroupTools
 
 OFFICIAL = "https://api.telegram.org"
 ANYBODY = "*"
+LOOK_SECONDS = 120.0
+"""How often the webhook is looked after."""
 HOW_TO_GET_ONE = "get the token from @BotFather, then: homebody config set channels.telegram.botToken TOKEN"
 
 

@@ -13,6 +13,7 @@ from telegram.error import InvalidToken, RetryAfter, TelegramError
 from channels.errors import ChannelBroken
 from channels.protocol import HookAnswer
 from channels.telegram.bot import key_of, readable, told, wait_of, wrong_token
+from channels.telegram.settings import LOOK_SECONDS
 from channels.telegram.updates import ALLOWED
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from channels.telegram.receiving import Receiver
     from channels.telegram.station import Station
 
-LOOK_SECONDS = 120.0
 AT_A_TIME = 1
 """Calls that Telegram may make at once. One, so that messages come in their order."""
 

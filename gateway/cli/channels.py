@@ -37,7 +37,7 @@ def status(invocation: Invocation, probe: bool, as_json: bool) -> int:
     """
     facts = asyncio.run(_facts(invocation, probe=probe))
     click.echo(json.dumps(facts, ensure_ascii=False) if as_json else _told(facts, probed=probe))
-    well = all(one["state"] in _WELL and one.get("probe", {}).get("ok", True) for one in facts["channels"].values())
+    well = all(one["state"] in _WELL and one.get("probe", {}).get("ok") is not False for one in facts["channels"].values())
     return errors.OK if well else errors.FAILED
 
 
@@ -111,4 +111,6 @@ def _told(facts: dict[str, Any], *, probed: bool) -> str:
 def _answer(probe: dict[str, Any]) -> str:
     if probe["ok"]:
         return f"answers as {probe['name']}"
+    if probe["ok"] is None:
+        return str(probe["error"])
     return f"{probe['error']} {probe.get('mend', '')}".rstrip()

@@ -122,3 +122,27 @@ async def test_a_channel_takes_calls_only_while_it_runs_and_wants_them() -> None
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert kept.hook == "not running"
+
+
+async def test_a_platform_that_gives_no_sign_of_life_is_shown_as_silent_until_it_does() -> None:
+    clock, channel = ManualClock(NOON), Shaky()
+    channel.silence = 100.0  # type: ignore[attr-defined]
+    kept = keeper(channel, clock)
+    clock.move(101)
+    assert (kept.facts()["state"], kept.facts()["heard"]) == ("silent", None), "it never came up"
+    kept.alive()
+    heard = kept.facts()["heard"]
+    clock.move(99)
+    assert kept.facts() == {"state": "connected", "heard": heard}
+    clock.move(2)
+    assert (kept.facts()["state"], kept.facts()["heard"]) == ("silent", heard)
+    assert "101 seconds" in kept.facts()["trouble"]
+    assert "--probe" in kept.facts()["mend"]
+
+
+async def test_a_platform_that_need_not_give_signs_of_life_is_not_called_silent() -> None:
+    clock = ManualClock(NOON)
+    kept = keeper(Shaky(), clock)
+    kept.alive()
+    clock.move(1e6)
+    assert kept.facts()["state"] == "connected"
