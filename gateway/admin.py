@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from channels.terminal import address
@@ -50,12 +51,14 @@ class AdminServer:
     async def _answer(self, line: bytes) -> dict[str, Any]:
         try:
             asked = json.loads(line)
-            call = self._calls[asked["call"]]
-            return {"result": await call(**asked.get("with", {}))}
-        except HomebodyError as error:
-            return error.as_json()
+            call, given = self._calls[asked["call"]], asked.get("with", {})
+            signature(call).bind(**given)
         except (ValueError, KeyError, TypeError) as error:
             return HomebodyError(f"not a call that this gateway knows: {error}", mend="Restart the gateway.").as_json()
+        try:
+            return {"result": await call(**given)}
+        except HomebodyError as error:
+            return error.as_json()
         except Exception as error:  # a defect must reach the one who asked, and the log, and no further
             known = as_homebody_error(error)
             if known is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from gateway.auth.profiles import Profiles
+from gateway.config.secrets import revealed
 from gateway.errors import UsageWrong
 from memory.embedding.choice import Choice, Surroundings, choose
 from memory.embedding.keys import KeyRing, ProviderAccess
@@ -83,7 +84,7 @@ def keep_memory(
     kept: KeptMemory = make(
         agent=profile.id,
         workspace=profile.workspace,
-        settings=settings.plugins.memory.get(slot, {}),
+        settings=revealed(settings.plugins.memory.get(slot, {})),
         clock=clock,
         tell=tell,
     )

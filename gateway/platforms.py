@@ -10,11 +10,15 @@ import structlog
 from pydantic import SecretStr, ValidationError
 
 from agent.tools.settings import ToolRules
+from channels.errors import ChannelError
+from gateway.absent_channel import AbsentChannel
+from gateway.config.secrets import revealed
 from gateway.errors import UsageWrong
 from gateway.routing.access import ANYBODY, GroupRule, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from importlib.metadata import EntryPoint
 
     from channels.discord.settings import DiscordAccount
     from channels.group_tools import GroupTools
@@ -37,7 +41,7 @@ def platforms(settings: Settings, clock: SystemClock, env: Mapping[str, str]) ->
     """Yield a channel for each enabled account, with its policy. A token may also stand in ``env``, for the default account.
 
     Raises:
-        UsageWrong: the settings name a channel of another package that is not installed.
+        UsageWrong: a group's settings name a group of tools that is not there.
     """
     channels = settings.channels
     for section, found in (
@@ -84,18 +88,29 @@ def _others(channels: ChannelsSettings, clock: SystemClock) -> Iterator[tuple[Ch
     for name, plugin in channels.plugins.items():
         if not plugin.enabled:
             continue
-        if name not in found:
-            known = ", ".join(sorted(found)) or "none"
-            raise UsageWrong(
-                f"no installed package brings the channel {name!r} (there is: {known})",
-                where=f"channels.plugins.{name}",
-                mend="Install its package beside homebody, or set enabled: false there.",
-            )
-        make = found[name].load()
-        channel: Channel = make(
-            dict(plugin.settings), account="default", clock=clock, log=structlog.get_logger(f"channels.{name}")
-        )
+        channel = _made(name, found, plugin.settings, clock)
         yield channel, Policy(dm_policy=plugin.dm_policy, allow_from=plugin.allow_from, groups=frozenset(plugin.groups))
+
+
+def _made(name: str, found: Mapping[str, EntryPoint], settings: Mapping[str, Any], clock: SystemClock) -> Channel:
+    """Return the channel of another package, or what stands for it: it may hold up neither the house nor other channels."""
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none"
+        return AbsentChannel(
+            name,
+            f"No installed package brings the channel {name!r} (there is: {known}).",
+            f"Install its package beside homebody and restart the gateway, or set channels.plugins.{name}.enabled to false.",
+        )
+    try:
+        channel: Channel = found[name].load()(
+            revealed(settings), account="default", clock=clock, log=structlog.get_logger(f"channels.{name}")
+        )
+    except ChannelError as error:
+        return AbsentChannel(name, str(error), error.mend)
+    except Exception as error:  # noqa: BLE001  (whatever goes wrong in another's package is told as that channel's trouble)
+        why = f"The channel {name!r} could not be made: {type(error).__name__}: {error}."
+        return AbsentChannel(name, why, f"Look at channels.plugins.{name}.settings; the package's documentation tells.")
+    return channel
 
 
 def telegram_policy(account: TelegramAccount) -> Policy:

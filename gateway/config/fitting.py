@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from gateway.config.key import KeyPath, dotted
-from gateway.config.secrets import SecretMissing, resolve
+from gateway.config.secrets import NAMES, SecretMissing, resolve
 from gateway.config.shape import Shape, every_key, written_names
 
 if TYPE_CHECKING:
@@ -57,7 +57,10 @@ class Fitting:
             if under is None and shape.models and not shape.open:
                 self.warnings.append(self._unknown(key, path, list(shape.keys())))
                 continue
-            settled = self._fit(child, under or Shape(()), (*path, key))
+            if isinstance(child, str) and (under is None or Any in under.kinds) and NAMES.search(key):
+                settled = self._secret(child, (*path, key))
+            else:
+                settled = self._fit(child, under or Shape(()), (*path, key))
             if settled is not _ABSENT:
                 fitted[names.get(key, key)] = settled
         return fitted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 MASK = "********"
+NAMES = re.compile(r"(?i)(token|secret|password|passphrase|credentials?|(api|access|private|signing)[-_]?key)$")
+"""What a secret is called in settings whose shape is another package's, and not known here."""
 _MAX_BYTES = 65_536
 
 
@@ -64,6 +67,15 @@ def secrets_of(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple | set | frozenset):
         for child in value:
             yield from secrets_of(child)
+
+
+def revealed(value: Any) -> Any:
+    """Return plain values with their secrets in the open: what another package is handed."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Mapping):
+        return {key: revealed(child) for key, child in value.items()}
+    return [revealed(child) for child in value] if isinstance(value, list) else value
 
 
 def masked(value: Any) -> Any:

@@ -28,3 +28,14 @@ async def test_an_error_keeps_its_exit_code_over_the_socket(tmp_path: Path, kind
     assert (caught.value.exit_code, caught.value.where, caught.value.mend) == (kind.exit_code, "here", "do this")
     server.cancel()
     await asyncio.gather(server, return_exceptions=True)
+
+
+async def test_a_defect_in_a_call_is_not_told_as_an_unknown_call(tmp_path: Path) -> None:
+    async def lookup(name: str) -> None:
+        raise KeyError(name)
+
+    server = AdminServer(tmp_path / SOCKET, {"lookup": lookup})
+    failed = await server._answer(b'{"call": "lookup", "with": {"name": "host"}}\n')
+    assert "not a call" not in failed["error"]
+    for unknown in (b"no json", b"[]", b'{"call": "else"}', b'{"call": "lookup", "with": {"nobody": 1}}'):
+        assert "not a call" in (await server._answer(unknown))["error"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.load import check, load
-from gateway.config.secrets import MASK, masked, secrets_of
+from gateway.config.secrets import MASK, masked, revealed, secrets_of
 from gateway.errors import SettingsWrong, UsageWrong
 from gateway.paths import Paths
 
@@ -230,6 +230,19 @@ def test_secrets_come_from_the_environment_a_file_or_the_value_itself(tmp_path):
     shown = json.dumps(masked(settings))
     assert not any(secret in shown + repr(settings) for secret in ("from-env", "from-file", "sk-in-line"))
     assert masked(settings)["models"]["providers"]["a"]["apiKey"] == MASK
+
+
+def test_what_another_packages_settings_call_a_secret_is_one(tmp_path):
+    text = """channels: {plugins: {line: {settings: {host: h, password: env:PW, maxTokens: 5, deep: {apiKey: sk-in-line}}}}}
+plugins: {memory: {other: {token: t-in-line}}}"""
+    settings = load(written(tmp_path, text), {"PW": "from-env"}).settings
+    assert sorted(secrets_of(settings)) == ["from-env", "sk-in-line", "t-in-line"]
+    shown = masked(settings.channels.plugins["line"])["settings"]
+    assert shown == {"host": "h", "password": MASK, "maxTokens": 5, "deep": {"apiKey": MASK}}
+    handed = revealed(settings.channels.plugins["line"].settings)
+    assert handed == {"host": "h", "password": "from-env", "maxTokens": 5, "deep": {"apiKey": "sk-in-line"}}
+    (missing,) = problems(tmp_path, text)
+    assert "PW is not set" in missing.as_text()
 
 
 def test_a_secret_that_is_not_there_is_told_where_it_is_asked_for(tmp_path):

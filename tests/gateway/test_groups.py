@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import EntryPoint
@@ -10,11 +11,11 @@ from typing import Any
 import pytest
 
 from channels.discord.settings import DiscordSettings
+from channels.errors import ChannelBroken, NotSent
 from channels.messages import Attachment, Conversation, Inbound, Sender
 from channels.slack.settings import SlackSettings
 from gateway.clock import ManualClock
 from gateway.config.settings import Settings
-from gateway.errors import UsageWrong
 from gateway.inbound.overheard import GROUPS, LONGEST, MESSAGES, Overheard
 from gateway.platforms import discord_policy, platforms, slack_policy
 from gateway.routing.access import Access, Allowed, Decision, Ignored, Policy
@@ -128,10 +129,52 @@ def test_tokens_in_the_environment_are_enough_and_leave_groups_shut() -> None:
     assert [policy.group(place) for _, policy in found] == [None, None]
 
 
-def test_a_channel_of_a_package_that_is_not_installed_is_named() -> None:
-    settings = Settings.model_validate({"channels": {"plugins": {"carrier-pigeon": {}}}})
-    with pytest.raises(UsageWrong, match="carrier-pigeon"):
-        list(platforms(settings, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), {}))
+async def trouble_of(channel: Any) -> tuple[str, str]:
+    with pytest.raises(ChannelBroken) as told:
+        await channel.run(None)
+    with pytest.raises(ChannelBroken, match=re.escape(str(told.value))):
+        await channel.probe()
+    with pytest.raises(NotSent) as kept:
+        await channel.send(None, None)
+    assert not kept.value.permanent, "an answer waits for the true channel"
+    return str(told.value), told.value.mend
+
+
+async def test_a_channel_of_a_package_that_is_not_installed_is_named_and_holds_up_no_other() -> None:
+    given = {"plugins": {"carrier-pigeon": {}}, "telegram": {"botToken": "1:a"}}
+    found = list(platforms(Settings.model_validate({"channels": given}), ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), {}))
+    assert [channel.name for channel, _ in found] == ["telegram", "carrier-pigeon"]
+    told, mend = await trouble_of(found[1][0])
+    assert "carrier-pigeon" in told
+    assert "channels.plugins.carrier-pigeon.enabled" in mend
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("def make(settings, **_):\n    settings['loft']\n", "KeyError: 'loft'"),
+        ("import no_such_module_of_anybody\n", "ModuleNotFoundError"),
+        (
+            "from channels.errors import ChannelBroken\ndef make(settings, **_):\n    raise ChannelBroken('no loft', mend='L')\n",
+            "no loft",
+        ),
+    ],
+)
+async def test_a_channel_that_cannot_be_made_says_why_and_holds_up_no_other(
+    body: str, told: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "rookery-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: rookery\nVersion: 1\n")
+    name = f"rook_post_{abs(hash(body))}"
+    (package / "entry_points.txt").write_text(f"[homebody.channels]\nrook = {name}:make\n")
+    (tmp_path / f"{name}.py").write_text(body)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    settings = Settings.model_validate({"channels": {"plugins": {"rook": {"settings": {"roof": 1}}}}})
+    [(channel, _)] = platforms(settings, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), {})
+    why, mend = await trouble_of(channel)
+    assert told in why
+    assert mend
 
 
 def test_a_channel_of_another_package_is_made_with_its_settings(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

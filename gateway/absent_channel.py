@@ -1,0 +1,46 @@
+"""What stands for a channel that could not be made: it says why, and holds nothing else up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from channels.errors import ChannelBroken, NotSent
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from channels.messages import Conversation, Outbound, Sent
+    from channels.protocol import Door
+
+
+class AbsentChannel:
+    """A ``Channel`` that is ``Probed``, and broken from the beginning. What is to be sent by it waits for the true one."""
+
+    account = "default"
+
+    def __init__(self, name: str, why: str, mend: str) -> None:
+        self.name = name
+        self._why = why
+        self._mend = mend
+
+    async def run(self, door: Door) -> None:  # noqa: ARG002 - it never opens
+        """Raise ``ChannelBroken``."""
+        raise ChannelBroken(self._why, mend=self._mend)
+
+    def chunks(self, markdown: str) -> list[str]:
+        """Leave a reply whole: nobody knows the platform's limits."""
+        return [markdown] if markdown.strip() else []
+
+    async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:  # noqa: ARG002 - for nobody
+        """Raise ``NotSent``."""
+        raise NotSent(self._why, mend=self._mend)
+
+    async def typing(self, conversation: Conversation) -> None:
+        """Show nothing."""
+
+    async def probe(self) -> str:
+        """Raise ``ChannelBroken``."""
+        raise ChannelBroken(self._why, mend=self._mend)
+
+    async def close(self) -> None:
+        """Nothing is open."""
