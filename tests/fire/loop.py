@@ -142,7 +142,7 @@ class Fire:
         youth = self._youths.get(scenario.name)
         peer = (platform or PLATFORMS[scenario.platform])()
         async with World(root, self._nursery, settings=self._settings(scenario), platform=peer, grown_from=youth) as world:
-            world.meanwhile = dict(scenario.meanwhile)
+            world.meanwhile, world.files, world.corrections = dict(scenario.meanwhile), scenario.files, scenario.corrections
             await world.say(*(text for text in scenario.says if text not in world.meanwhile))
             try:
                 ended = True

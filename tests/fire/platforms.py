@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import errno
 import itertools
+import re
 import socket
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+from tests.peers.discord import DiscordPeer
+from tests.peers.discord_state import Channel
 from tests.peers.slack import SlackPeer
 from tests.peers.telegram import TOKEN, TelegramPeer
 
@@ -19,7 +24,19 @@ if TYPE_CHECKING:
 
 OWNER = 4711
 SLACK_OWNER = "U0OWNER01"
+DISCORD_OWNER = "700000000000000042"
+DISCORD_DM = "700000000000000101"
+"""The private channel has its number for life, though each house of a scenario meets a server of its own."""
 HOOK_SECRET = "the-hook-of-a-house-under-fire"
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file that comes with a message."""
+
+    name: str
+    content: bytes
+    media_type: str = "text/plain"
 
 
 async def nobody(_peer: str, _count: int) -> None:
@@ -56,8 +73,11 @@ class Platform(Protocol):
     def age(self) -> None:
         """Let numbers be other ones than those that the house heard in its youth."""
 
-    async def hear(self, text: str) -> None:
+    async def hear(self, text: str, file: Document | None = None) -> None:
         """Let the person write."""
+
+    async def correct(self, before: str, text: str) -> None:
+        """Let the person change what they wrote."""
 
     def shown(self) -> list[str]:
         """What the person reads from the bot, in order."""
@@ -91,8 +111,15 @@ class WatchedTelegram(TelegramPeer):
         self.renumber(90_000)
         self.chats._ids = itertools.count(90_000)
 
-    async def hear(self, text: str) -> None:
-        await self.say(OWNER, text)
+    async def hear(self, text: str, file: Document | None = None) -> None:
+        if file is None:
+            await self.say(OWNER, text)
+        else:
+            await self.attach(OWNER, "document", file.content, file.name, file.media_type, text=text)
+
+    async def correct(self, before: str, text: str) -> None:
+        [written] = [one for one in self.chats.messages[OWNER] if one.get("text") == before]
+        await self.edit(OWNER, written["message_id"], text)
 
     def shown(self) -> list[str]:
         return [text for who, text in self.transcript(OWNER) if who == "bot"]
@@ -172,11 +199,94 @@ class WatchedSlack(SlackPeer):
     def age(self) -> None:
         """Time stamps are never the same again."""
 
-    async def hear(self, text: str) -> None:
-        await self.say(SLACK_OWNER, text)
+    async def hear(self, text: str, file: Document | None = None) -> None:
+        if file is None:
+            await self.say(SLACK_OWNER, text)
+        else:
+            shared = self.upload(SLACK_OWNER, file.name, file.content, file.media_type)
+            await self.say(SLACK_OWNER, text, subtype="file_share", files=[shared])
+
+    async def correct(self, before: str, text: str) -> None:
+        [written] = [one for one in self.messages[self.dm(SLACK_OWNER)] if one["text"] == before]
+        await self.edit(SLACK_OWNER, written["ts"], text)
 
     def shown(self) -> list[str]:
         return self.said(self.dm(SLACK_OWNER))
 
 
-PLATFORMS: dict[str, type[Platform]] = {"telegram": WatchedTelegram, "telegram webhook": CallingTelegram, "slack": WatchedSlack}
+class WatchedDiscord(DiscordPeer):
+    """Tells whoever listens, once, and never asks whether it was kept: a house has to read on by itself.
+
+    Whoever never wrote to this house before does so once it is there.
+    """
+
+    kind = "discord"
+    heavy = ("channels.discord.fetching", "channels.discord.reacting", "channels.discord.receiving", "channels.discord.sending")
+    tells_all = False
+    port_of_house = 0
+    on_its_way = 0.3
+    """Seconds for which what was told may not have been seen by the house yet."""
+    patience = 8.0
+    """Seconds of doing nothing after which a house that owes an answer is taken to owe it for ever."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.sends = 0
+        self.watcher: Watcher = nobody
+        self._acquainted = False
+        self._held: list[tuple[str, Document | None]] = []
+        self._told_at = self._asked_at = -self.patience
+        self._place = self.add(Channel(DISCORD_DM, 1, person=DISCORD_OWNER))
+
+    async def _rest(self, request: web.Request) -> web.Response:
+        self._asked_at = time.monotonic()
+        answer = await super()._rest(request)
+        if request.method in {"POST", "PATCH"} and re.search(r"channels/\d+/messages(/\d+)?$", request.path):
+            self.sends += 1
+            await self.watcher(self.kind, self.sends)
+        return answer
+
+    async def changed(self) -> None:
+        await super().changed()
+        if self.identified and self._held:
+            held, self._held = self._held, []
+            for text, file in held:
+                await self.hear(text, file)
+
+    @property
+    def unconfirmed(self) -> int:
+        now = time.monotonic()
+        if now - self._told_at < self.on_its_way:
+            return 1
+        owed = bool(self._place.messages) and not self._place.messages[-1]["author"]["bot"]
+        return len(self._held) + (owed and now - max(self._told_at, self._asked_at) < self.patience)
+
+    def settings(self) -> dict[str, Any]:
+        addresses = {"apiRoot": self.root, "gatewayUrl": self.gateway}
+        return {"token": self.token, **addresses, "dm": {"allowFrom": [DISCORD_OWNER]}}
+
+    def age(self) -> None:
+        self._acquainted = True
+
+    async def hear(self, text: str, file: Document | None = None) -> None:
+        if not (self._acquainted or self.identified):
+            self._held.append((text, file))
+            return
+        self._told_at = time.monotonic()
+        await self.say(DISCORD_OWNER, text, files=[(file.name, file.media_type, file.content)] if file else None)
+
+    async def correct(self, before: str, text: str) -> None:
+        [written] = [one for one in self._place.messages if one["content"] == before]
+        self._told_at = time.monotonic()
+        await self.edit(written["id"], text)
+
+    def shown(self) -> list[str]:
+        return self.said(self._place)
+
+
+PLATFORMS: dict[str, type[Platform]] = {
+    "telegram": WatchedTelegram,
+    "telegram webhook": CallingTelegram,
+    "slack": WatchedSlack,
+    "discord": WatchedDiscord,
+}

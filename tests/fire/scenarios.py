@@ -16,6 +16,7 @@ from agent.messages import AssistantMessage, ToolMessage, UserMessage
 from channels.telegram.sending import REPEATED
 from gateway.clock import SystemClock
 from gateway.sessions.store import SessionStore
+from tests.fire.platforms import Document
 from tests.fire.world import STATE
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tests.fire.world import World
 
 MARK = REPEATED.strip()
+NEVER = ("nobody", 1)
 FACTS = [f"fact-{name}" for name in ("iris", "juno", "kite", "lark")]
 _TROUBLE = ("⚠️ ", f"{REPEATED}⚠️ ")
 _HOUSE = (*_TROUBLE, "💾 ", f"{REPEATED}💾 ")
@@ -52,7 +54,9 @@ class Scenario:
     """``youth`` is said beforehand, once, to a house that nobody kills; ``says`` is what the kills fall upon.
 
     ``platform`` is one of ``PLATFORMS``.
-    What is in ``meanwhile`` too is not said at the beginning, but when a peer is asked, such as the model for the second time.
+    What is in ``meanwhile`` too is not said at the beginning, but when a peer is asked, such as the model for the second time; what
+    waits for ``NEVER`` is said when all else is over. ``files`` come with what is said. ``corrections`` are no messages, but what an
+    earlier one (their value) was changed to; ``besides`` are answers that may be given too, once.
     """
 
     name: str
@@ -63,6 +67,9 @@ class Scenario:
     youth: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     meanwhile: dict[str, tuple[str, int]] = field(default_factory=dict)
+    files: dict[str, Document] = field(default_factory=dict)
+    corrections: dict[str, str] = field(default_factory=dict)
+    besides: tuple[str, ...] = ()
     also: Callable[[World, Verdict], Awaitable[None]] | None = None
 
 
@@ -78,9 +85,10 @@ async def judge(scenario: Scenario, world: World, *, refused: bool = False) -> V
     entries = _judge_transcripts(world, verdict)
     _judge_deeds(scenario, world, entries, verdict)
     _judge_ledger(world.root / STATE / "ledger.sqlite", verdict)
-    for text in scenario.says:
+    for text in (*scenario.says, *(scenario.corrections if not refused else ())):
         heard = sum(isinstance(m := _message(e), UserMessage) and text in m.text for e in entries)
-        if heard != 1 and not text.startswith("/"):
+        fine = {0, 1} if text in scenario.corrections.values() else {1}
+        if heard not in fine and not text.startswith("/"):
             verdict.wrong("transcript", f"{text!r} is in it {heard} times")
     if scenario.also is not None and not refused:
         await scenario.also(world, verdict)
@@ -106,16 +114,16 @@ def _without_told_failures(scenario: Scenario, world: World) -> Scenario:
 def _judge_answers(scenario: Scenario, world: World, verdict: Verdict) -> None:
     said = [text for text in world.said() if text.removeprefix(REPEATED) not in _NOT_ANSWERS and not text.startswith(_HOUSE)]
     verdict.strays = world.said().count("…")
-    for answer in scenario.answers:
+    for answer in (*scenario.answers, *scenario.besides):
         plain = [text for text in said if answer in text and MARK not in text]
         marked = [text for text in said if answer in text and MARK in text]
         verdict.marked += len(marked)
-        if not plain and not marked:
+        if not plain and not marked and answer not in scenario.besides:
             verdict.wrong("lost", f"{answer!r} was never said: {world.said()}")
         if len(plain) > 1 or len(marked) > 2:
             verdict.wrong("doubled", f"{answer!r}: {plain + marked}")
     for text in said:
-        if not any(answer in text for answer in scenario.answers):
+        if not any(answer in text for answer in (*scenario.answers, *scenario.besides)):
             verdict.wrong("strange", repr(text))
     firsts = [next((i for i, text in enumerate(said) if answer in text), -1) for answer in scenario.answers]
     if firsts != sorted(firsts):
@@ -216,37 +224,78 @@ async def _former_is_kept(world: World, verdict: Verdict) -> None:
         verdict.wrong("former session", "/undo would not bring it back")
 
 
+async def _file_is_kept(world: World, verdict: Verdict) -> None:
+    """Each file is kept once, whole, and under the name that the model was told."""
+    entries = [decode(line) for path in world.transcripts() for line in path.read_bytes().splitlines()]
+    told = [m.text for entry in entries if isinstance(m := _message(entry), UserMessage)]
+    for text, file in world.files.items():
+        kept = [path for path in world.received() if path.name.endswith(file.name)]
+        if [path.read_bytes() for path in kept] != [file.content]:
+            verdict.wrong("file", f"{file.name} is kept as {[(path.name, path.stat().st_size) for path in kept]}")
+        elif not any(text in one and kept[0].name in one for one in told):
+            verdict.wrong("file", f"the model was not told of {kept[0].name}")
+
+
 _LONG = "word " * 2600  # about 2,600 tokens, by the model's way of counting 3,250
 _YOUTH = tuple(f"remember {fact} {_LONG} {fact[5:]}" for fact in FACTS)
+_SHORT_YOUTH = tuple(f"remember {fact} {fact[5:]}" for fact in FACTS)
+_DO_AND_TELL: dict[str, Any] = {
+    "says": ("please do alpha", "tell me plum", "please do beta"),
+    "answers": ("done alpha", "heard plum", "done beta"),
+    "deeds": ("alpha", "beta"),
+    "meanwhile": {"tell me plum": ("model", 1), "please do beta": ("model", 2)},
+}
+_LETTER = Document("letter.txt", b"tell me quince\n" + b"and all the best to everybody at home\n" * 4000)
+"""It is quoted to the model from its beginning on, which so answers it too."""
+
+WIDELY = (
+    Scenario("one message", says=("tell me apple",), answers=("heard apple",)),
+    Scenario(
+        "three with effects",
+        says=("please do alpha", "please do beta", "please do gamma"),
+        answers=("done alpha", "done beta", "done gamma"),
+        deeds=("alpha", "beta", "gamma"),
+    ),
+    Scenario("steered", **_DO_AND_TELL, settings={"queue": {"mode": "steer"}}),
+    Scenario(
+        "reset",
+        youth=_SHORT_YOUTH,
+        says=("/new", "tell me plum"),
+        answers=("A fresh conversation", "heard plum"),
+        also=_former_is_kept,
+    ),
+    Scenario(
+        "a file",
+        says=("look at this and tell me apple", "please do alpha"),
+        answers=("heard apple\nheard quince", "done alpha"),
+        deeds=("alpha",),
+        files={"look at this and tell me apple": _LETTER},
+        also=_file_is_kept,
+    ),
+    Scenario(
+        "changed before the answer",
+        says=("tell me apple", "tell me plum", "tell me fig"),
+        answers=("heard apple", "heard peach", "heard fig"),
+        besides=("heard plum",),
+        meanwhile={"tell me plum": ("model", 1), "tell me peach": ("model", 1), "tell me fig": NEVER},
+        corrections={"tell me peach": "tell me plum"},
+    ),
+)
+"""What is tried on each platform. A change that comes too late to be answered itself is told with the next message, the last one."""
+
+_ELSEWHERE = {"Slack": "slack", "webhook": "telegram webhook", "Discord": "discord"}
+"""Discord tells nothing of what was said before a house knew somebody, and of nothing twice."""
 
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
-        Scenario("one message", says=("tell me apple",), answers=("heard apple",)),
-        Scenario("by Slack", says=("tell me apple",), answers=("heard apple",), platform="slack"),
-        Scenario("by webhook", says=("tell me apple",), answers=("heard apple",), platform="telegram webhook"),
-        Scenario(
-            "three with effects",
-            says=("please do alpha", "please do beta", "please do gamma"),
-            answers=("done alpha", "done beta", "done gamma"),
-            deeds=("alpha", "beta", "gamma"),
+        *(replace(one, youth=_YOUTH) if one.name == "reset" else one for one in WIDELY),
+        *(
+            replace(one, name=f"{one.name} by {name}", platform=platform)
+            for name, platform in _ELSEWHERE.items()
+            for one in WIDELY
         ),
-        Scenario(
-            "answered together",
-            says=("please do alpha", "tell me plum", "please do beta"),
-            answers=("done alpha", "heard plum", "done beta"),
-            deeds=("alpha", "beta"),
-            meanwhile={"tell me plum": ("model", 1), "please do beta": ("model", 2)},
-            settings={"queue": {"mode": "collect"}},
-        ),
-        Scenario(
-            "steered",
-            says=("please do alpha", "tell me plum", "please do beta"),
-            answers=("done alpha", "heard plum", "done beta"),
-            deeds=("alpha", "beta"),
-            meanwhile={"tell me plum": ("model", 1), "please do beta": ("model", 2)},
-            settings={"queue": {"mode": "steer"}},
-        ),
+        Scenario("answered together", **_DO_AND_TELL, settings={"queue": {"mode": "collect"}}),
         Scenario(
             "flush and compaction",
             youth=_YOUTH,
@@ -254,13 +303,6 @@ SCENARIOS = {
             answers=("heard pear",),
             settings={"window": 22_000, "agent": {"compaction": {"keepRecentTokens": 4000}}},
             also=_was_compacted,
-        ),
-        Scenario(
-            "reset",
-            youth=_YOUTH,
-            says=("/new", "tell me plum"),
-            answers=("A fresh conversation", "heard plum"),
-            also=_former_is_kept,
         ),
     )
 }

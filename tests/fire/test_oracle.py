@@ -79,14 +79,14 @@ async def test_confirming_before_storing_is_seen_as_a_loss(fire: Fire) -> None:
 
 
 async def test_answering_a_call_before_storing_is_seen_as_a_loss(fire: Fire) -> None:
-    name = "by webhook"
+    name = "one message by webhook"
     assert await fire.run(SCENARIOS[name], (Kill("before-accept", 1),), platform=ForgetfulCaller)
     assert fire.rows[name].verdict.problems.keys() == {"lost", "transcript"}
 
 
 async def test_acknowledging_before_storing_is_seen_as_a_loss_on_slack(fire: Fire) -> None:
-    assert await fire.run(SCENARIOS["by Slack"], (Kill("before-accept", 1),), platform=ForgetfulSlack)
-    assert fire.rows["by Slack"].verdict.problems.keys() == {"lost", "transcript"}
+    assert await fire.run(SCENARIOS["one message by Slack"], (Kill("before-accept", 1),), platform=ForgetfulSlack)
+    assert fire.rows["one message by Slack"].verdict.problems.keys() == {"lost", "transcript"}
 
 
 async def test_forgetting_that_a_send_was_begun_is_seen_as_a_double(fire: Fire) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gateway import admin
 from gateway.errors import HomebodyError
 from tests.fire.model import DEEDS, PredictableModel
-from tests.fire.platforms import Platform, WatchedTelegram
+from tests.fire.platforms import Document, Platform, WatchedTelegram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,6 +169,10 @@ class World:
     grown_from: Path | None = None
     meanwhile: dict[str, tuple[str, int]] = field(default_factory=dict)
     """What the person says once a peer has been asked so often in one life, such as ``("model", 2)``."""
+    files: dict[str, Document] = field(default_factory=dict)
+    """What comes with something that the person says."""
+    corrections: dict[str, str] = field(default_factory=dict)
+    """What the person says not anew, but by changing what they had said."""
 
     async def __aenter__(self) -> Self:
         await self.platform.__aenter__()
@@ -218,7 +222,10 @@ class World:
 
     async def say(self, *texts: str) -> None:
         for text in texts:
-            await self.platform.hear(text)
+            if text in self.corrections:
+                await self.platform.correct(self.corrections[text], text)
+            else:
+                await self.platform.hear(text, self.files.get(text))
 
     async def start(self, kill: Kill | None = None, **how: Any) -> Life:
         if kill is not None and kill.named:
@@ -299,6 +306,10 @@ class World:
     def farewells(self) -> list[str]:
         """What was written about sessions that were left."""
         return [text for path in self._memory() if "# The end of a conversation" in (text := path.read_text())]
+
+    def received(self) -> list[Path]:
+        """The files of messages that the house keeps."""
+        return sorted((self.root / "person" / "homebody" / "inbox").glob("*"))
 
     def _memory(self) -> list[Path]:
         return sorted((self.root / "person" / "homebody" / "memory").glob("2*.md"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,8 @@ class Gateway:
         frame = {"op": 0, "t": name, "s": len(session.events) + 1, "d": content}
         session.events.append(json.loads(json.dumps(frame)))
         if session.socket is not None and not session.socket.closed and not self.deaf:
-            await session.socket.send_str(json.dumps(frame))
+            with contextlib.suppress(ConnectionError):  # it died a moment ago, and may resume
+                await session.socket.send_str(json.dumps(frame))
 
     async def frames(self, frame: dict[str, Any]) -> None:
         for session in list(self.sessions.values()):
