@@ -3,40 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
 
 from agent.entries import Said
 from agent.events import AnswerFinished, Aside, Progress, Restarted, StoodIn, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, ToolCall
+from agent.models.failures import PASSING
 from agent.silence import Gate
+from agent.speaking import Speaker, cut_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from agent.conversation import Conversation
     from agent.events import Event
-    from agent.models.protocol import Model, Request
+    from agent.models.protocol import Model, Part, Request
 
 
 async def ask(
-    conversation: Conversation, request: Request, turn: str, emit: Callable[[Event], None]
+    conversation: Conversation,
+    request: Request,
+    turn: str,
+    emit: Callable[[Event], None],
+    speaker: Speaker | None = None,
 ) -> tuple[AssistantMessage, str]:
     """Call the model and return its answer, which by then is in the transcript, and the id of its entry. Failures are answers too.
 
-    On cancellation what was said so far is kept, marked as cancelled; such answers are never shown to a model again.
+    An answer that breaks off after a part of it was sent by ``speaker`` is that part, with ``stop`` "cut": the same call would
+    say it again. On cancellation what was said so far is kept, marked as cancelled, or as cut off where a part was sent; what
+    is cancelled is never shown to a model again.
 
     Raises:
         NotKept: the transcript could not be written.
     """
-    streamed: list[str] = []
     conversation.watch.look(request, conversation.transcript.entries)
+    call = _Call(conversation, turn, emit, speaker or Speaker())
     try:
-        answer = await _streamed(conversation, request, emit, streamed)
+        answer, wait = await call.streamed(request)
     except asyncio.CancelledError:
-        partial = AssistantMessage(content=(Text(text="".join(streamed)),), model=conversation.model.name, stop="cancelled")
-        await asyncio.shield(conversation.transcript.append(turn, Said(message=partial)))
+        await asyncio.shield(call.left_off())
         raise
+    await call.speaker.stop()
+    cut = call.cut() if answer is None or answer.failure is not None else None
+    if cut is not None:
+        entry = await conversation.transcript.append(turn, Said(message=cut))
+        if answer is None or _worth_going_on(answer.failure):
+            emit(AnswerFinished(cut))
+            await conversation.clock.sleep(wait)
+            return cut, entry.id
+    assert answer is not None
     answer = with_distinct_ids(answer)
     entry = await conversation.transcript.append(turn, Said(message=answer))
     if answer.usage is not None:
@@ -45,26 +62,60 @@ async def ask(
     return answer, entry.id
 
 
-async def _streamed(
-    conversation: Conversation, request: Request, emit: Callable[[Event], None], streamed: list[str]
-) -> AssistantMessage:
-    gate = Gate()
-    async for piece in conversation.model.stream(request):
-        if isinstance(piece, AssistantMessage):
-            if (rest := gate.finish()) and piece.failure is None:
-                emit(TextDelta(rest))
-            return piece
-        if isinstance(piece, Restarted):
-            gate = Gate()
-            streamed.clear()
-            emit(piece)
-        elif isinstance(piece, (ThinkingDelta, Aside, StoodIn)):
-            emit(piece)
-        elif not isinstance(piece, Progress):
-            streamed.append(piece.text)
-            if shown := gate.feed(piece.text):
-                emit(TextDelta(shown))
-    raise RuntimeError(f"{conversation.model.name} ended its stream without an answer")
+@dataclass
+class _Call:
+    """One call while it runs. ``heard`` is what was streamed of the present try."""
+
+    conversation: Conversation
+    turn: str
+    emit: Callable[[Event], None]
+    speaker: Speaker
+    heard: list[str] = field(default_factory=list)
+
+    async def streamed(self, request: Request) -> tuple[AssistantMessage | None, float]:
+        """Return the answer; or None, and for how long to wait, when it would begin anew after a part of it was sent."""
+        gate = Gate()
+        stream = cast(
+            "AsyncGenerator[Part, None]", self.conversation.model.stream(request)
+        )  # every model's stream is a generator
+        async with aclosing(stream) as parts:
+            async for piece in parts:
+                if isinstance(piece, AssistantMessage):
+                    if (rest := gate.finish()) and piece.failure is None:
+                        self.emit(TextDelta(rest))
+                    return piece, 0.0
+                if isinstance(piece, Restarted):
+                    await self.speaker.stop()
+                    if self.cut() is not None:
+                        return None, piece.wait
+                    gate = Gate()
+                    self.heard.clear()
+                    self.emit(piece)
+                elif isinstance(piece, (ThinkingDelta, Aside, StoodIn)):
+                    self.emit(piece)
+                elif not isinstance(piece, Progress):
+                    self.heard.append(piece.text)
+                    if shown := gate.feed(piece.text):
+                        self.emit(TextDelta(shown))
+                        self.speaker.hear(shown)
+        raise RuntimeError(f"{self.conversation.model.name} ended its stream without an answer")
+
+    def cut(self) -> AssistantMessage | None:
+        """Return what was sent of the answer, if anything was."""
+        return cut_answer(self.conversation.transcript.of_turn(self.turn), self.conversation.model.name)
+
+    async def left_off(self) -> None:
+        """Keep what was said of an answer that is not wanted any more."""
+        await self.speaker.stop()
+        partial = AssistantMessage(
+            content=(Text(text="".join(self.heard)),), model=self.conversation.model.name, stop="cancelled"
+        )
+        await self.conversation.transcript.append(self.turn, Said(message=self.cut() or partial))
+
+
+def _worth_going_on(failure: Failure | None) -> bool:
+    """Whether to ask for the rest of an answer: not where the provider named a time that was too long to wait."""
+    return failure is not None and failure.kind in PASSING and failure.retry_after is None
 
 
 async def ask_aside(

@@ -36,6 +36,19 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """The next words of an answer that is still being written, about to be sent. ``Said`` with the whole answer follows.
+
+    ``opening`` and ``closing`` are put around the words so that they can be read alone: the ends of a code block that goes on.
+    """
+
+    text: str
+    opening: str = ""
+    closing: str = ""
+    kind: Literal["ahead"] = "ahead"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlushBegun:
     """A memory flush is about to run. ``cycle`` is the id of the latest compaction entry, or None before the first."""
 
@@ -137,7 +150,7 @@ class TurnEnded:
 
 
 Body = Annotated[
-    Opened | Said | FlushBegun | FlushReceipt | Compacted | ResultsCleared | Pruned | Pinned | Unpinned | TurnEnded,
+    Opened | Said | Ahead | FlushBegun | FlushReceipt | Compacted | ResultsCleared | Pruned | Pinned | Unpinned | TurnEnded,
     Discriminator("kind"),
 ]
 _BODY: TypeAdapter[Any] = TypeAdapter(Body)

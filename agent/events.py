@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,11 +27,12 @@ class ThinkingDelta:
 class Restarted:
     """The answer being streamed broke off and begins anew: every delta since the last finished answer is void.
 
-    ``reason`` says in a few words what happened. Whoever shows deltas takes them back; whoever shows only finished answers
-    need not do anything.
+    ``reason`` says in a few words what happened; ``wait`` is for how many seconds nothing is tried. Whoever shows deltas takes
+    them back; whoever shows only finished answers need not do anything.
     """
 
     reason: str
+    wait: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ Whatever goes wrong arrives here as data: a failed answer, a refused call. The l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
+
+from agent.messages import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 GRACE_ROUNDS = 2
 """How often a model may still ask for tools after it was told that none are left."""
+MOST_CUTS = 5
+"""How often answers of one turn may break off after a part of them was sent, and are gone on with."""
 
 
 class Steps(Protocol):
@@ -26,7 +30,7 @@ class Steps(Protocol):
         ...
 
     async def ask(self) -> tuple[AssistantMessage, str]:
-        """Ask the model once; the answer is durable, and comes with the id of its entry."""
+        """Ask the model once; the answer is durable, and comes with the id of its entry. One that was cut off is to be gone on with."""
         ...
 
     async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
@@ -56,10 +60,14 @@ async def run(steps: Steps, *, resume: tuple[AssistantMessage, str] | None = Non
     What arrives while the last answer is written is left for the next turn: that answer is a reply, and is owed.
     """
     pending = resume
-    grace = GRACE_ROUNDS
+    grace, cuts = GRACE_ROUNDS, MOST_CUTS
     while True:
         answer, entry = pending or await steps.ask()
         pending = None
+        if answer.stop == "cut":
+            if (cuts := cuts - 1) < 0:
+                return Ending("failed", replace(answer, failure=_cut_too_often(answer.model)))
+            continue
         if _overflowed(answer) and await steps.make_room():
             continue
         if answer.failure is not None or _overflowed(answer):
@@ -74,3 +82,8 @@ async def run(steps: Steps, *, resume: tuple[AssistantMessage, str] | None = Non
 
 def _overflowed(answer: AssistantMessage) -> bool:
     return answer.stop == "overflow" or (answer.failure is not None and answer.failure.kind == "overflow")
+
+
+def _cut_too_often(model: str) -> Failure:
+    mend = "Say “go on” for the rest, or choose another model with /model."
+    return Failure(kind="network", message=f"{model} broke its answer off {MOST_CUTS + 1} times.", mend=mend)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, TypeAdapter
 
-Stop = Literal["end", "tools", "length", "refusal", "overflow", "error", "cancelled"]
+Stop = Literal["end", "tools", "length", "refusal", "overflow", "error", "cancelled", "cut"]
 FailureKind = Literal[
     "auth", "billing", "rate_limit", "overloaded", "timeout", "network", "overflow", "bad_request", "unknown_model", "refusal"
 ]
@@ -96,7 +96,10 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessage:
-    """One complete answer of a model, or the record that it failed (``failure`` set, ``stop`` "error", "overflow" or "cancelled")."""
+    """One complete answer of a model, or the record that it failed (``failure`` set, ``stop`` "error", "overflow" or "cancelled").
+
+    With ``stop`` "cut" it broke off, and is what a person has read of it: it is shown to the model, which is asked to go on.
+    """
 
     content: tuple[Annotated[Text | Thinking | ToolCall, Discriminator("type")], ...]
     model: str

@@ -205,17 +205,15 @@ class AgentSettings(Section):
     """How often that sign is renewed, in seconds; platforms let it fade after five or more."""
     thinking_default: Level | None = None
     """How deep models think: off, minimal, low, medium, high, xhigh or adaptive. Unset: low, or what the model itself decides."""
-    workspace: Path | None = Field(default=None, json_schema_extra={"reload": "restart"})
+    workspace: Path | None = None
     """Folder of the agent's files. Default: ``~/homebody`` for main, ``~/homebody-<id>`` for others."""
-    user_timezone: Annotated[str, AfterValidator(_known_zone)] | None = Field(
-        default=None, json_schema_extra={"reload": "restart"}
-    )
+    user_timezone: Annotated[str, AfterValidator(_known_zone)] | None = None
     """The owner's time zone, such as Europe/Berlin. Default: the machine's."""
     bootstrap_max_chars: Annotated[int, Field(ge=100)] = 20_000
     """Cap of each workspace file in the prompt, in characters; the cut is marked."""
     bootstrap_total_max_chars: Annotated[int, Field(ge=1000)] = 60_000
     """Cap of all workspace files together, in characters."""
-    skip_bootstrap: bool = Field(default=False, json_schema_extra={"reload": "restart"})
+    skip_bootstrap: bool = False
     """Do not put templates into a new workspace."""
     context_tokens: Annotated[int, Field(ge=4000)] | None = None
     """Cap on the model's context window, in tokens. Default: what the model has."""

@@ -10,11 +10,12 @@ from agent import loop, silence
 from agent.accounting import added
 from agent.acting import Acting
 from agent.asking import ask
-from agent.entries import Compacted, FlushReceipt, Said, TurnEnded
+from agent.entries import Ahead, Compacted, FlushReceipt, Said, TurnEnded
 from agent.events import AnswerFinished, Aside, StoodIn
 from agent.headroom import Headroom
 from agent.journal import NoJournal
 from agent.messages import AssistantMessage, ToolMessage, Usage
+from agent.speaking import Speaker, cut_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,6 +80,7 @@ class Turn:
     """The steps of one turn (see ``agent.loop.Steps``). ``background`` is a turn that no person asked for: it never flushes.
 
     ``begun`` says that its messages are in the transcript: from then on they are part of the conversation, however it ends.
+    ``speaker`` may send answers while they are written.
     """
 
     conversation: Conversation
@@ -86,6 +88,7 @@ class Turn:
     emit: Callable[[Event], None]
     journal: Journal = field(default_factory=NoJournal)
     arrivals: Arrivals = field(default_factory=Arrivals)
+    speaker: Speaker = field(default_factory=Speaker)
     background: bool = False
     begun: bool = field(default=False, init=False)
     _acting: Acting = field(init=False)
@@ -144,7 +147,7 @@ class Turn:
         if self._asked:
             await self._headroom.between_rounds()
         self._asked = True
-        return await ask(self.conversation, self.conversation.request(), self.id, self._hear)
+        return await ask(self.conversation, self.conversation.request(), self.id, self._hear, self.speaker)
 
     async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
         """See ``agent.loop.Steps``."""
@@ -160,6 +163,7 @@ class Turn:
 
     async def _begin(self, messages: Sequence[UserMessage], further: Sequence[Further]) -> tuple[AssistantMessage, str] | None:
         """Put the messages into the transcript, unless a restart finds them there; return the answer to go on from, if any."""
+        await self._end_broken()
         said = [entry for entry in self.conversation.transcript.of_turn(self.id) if isinstance(entry.body, Said)]
         if not said:
             await self._headroom.before_turn([*messages, *(one.message for one in further)])
@@ -168,6 +172,13 @@ class Turn:
         await self._put(further)
         self.begun = True
         return _unfinished(said)
+
+    async def _end_broken(self) -> None:
+        """End an answer of which a crash left no more than what was sent, in this turn or in one that was given up."""
+        entries = self.conversation.transcript.entries
+        if (cut := cut_answer(entries, self.conversation.model.name)) is not None:
+            turn = next(entry.id.rpartition(":")[0] for entry in reversed(entries) if isinstance(entry.body, Ahead))
+            await self.conversation.transcript.append(turn, Said(message=cut))
 
     async def _put(self, further: Sequence[Further]) -> None:
         """Put further messages into the transcript, each under a name of its own: they may come anywhere in the turn."""
@@ -237,7 +248,7 @@ def _unfinished(said: Sequence[Entry]) -> tuple[AssistantMessage, str] | None:
         if isinstance(message, ToolMessage):
             answered.add(message.call_id)
         elif isinstance(message, AssistantMessage):
-            if message.failure is not None or message.stop in {"error", "cancelled", "overflow"}:
+            if message.failure is not None or message.stop in {"error", "cancelled", "overflow", "cut"}:
                 return None
             missing = {call.id for call in message.calls} - answered
             if message.calls and not missing:

@@ -27,6 +27,10 @@ LARGE_CHARS = 4000
 SUMMARY_HEAD = "[Summary of the conversation before this point]"
 PINNED = "[Pinned: keep this in sight, whatever else is summarised]"
 UNPINNED = "[No longer pinned]"
+CUT_OFF = (
+    "[The answer above broke off here, and has been sent as far as it goes. If it is still wanted, go on behind its last word, "
+    "without repeating or announcing anything; a code block must be opened anew. If nothing is missing, say NO_REPLY.]"
+)
 _SHRINKING = (Compacted, ResultsCleared, Pruned)
 
 
@@ -56,6 +60,8 @@ def _visible(entries: Sequence[Entry]) -> list[Message]:
             case Said(message=message):
                 shown = views[entry.id].apply(message) if entry.id in views else message
                 messages.append(_without_usage(shown) if index < changed else shown)
+                if isinstance(message, AssistantMessage) and message.stop == "cut":
+                    messages.append(_aside(CUT_OFF, entry))
             case Pinned(text=text) if compaction is None or index > compaction:
                 messages.append(_aside(f"{PINNED} {text}", entry))
             case Unpinned(text=text) if compaction is None or index > compaction:
@@ -137,7 +143,7 @@ def _stamped(message: Message, zone: tzinfo) -> Message:
 
 
 def _stamped_anew(message: UserMessage, zone: tzinfo) -> UserMessage:
-    if message.text.startswith((SUMMARY_HEAD, PINNED, UNPINNED)):
+    if message.text.startswith((SUMMARY_HEAD, PINNED, UNPINNED, CUT_OFF)):
         return message
     local = message.at.astimezone(zone)
     stamp = f"[{local:%a %Y-%m-%d %H:%M %Z}{', ' + message.sender if message.sender else ''}]"

@@ -99,7 +99,7 @@ class Patient:
                 return
             obeyed = obeyed or failure.retry_after is not None
             if shown:
-                yield Restarted(failure.message)
+                yield Restarted(failure.message, wait)
             await self._clock.sleep(wait)
 
     async def close(self) -> None:
