@@ -78,7 +78,7 @@ class Conversation:
             completer=_Slash(commands or {}, choices or {}),
             complete_while_typing=True,
             multiline=True,
-            key_bindings=_keys(self._interrupted),
+            key_bindings=_keys(self._interrupted, lambda: self._screen.is_dumb),
             prompt_continuation="  ",
             input=source,
             output=sink,
@@ -130,7 +130,7 @@ class Conversation:
         if not (isinstance(frame, Reply) and self._seen(frame.key)):
             self._screen.show(frame)
         if isinstance(frame, Done) and frame.turn:
-            self._screen.over()
+            self._screen.over(unanswered=not frame.facts.get("chunks"))
         if isinstance(frame, Done | Rejected):
             self._awaited.discard(frame.key)
         if not self._awaited:
@@ -154,6 +154,7 @@ class Conversation:
 
     def _message(self) -> FormattedText:
         """What stands before the cursor: the region while an answer is awaited, and the prompt; when sent, the prompt alone stays."""
+        self._session.reserve_space_for_menu = self._screen.prompt_rows
         preview, state = ("", "") if self._session.app.is_done else self._screen.region()
         parts = [("", f"{preview}\n")] if preview else []
         parts += [("dim", f"{state}\n")] if state else []
@@ -270,8 +271,11 @@ def _history(path: Path | None) -> History:
         return InMemoryHistory()
 
 
-def _keys(interrupted: Callable[[], bool]) -> KeyBindings:
-    """Enter sends; Alt-Enter and Ctrl-J begin a line; Ctrl-C clears what was typed, or else asks ``interrupted`` what it means."""
+def _keys(interrupted: Callable[[], bool], dumb: Callable[[], bool]) -> KeyBindings:
+    """Enter sends; Alt-Enter and Ctrl-J begin a line; Ctrl-C clears what was typed, or else asks ``interrupted`` what it means.
+
+    On a ``dumb`` terminal Ctrl-J sends: what is typed there while an answer is awaited arrives with it for Enter.
+    """
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -279,9 +283,12 @@ def _keys(interrupted: Callable[[], bool]) -> KeyBindings:
         event.current_buffer.validate_and_handle()
 
     @keys.add("escape", "enter")
-    @keys.add("c-j")
     def begin_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
+
+    @keys.add("c-j")
+    def begin_line_or_send(event: KeyPressEvent) -> None:
+        (send if dumb() else begin_line)(event)
 
     @keys.add("c-c")
     @keys.add("<sigint>")

@@ -1,6 +1,6 @@
 """What a conversation looks like: replies as Markdown, a preview while they are written, tools as dim lines.
 
-Colours are the terminal's own, none of which vanish on a light or a dark background; NO_COLOR and dumb terminals are honoured by rich.
+Colours are those of ``channels.terminal.markup``; NO_COLOR and dumb terminals are honoured by rich.
 """
 
 from __future__ import annotations
@@ -8,50 +8,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.markdown import Markdown
-from rich.segment import Segment
 from rich.text import Text
-from rich.theme import Theme
 
 from channels.terminal.link import Activity, Delta, Note, Rejected, Reply
+from channels.terminal.markup import THEME, TROUBLE, Page
 from channels.terminal.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from rich.console import ConsoleOptions, RenderableType
+    from collections.abc import Callable
 
     from channels.terminal.link import Frame
 
-CODE_THEME = "ansi_light"
-"""The terminal's own colours without a background; the dim ones, which can be read on white as on black."""
 _TAIL = 8000
 _ALIKE = 40
-_PROMPT_ROWS = 8
-"""Rows kept free for the state, the prompt and its menu."""
-_THEME = Theme(
-    {
-        "markdown.code": "bold",
-        "markdown.code_block": "none",
-        "markdown.item.bullet": "bold",
-        "markdown.item.number": "bold",
-        "markdown.block_quote": "italic",
-        "markdown.link": "underline",
-        "markdown.link_url": "underline",
-        "markdown.hr": "dim",
-        "markdown.table.border": "dim",
-        "markdown.table.header": "bold",
-        "markdown.h1": "bold",
-        "markdown.h1.border": "dim",
-        "markdown.h2": "bold underline",
-    }
-)
+_MENU_ROWS = 8
+"""Rows for the prompt and its menu, where there is room for them."""
 _MARKS = {"started": "·", "finished": "✓", "failed": "✗"}
 
 
 def make_console() -> Console:
     """Return a console on the standard output, whatever that is at the time of writing."""
-    return Console(theme=_THEME, highlight=False, emoji=False, markup=False)
+    return Console(theme=THEME, highlight=False, emoji=False, markup=False)
 
 
 class Screen:
@@ -77,8 +54,16 @@ class Screen:
             self._preview = self._doing = ""
         self._awaited = True
 
-    def over(self) -> None:
-        """A turn is over: what was drawn of its reply goes; others may still be awaited."""
+    @property
+    def prompt_rows(self) -> int:
+        """Rows for the prompt and its menu; few on a low screen, so that there is always room for the region above it."""
+        return max(1, min(_MENU_ROWS, self._console.height // 3))
+
+    def over(self, *, unanswered: bool = False) -> None:
+        """A turn is over: what was drawn of its reply goes, and stays for good where none will come. Others may still be awaited."""
+        if unanswered and self._preview.strip():
+            self._console.print(Text(visible(self._preview).strip("\n"), style="dim"))
+            self.note("⏹ It ends here.")
         self._preview = self._doing = ""
 
     def end(self) -> None:
@@ -107,7 +92,7 @@ class Screen:
 
     def reply(self, text: str) -> None:
         """Print a reply for good."""
-        self._console.print(_Trimmed(Markdown(visible(text), code_theme=CODE_THEME, hyperlinks=False)))
+        self._console.print(Page(text))
         self._console.print()
 
     def note(self, text: str) -> None:
@@ -116,7 +101,7 @@ class Screen:
 
     def trouble(self, text: str, mend: str) -> None:
         """Print what went wrong, and the way out."""
-        self._console.print(Text(visible(text), style="bold red"))
+        self._console.print(Text(visible(text), style=TROUBLE))
         if mend:
             self._console.print(Text(f"  {visible(mend)}"))
 
@@ -133,25 +118,9 @@ class Screen:
             state += f" · {seconds} s · Ctrl-C stops"
         if not self._preview.strip():
             return "", state
-        room = max(1, self._console.height - _PROMPT_ROWS)
+        room = max(1, self._console.height - self.prompt_rows - 2)
         lines = Text(visible(self._preview[-_TAIL:]).rstrip()).wrap(self._console, max(8, self._console.width - 1))
         return "\n".join(str(line).rstrip() for line in list(lines)[-room:]), state
-
-
-class _Trimmed:
-    """Something drawn without blanks at the ends of its lines, so that it can be copied and outlives a narrower window."""
-
-    def __init__(self, drawn: RenderableType) -> None:
-        self._drawn = drawn
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        for line in Segment.split_lines(console.render(self._drawn, options)):
-            while line and not line[-1].text.strip():
-                line.pop()
-            yield from line[:-1]
-            for last in line[-1:]:
-                yield Segment(last.text.rstrip(), last.style)
-            yield Segment.line()
 
 
 def _begins_like(text: str, preview: str) -> bool:

@@ -240,15 +240,26 @@ def test_a_reply_to_something_else_leaves_the_preview_alone() -> None:
     assert screen.region()[0] == ""
 
 
-@given(st.text(max_size=3000), st.integers(6, 60))
+@given(st.text(max_size=3000), st.integers(4, 60))
 def test_a_preview_always_leaves_room_for_the_prompt(text: str, height: int) -> None:
     screen = screen_on(io.StringIO(), height=height)
     screen.begin()
     screen.show(Delta(text))
     lines = screen.region()[0].split("\n")
-    assert len(lines) <= max(1, height - 8)
+    assert len(lines) + 1 + screen.prompt_rows <= height, "the preview, the state, and the prompt with its menu"
     assert all(cell_len(line) < 80 for line in lines)
     assert "\x1b" not in screen.region()[0]
+
+
+def test_what_was_written_of_an_answer_that_was_stopped_stays_on_the_screen() -> None:
+    sight = io.StringIO()
+    screen = screen_on(sight)
+    screen.begin()
+    screen.show(Delta("half of a **st"))
+    screen.over(unanswered=True)
+    assert "half of a **st" in sight.getvalue()
+    assert "It ends here" in sight.getvalue()
+    assert screen.region()[0] == ""
 
 
 def test_a_dumb_terminal_gets_the_reply_without_a_preview() -> None:
@@ -300,6 +311,14 @@ async def test_on_a_dumb_terminal_the_prompt_comes_after_the_answer() -> None:
         await seat.until(lambda: "stopped" in seat.sight.getvalue())
         seat.keys.send_text(CTRL_D)
         assert await talking == 0
+
+
+async def test_lines_typed_on_a_dumb_terminal_while_an_answer_is_awaited_are_messages_of_their_own() -> None:
+    async with seated() as (seat, _):
+        seat.conversation._screen._console = Console(file=seat.sight, width=80, force_terminal=True, _environ={"TERM": "dumb"})
+        seat.keys.send_text("one\ntwo\n")  # as the terminal hands them over, which turned Enter into line ends
+        await seat.until(lambda: len(seat.house.heard) == 2)
+        assert seat.house.heard == ["one", "two"]
 
 
 async def test_leaving_while_a_turn_runs_says_what_becomes_of_it() -> None:
