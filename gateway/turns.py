@@ -261,6 +261,8 @@ class Turns:
             except asyncio.CancelledError:
                 await unbroken(self._cancelled(ticket, case))
                 raise
+            except errors.StorageFailed:
+                raise  # the turn goes on from its transcript once there is a ledger to write to (gateway.guards.setback)
             except (AgentError, errors.HomebodyError) as error:
                 log.warning("the turn failed: %s", error)
                 text, exit_code = in_words(error)

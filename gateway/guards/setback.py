@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SHORTEST, LONGEST = 1.0, 60.0
+SHORTEST, LONGEST = 1.0, 10.0
 FORGOTTEN_AFTER = 120.0
 """Seconds without a setback after which the next wait is the shortest again."""
 FREE_RETRIES = 3

@@ -31,6 +31,8 @@ FACTS = [f"fact-{name}" for name in ("iris", "juno", "kite", "lark")]
 _TROUBLE = ("⚠️ ", f"{REPEATED}⚠️ ")
 _HOUSE = (*_TROUBLE, "💾 ", f"{REPEATED}💾 ")
 """How the house begins what it says of itself."""
+_PAUSED = "go on by myself"
+"""Said of the house as a whole when the disk refuses: no message is answered by it."""
 _NOT_ANSWERS = ("(I was restarted and went on.)", "…")
 
 
@@ -97,7 +99,7 @@ async def judge(scenario: Scenario, world: World, *, refused: bool = False) -> V
 
 def _without_told_failures(scenario: Scenario, world: World) -> Scenario:
     """Leave out messages without an answer, as many as the person was told a failure of; one may speak of several answered together."""
-    told = sum(text.startswith(_TROUBLE) for text in world.said())
+    told = sum(text.startswith(_TROUBLE) and _PAUSED not in text for text in world.said())
     kept = []
     for index, answer in enumerate(scenario.answers):
         if not any(answer in text for text in world.said()) and told:

@@ -97,3 +97,34 @@ async def test_forgetting_that_a_send_was_begun_is_seen_as_a_double(fire: Fire) 
 async def test_forgetting_that_a_tool_was_begun_is_seen_as_a_second_deed(fire: Fire) -> None:
     forget = meddling("DELETE FROM tool_call")
     assert "effect twice" in await found(fire, "three with effects", "write", ("model", 2), between=forget)
+
+
+async def found_on_a_bad_disk(fire: Fire, name: str, kill: str, broken: str) -> set[str]:
+    """Let a disk fail a house whose ledger does one thing in the wrong order (``broken``, a trigger); return what is found wrong.
+
+    ``kill`` has a ``{}`` where it says which call fails; one after the other is tried until something is found.
+    """
+    scenario = replace(SCENARIOS[name], youth=("hello there",))
+    await fire.grow([scenario])
+    meddling(f"CREATE TRIGGER broken {broken}")(fire._youths[name])
+    for when in range(1, 6):
+        await fire.run(scenario, (Kill.parse(kill.format(when)),))
+        if kinds := set(fire.rows[name].verdict.problems):
+            return kinds
+    return set()
+
+
+async def test_a_turn_that_is_not_taken_up_again_after_the_disk_failed_is_seen_as_a_loss(fire: Fire) -> None:
+    drop = (
+        "AFTER UPDATE OF attempt ON turn BEGIN UPDATE turn SET state = 'stopped' WHERE id = NEW.id; "
+        "UPDATE inbox SET state = 'ignored' WHERE turn = NEW.id; END"
+    )
+    assert "lost" in await found_on_a_bad_disk(fire, "one message", "pwrite64:{}=ENOSPC*3@model:1", drop)
+
+
+async def test_a_send_that_is_forgotten_when_the_disk_fails_is_seen_as_a_double(fire: Fire) -> None:
+    forget = (
+        "AFTER UPDATE OF state ON outbox WHEN NEW.state = 'sent' AND NEW.attempt = 1 AND NEW.id > 1 "
+        "BEGIN UPDATE outbox SET state = 'ready' WHERE id = NEW.id; END"
+    )
+    assert "doubled" in await found_on_a_bad_disk(fire, "one message", "pwrite64:{}=EIO*1@telegram:1", forget)
