@@ -27,15 +27,15 @@ def best_break(text: str, room: int, *, levels: int = len(_BREAKS)) -> int:
     found = [[match.end() for match in kind.finditer(window) if match.end() >= earliest] for kind in _BREAKS[:levels]]
     for ends in found:
         for end in reversed(ends):
-            if _closed(window[:end]):
+            if closed(window[:end]):
                 return end
     for ends in found:
         if ends:
             return ends[-1]
-    return _whole_letter(text, room)
+    return whole_letter(text, room)
 
 
-def _closed(text: str) -> bool:
+def closed(text: str) -> bool:
     """Tell whether no inline mark is left open."""
     return (
         text.count("`") % 2 == 0
@@ -45,7 +45,7 @@ def _closed(text: str) -> bool:
     )
 
 
-def _whole_letter(text: str, end: int) -> int:
+def whole_letter(text: str, end: int) -> int:
     """Move a cut back to where no grapheme is cut, unless that would leave nothing."""
     here = end
     while here > 0 and _joined(text[here - 1], text[here], text[:here]):
