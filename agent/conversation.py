@@ -12,6 +12,7 @@ from agent import prompt, retention, tokens
 from agent.entries import Entry, Opened, Said
 from agent.models.protocol import Request
 from agent.prefix import PrefixWatch
+from agent.running_view import RunningView
 from agent.tokens import Calibration, Weight
 from agent.tools.protocol import Scene
 from agent.window import Window
@@ -75,7 +76,7 @@ class Conversation:
     _system: tuple[Segment, ...] = ()
     _fixed: Weight = field(default_factory=Weight)
     _reported: tuple[Weight, int] | None = None
-    _view: tuple[tuple[str, int], tuple[Message, ...]] | None = None
+    _view: RunningView = field(default_factory=RunningView)
 
     @property
     def window(self) -> Window:
@@ -157,11 +158,7 @@ class Conversation:
 
     def messages(self) -> tuple[Message, ...]:
         """What the model is shown of the history."""
-        entries = self.transcript.entries
-        mark = (entries[-1].id, len(entries)) if entries else ("", 0)
-        if self._view is None or self._view[0] != mark:
-            self._view = (mark, view(entries, self.zone))
-        return self._view[1]
+        return self._view.of(self.transcript.entries, self.zone)
 
     def system(self) -> tuple[Segment, ...]:
         """The system text, as it was when the conversation was last prepared."""

@@ -102,7 +102,30 @@ def estimate(text: str) -> int:
 
 
 def weight_of(message: Message) -> Weight:
-    """Return a likely token count of a message, by kind."""
+    """Return a likely token count of a message, by kind. Small messages are remembered for as long as they are there."""
+    known = _known.get(id(message))
+    if known is not None:
+        return known[1]
+    weight = _weight_of(message)
+    if _is_small(message):
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[id(message)] = (message, weight)
+    return weight
+
+
+_known: dict[int, tuple[Message, Weight]] = {}
+"""What messages weigh, by identity: their hashes would cost as much as weighing them. Each is held, so that no other has its id."""
+_MOST_KNOWN = 16_384
+
+
+def _is_small(message: Message) -> bool:
+    if isinstance(message, ToolMessage):
+        return not message.images and len(message.text) <= _SHORT_CHARS
+    return all(isinstance(part, (Text, Thinking)) and len(part.text) <= _SHORT_CHARS for part in message.content)
+
+
+def _weight_of(message: Message) -> Weight:
     if isinstance(message, UserMessage):
         parts = [_of_part(part) for part in message.content]
     elif isinstance(message, ToolMessage):
@@ -128,7 +151,15 @@ def of_message(message: Message) -> int:
 
 def weight_of_messages(messages: Iterable[Message]) -> Weight:
     """Return a likely token count of several messages, by kind."""
-    return sum(map(weight_of, messages), Weight())
+    prose = code = opaque = dense = plain = 0.0
+    for message in messages:
+        weight = weight_of(message)
+        prose += weight.prose
+        code += weight.code
+        opaque += weight.opaque
+        dense += weight.dense
+        plain += weight.plain
+    return Weight(prose, code, opaque, dense, plain)
 
 
 def of_messages(messages: Iterable[Message]) -> int:
@@ -138,12 +169,21 @@ def of_messages(messages: Iterable[Message]) -> int:
 
 def weight_of_tools(tools: Sequence[ToolSpec]) -> Weight:
     """Return a likely token count of tool descriptions, by kind."""
-    return sum((_of_tool(tool.name, tool.description, json.dumps(tool.parameters)) for tool in tools), Weight())
+    return sum(map(_of_tool, tools), Weight())
 
 
-@lru_cache(maxsize=256)
-def _of_tool(name: str, description: str, parameters: str) -> Weight:
-    return weigh(name) + weigh(description) + weigh(parameters) + Weight(plain=8)
+def _of_tool(tool: ToolSpec) -> Weight:
+    known = _known_tools.get(id(tool))
+    if known is None:
+        weight = weigh(tool.name) + weigh(tool.description) + weigh(json.dumps(tool.parameters)) + Weight(plain=8)
+        if len(_known_tools) >= _MOST_KNOWN_TOOLS:
+            _known_tools.clear()
+        known = _known_tools[id(tool)] = (tool, weight)
+    return known[1]
+
+
+_known_tools: dict[int, tuple[ToolSpec, Weight]] = {}
+_MOST_KNOWN_TOOLS = 1024
 
 
 def weight_of_request(request: Request) -> Weight:

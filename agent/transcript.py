@@ -39,6 +39,7 @@ class Transcript:
         self._lock = threading.Lock()
         self._next: dict[str, int] = {}
         self._ids: set[str] = set()
+        self._turns: dict[str, list[Entry]] = {}
         self._last: str | None = None
         self._size = 0
 
@@ -96,7 +97,7 @@ class Transcript:
 
     def of_turn(self, turn: str) -> list[Entry]:
         """The entries of one turn that are in memory."""
-        return [entry for entry in self.entries if entry.id.rpartition(":")[0] == turn]
+        return list(self._turns.get(turn, ()))
 
     def _append(self, turn: str, body: Body, n: int | None) -> Entry:
         with self._lock:
@@ -121,7 +122,11 @@ class Transcript:
             self.opened = entry.body
         if isinstance(entry.body, Compacted):
             self.entries = _kept(self.entries, entry.body.first_kept)
+            self._turns = {}
+            for one in self.entries:
+                self._turns.setdefault(one.id.rpartition(":")[0], []).append(one)
         self.entries.append(entry)
+        self._turns.setdefault(turn, []).append(entry)
 
     def _write(self, line: bytes) -> None:
         created = not self.path.exists()

@@ -31,7 +31,8 @@ CUT_OFF = (
     "[The answer above broke off here, and has been sent as far as it goes. If it is still wanted, go on behind its last word, "
     "without repeating or announcing anything; a code block must be opened anew. If nothing is missing, say NO_REPLY.]"
 )
-_SHRINKING = (Compacted, ResultsCleared, Pruned)
+SHRINKING = (Compacted, ResultsCleared, Pruned)
+"""Entries that change how those before them are shown."""
 
 
 def view(entries: Sequence[Entry], zone: tzinfo) -> tuple[Message, ...]:
@@ -40,7 +41,12 @@ def view(entries: Sequence[Entry], zone: tzinfo) -> tuple[Message, ...]:
     The result begins with a user message (or is empty), holds no failed answers, and has behind every tool call exactly one
     result, in the order of the calls.
     """
-    return repaired(_stamped(message, zone) for message in with_recent_pictures(_visible(entries)))
+    return repaired(unrepaired(entries, zone))
+
+
+def unrepaired(entries: Sequence[Entry], zone: tzinfo) -> list[Message]:
+    """Return the messages to send, as far as they are in the transcript: with what is useless, and calls that lack a result."""
+    return [stamped(message, zone) for message in with_recent_pictures(_visible(entries))]
 
 
 def _visible(entries: Sequence[Entry]) -> list[Message]:
@@ -53,20 +59,36 @@ def _visible(entries: Sequence[Entry]) -> list[Message]:
         start = next((i for i, entry in enumerate(entries) if entry.id == body.first_kept), compaction)
         messages.append(UserMessage(content=(Text(text=_summary_text(body)),), at=entries[compaction].at))
     views = views_of_results(entries)
-    changed = max((i for i, entry in enumerate(entries) if isinstance(entry.body, _SHRINKING)), default=0)
+    changed = max((i for i, entry in enumerate(entries) if isinstance(entry.body, SHRINKING)), default=0)
     for index in range(start, len(entries)):
         entry = entries[index]
         match entry.body:
-            case Said(message=message):
+            case Said(message=message) if entry.id in views or index < changed:
                 shown = views[entry.id].apply(message) if entry.id in views else message
-                messages.append(_without_usage(shown) if index < changed else shown)
-                if isinstance(message, AssistantMessage) and message.stop == "cut":
-                    messages.append(_aside(CUT_OFF, entry))
-            case Pinned(text=text) if compaction is None or index > compaction:
-                messages.append(_aside(f"{PINNED} {text}", entry))
-            case Unpinned(text=text) if compaction is None or index > compaction:
-                messages.append(_aside(f"{UNPINNED} {text}", entry))
+                messages += _with_aside(_without_usage(shown) if index < changed else shown, entry)
+            case Pinned() | Unpinned() if compaction is not None and index <= compaction:
+                continue
+            case _:
+                messages += shown_as_it_is(entry)
     return messages
+
+
+def shown_as_it_is(entry: Entry) -> list[Message]:
+    """Return what is shown of an entry behind which nothing changed how it is shown."""
+    match entry.body:
+        case Said(message=message):
+            return _with_aside(message, entry)
+        case Pinned(text=text):
+            return [_aside(f"{PINNED} {text}", entry)]
+        case Unpinned(text=text):
+            return [_aside(f"{UNPINNED} {text}", entry)]
+        case _:
+            return []
+
+
+def _with_aside(message: Message, entry: Entry) -> list[Message]:
+    cut = isinstance(message, AssistantMessage) and message.stop == "cut"
+    return [message, _aside(CUT_OFF, entry)] if cut else [message]
 
 
 def _summary_text(body: Compacted) -> str:
@@ -134,7 +156,7 @@ def _without_usage(message: Message) -> Message:
     return message
 
 
-def _stamped(message: Message, zone: tzinfo) -> Message:
+def stamped(message: Message, zone: tzinfo) -> Message:
     """Put the time (and in shared rooms the speaker) before what a person said, as a part of its own."""
     if not isinstance(message, UserMessage):
         return message
@@ -159,9 +181,14 @@ def repaired(messages: Iterable[Message]) -> tuple[Message, ...]:
 
     A result counts for a call when it stands behind it and before the next answer that is kept; the first one wins.
     """
-    kept = [message for message in messages if not _useless(message)]
+    kept = [message for message in messages if not useless(message)]
     while kept and not isinstance(kept[0], UserMessage):
         kept.pop(0)
+    return tuple(paired(kept))
+
+
+def paired(kept: Sequence[Message]) -> list[Message]:
+    """Return messages with every call followed by its result, and without results of no call."""
     whole: list[Message] = []
     for index, message in enumerate(kept):
         if isinstance(message, ToolMessage):
@@ -170,10 +197,11 @@ def repaired(messages: Iterable[Message]) -> tuple[Message, ...]:
         if isinstance(message, AssistantMessage) and message.calls:
             results = _results_behind(kept, index)
             whole.extend(results.get(call.id) or unknown(call) for call in message.calls)
-    return tuple(whole)
+    return whole
 
 
-def _useless(message: Message) -> bool:
+def useless(message: Message) -> bool:
+    """Whether a message says nothing that a model could be shown."""
     if isinstance(message, AssistantMessage):
         failed = message.failure is not None or message.stop in {"error", "cancelled", "overflow"}
         return failed or not (message.text.strip() or message.calls)

@@ -1,0 +1,80 @@
+"""The view of a transcript that grows, without going over its whole history for each message.
+
+A long conversation is looked at several times a turn, and nearly always only its end is new. What lies before the last answer
+can change by nothing that comes behind it but a summary, a pruning mark or a picture: then the whole is made anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.entries import Said
+from agent.messages import AssistantMessage, Image, ToolMessage, UserMessage
+from agent.wire import SHRINKING, paired, shown_as_it_is, stamped, unrepaired, useless
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import tzinfo
+
+    from agent.entries import Entry
+    from agent.messages import Message
+
+
+class RunningView:
+    """Gives what ``agent.wire.view`` gives, for the entries of one transcript that are asked about again and again."""
+
+    def __init__(self) -> None:
+        self._entries: Sequence[Entry] = ()
+        self._zone: tzinfo | None = None
+        self._seen = 0
+        self._grows = True
+        self._settled: list[Message] = []
+        """What is shown before the last answer, with everything in its place."""
+        self._open: list[Message] = []
+        """What is shown from the last answer on, before calls are paired with results that may still come."""
+        self._shown: tuple[Message, ...] = ()
+
+    def of(self, entries: Sequence[Entry], zone: tzinfo) -> tuple[Message, ...]:
+        """Return the view of ``entries``: the sequence of the last time, perhaps with more at its end, or another one."""
+        if entries is not self._entries or zone is not self._zone or len(entries) < self._seen:
+            return self._anew(entries, zone)
+        fresh = entries[self._seen :]
+        if not fresh:
+            return self._shown
+        if not self._grows or any(map(_reaches_back, fresh)):
+            return self._anew(entries, zone)
+        self._seen = len(entries)
+        self._take(stamped(message, zone) for entry in fresh for message in shown_as_it_is(entry))
+        return self._shown
+
+    def _anew(self, entries: Sequence[Entry], zone: tzinfo) -> tuple[Message, ...]:
+        messages = unrepaired(entries, zone)
+        self._entries, self._zone, self._seen = entries, zone, len(entries)
+        self._grows = not any(map(_has_pictures, messages))
+        self._settled, self._open = [], []
+        self._take(messages)
+        return self._shown
+
+    def _take(self, messages: Iterable[Message]) -> None:
+        """Add messages, and settle what lies before the last answer: only behind it are results of its calls looked for."""
+        self._open += [message for message in messages if not useless(message)]
+        if not self._settled:
+            while self._open and not isinstance(self._open[0], UserMessage):
+                self._open.pop(0)
+        last = next((n for n in range(len(self._open) - 1, 0, -1) if isinstance(self._open[n], AssistantMessage)), 0)
+        self._settled += paired(self._open[:last])
+        self._open = self._open[last:]
+        self._shown = (*self._settled, *paired(self._open))
+
+
+def _reaches_back(entry: Entry) -> bool:
+    """Whether an entry may change how those before it are shown."""
+    if isinstance(entry.body, Said):
+        return _has_pictures(entry.body.message)
+    return isinstance(entry.body, SHRINKING)
+
+
+def _has_pictures(message: Message) -> bool:
+    if isinstance(message, UserMessage):
+        return any(isinstance(part, Image) for part in message.content)
+    return isinstance(message, ToolMessage) and bool(message.images)

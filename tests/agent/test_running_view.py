@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.messages import AssistantMessage, Image, Text, ToolMessage, UserMessage
+from agent.running_view import RunningView
+from agent.wire import view
+from tests.agent.test_wire import AT, ZONE, _any_body, answer, entries, result, user
+
+if TYPE_CHECKING:
+    from agent.entries import Body, Entry
+    from agent.messages import Message
+
+_picture = Image(media_type="image/png", data="aGVsbG8=", width=10, height=10)
+_bodies = st.one_of(
+    _any_body,
+    _any_body,
+    st.just(AssistantMessage(content=(Text(text="broken off"),), model="m", stop="cut")),
+    st.just(UserMessage(content=(Text(text="look"), _picture), at=AT)),
+    st.just(ToolMessage(call_id="a", name="read", text="seen", images=(_picture,) * 15)),
+)
+
+
+@given(st.lists(st.lists(_bodies, max_size=6), max_size=10))
+def test_however_a_transcript_grows_its_view_is_that_of_the_whole(steps: list[list[Body | Message]]) -> None:
+    running, told, grown = RunningView(), [], []
+    for step in steps:
+        told += step
+        grown += entries(*told)[len(grown) :]
+        assert running.of(grown, ZONE) == view(grown, ZONE)
+        assert running.of(grown, ZONE) == view(grown, ZONE)
+
+
+def test_another_history_is_viewed_anew() -> None:
+    running = RunningView()
+    running.of(entries(user("one"), answer("two"), user("three")), ZONE)
+    other = entries(user("four"))
+    assert running.of(other, ZONE) == view(other, ZONE)
+
+
+def test_only_what_is_new_is_looked_at() -> None:
+    class Looked(list["Entry"]):
+        touched = 0
+
+        def __getitem__(self, index):
+            found = super().__getitem__(index)
+            self.touched += len(found) if isinstance(index, slice) else 1
+            return found
+
+    history = Looked(entries(*[user("hi"), answer("", "a"), result("a"), answer("ok")] * 50))
+    running = RunningView()
+    running.of(history, ZONE)
+    history.touched = 0
+    history += entries(*[user("hi")] * 201)[200:]
+    assert running.of(history, ZONE)[-1].text.endswith("hi")
+    assert history.touched == 1
