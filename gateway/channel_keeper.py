@@ -104,7 +104,7 @@ class ChannelKeeper:
             await self.channel.run(self._door)
         except ChannelBroken as broken:
             self._state, self._trouble, self._mend = "broken", str(broken), broken.mend
-            log.error("%s is off: %s %s", name, broken, broken.mend)  # noqa: TRY400  (expected, and told in full)
+            log.error("%s is off: %s (%s)", name, broken, broken.mend)  # noqa: TRY400  (expected, and told in full)
             return True
         except Exception as error:
             # a defect in one channel must not take the house down: it is told, and the channel begins anew

@@ -10,8 +10,11 @@ with ``await check(stage_factory)``, or each of ``CHECKS`` as a test of its own:
                 await rule(stage)
 
 A rule raises ``Nonconforming`` with what was expected and what was seen. A stage says by ``lacks`` which rules its platform makes
-impossible; ``check`` leaves those out. ``EXTRAS`` are the rules of what a channel may offer beyond messages, and need a
-``FullStage``. ``docs/adding-a-channel.md`` walks through an example.
+impossible; ``check`` leaves those out. A channel made with a ``HastyClock`` waits for nothing.
+
+``EXTRAS`` are the rules of what a channel may offer beyond messages, and need a ``FullStage``.
+
+``docs/adding-a-channel.md`` walks through an example.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from channels.conformance import extras, hearing, speaking
+from channels.conformance.hasty import HastyClock
 from channels.conformance.running import Nonconforming, RecordingDoor
 from channels.conformance.stage import FullStage, Stage, Trouble
 
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
-__all__ = ["CHECKS", "EXTRAS", "FullStage", "Nonconforming", "RecordingDoor", "Stage", "Trouble", "check"]
+__all__ = ["CHECKS", "EXTRAS", "FullStage", "HastyClock", "Nonconforming", "RecordingDoor", "Stage", "Trouble", "check"]
 
 EXTRAS: Final = (
     extras.tells_of_an_edit,

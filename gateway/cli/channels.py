@@ -101,8 +101,7 @@ def _told(facts: dict[str, Any], *, probed: bool) -> str:
         heard = f", last heard {one['heard']}" if one.get("heard") else ""
         who = f", private: {one['dmPolicy']}, groups: {one['groups']}" if "dmPolicy" in one else ""
         lines.append(f"{name}: {one['state']}{heard}{who}")
-        if one.get("trouble"):
-            lines.append(f"  {one['trouble']} {one.get('mend', '')}".rstrip())
+        lines += [f"  {one[key]}" for key in ("trouble", "mend") if one.get(key)]
         if probed and "probe" in one:
             lines.append(f"  {_answer(one['probe'])}")
     return "\n".join(lines)
@@ -113,4 +112,4 @@ def _answer(probe: dict[str, Any]) -> str:
         return f"answers as {probe['name']}"
     if probe["ok"] is None:
         return str(probe["error"])
-    return f"{probe['error']} {probe.get('mend', '')}".rstrip()
+    return f"{probe['error']}\n  {probe.get('mend', '')}".rstrip()

@@ -40,8 +40,8 @@ def _told(facts: dict[str, Any]) -> str:
         lines.append(f"  agent {name}: {agent['sessions']} sessions, workspace {agent['workspace']}")
     for name, channel in facts["channels"].items():
         heard = f", last heard {channel['heard']}" if channel.get("heard") else ""
-        trouble = f" — {channel['trouble']} {channel.get('mend', '')}".rstrip() if channel.get("trouble") else ""
-        lines.append(f"  channel {name}: {channel['state']}{heard}{trouble}")
+        lines.append(f"  channel {name}: {channel['state']}{heard}")
+        lines += [f"    {channel[key]}" for key in ("trouble", "mend") if channel.get(key)]
     outbox = ", ".join(f"{count} {state}" for state, count in facts["outbox"].items() if state != "sent" and count) or "empty"
     lines.append(f"  {facts['turns']['running']} turns running, {facts['inbox']['waiting']} messages waiting, outbox: {outbox}")
     settings = facts.get("settings") or {}

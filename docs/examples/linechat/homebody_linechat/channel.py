@@ -32,10 +32,11 @@ def make(settings: Mapping[str, Any], *, account: str, clock: Clock, log: Log) -
 
 
 class LineChat:
-    """A ``Channel`` that is ``Repeatable``: the server knows a message by its key, and says a doubtful one once."""
+    """A ``Channel`` that is ``Repeatable`` (the server says a message once, by its key) and ``Beats`` (every half a minute)."""
 
     name = "linechat"
     repeats_safely = True
+    silence = 90.0
 
     def __init__(self, host: str, port: int, password: str, *, account: str, clock: Clock, log: Log) -> None:
         self.account = account
@@ -77,7 +78,7 @@ class LineChat:
             case {"welcome": _}:
                 door.ready()
             case {"refused": why}:
-                raise ChannelBroken(f"linechat: {why}", mend="set channels.plugins.linechat.settings.password")
+                raise ChannelBroken(f"linechat: {why}", mend="set channels.plugins.linechat.settings.password anew")
             case {"answer": key} if key in self._answers and not self._answers[key].done():
                 self._answers[key].set_result(told)
             case {"id": number, "from": person, "text": text, "at": at}:

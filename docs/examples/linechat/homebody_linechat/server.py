@@ -3,17 +3,21 @@
 A client says ``{"hello": password, "after": number}`` and is told ``{"welcome": name}`` or ``{"refused": why}``, then everything that was
 written after that number: ``{"id", "from", "text", "at"}``, with ``"edits": id`` where it corrects an earlier one. It says
 ``{"say": text, "to": person, "key": key}`` and is told ``{"answer": key, "id": number}``, or ``"why"`` in place of the number, with
-``"wait": seconds`` where it may try again. The same key said twice is heard once. ``{"typing": person}`` is not answered.
+``"wait": seconds`` where it may try again. The same key said twice is heard once. ``{"typing": person}`` is not answered, and
+``{"beat": true}`` comes every half a minute.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sys
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from channels.conformance import EXTRAS
+from channels.conformance import EXTRAS, HastyClock
+from channels.log import NoLog
 from homebody_linechat.channel import LIMIT, LineChat
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from channels.log import Log
 
 PASSWORD = "open sesame"  # noqa: S105 - of a server that lives as long as a test
+BEAT_SECONDS = 30
 
 
 class Server:
@@ -32,7 +37,8 @@ class Server:
     limit = LIMIT
     patience = 20.0
 
-    def __init__(self, clock: Clock, log: Log) -> None:
+    def __init__(self, clock: Clock, log: Log, port: int = 0) -> None:
+        self._port = port
         self._clock = clock
         self._log = log
         self._written: list[dict[str, Any]] = []
@@ -45,7 +51,7 @@ class Server:
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self._server = await asyncio.start_server(self._client, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._client, "127.0.0.1", self._port)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -69,7 +75,7 @@ class Server:
 
     async def edit(self, text: str) -> None:
         """Correct the last message."""
-        await self._write(text, edits=len(self._written))
+        await self._write(text, edits=self._written[-1]["id"])
 
     async def repeat(self) -> None:
         """Tell of the last message again."""
@@ -99,7 +105,7 @@ class Server:
     # -- the server --------------------------------------------------------------------------------------------------
 
     async def _write(self, text: str, **more: Any) -> None:
-        number = len(self._written) + 1
+        number = time.time_ns()  # after a restart of the server, too, no number comes twice
         self._written.append({"id": number, "from": "anna", "text": text, "at": datetime.now(UTC).isoformat(), **more})
         await self._tell(self._written[-1])
 
@@ -110,6 +116,7 @@ class Server:
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if (task := asyncio.current_task()) is not None:
             self._tasks.add(task)
+        beating = asyncio.create_task(self._beat(writer))
         try:
             while line := await reader.readline():
                 for answer in self._answers(json.loads(line), writer):
@@ -118,8 +125,14 @@ class Server:
         except ConnectionError:
             pass
         finally:
+            beating.cancel()
             self._clients.discard(writer)
             writer.close()
+
+    async def _beat(self, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            writer.write(b'{"beat": true}\n')
 
     def _answers(self, said: dict[str, Any], writer: asyncio.StreamWriter) -> list[dict[str, Any]]:
         match said:
@@ -127,7 +140,7 @@ class Server:
                 if password != PASSWORD:
                     return [{"refused": "wrong password"}]
                 self._clients.add(writer)
-                return [{"welcome": "bot"}, *self._written[number:]]
+                return [{"welcome": "bot"}, *(one for one in self._written if one["id"] > number)]
             case {"say": text, "to": _, "key": key} if writer in self._clients:
                 return self._heard(text, key, writer)
             case {"typing": _}:
@@ -146,3 +159,23 @@ class Server:
             writer.transport.abort()
             return []
         return [{"answer": key, "id": 1 + list(self._said).index(key)}]
+
+
+async def _talk(port: int) -> None:
+    """Let whoever types be anna."""
+    async with Server(HastyClock(), NoLog(), port) as server:
+        shown = 0
+        typed = asyncio.ensure_future(asyncio.to_thread(sys.stdin.readline))
+        while not (typed.done() and not typed.result()):
+            if typed.done():
+                await server.say(typed.result().rstrip("\n"))
+                typed = asyncio.ensure_future(asyncio.to_thread(sys.stdin.readline))
+            await asyncio.wait([typed], timeout=0.1)
+            for text in server.heard()[shown:]:
+                sys.stdout.write(f"bot: {text}\n")
+                sys.stdout.flush()
+                shown += 1
+
+
+if __name__ == "__main__":
+    asyncio.run(_talk(int(sys.argv[1])))

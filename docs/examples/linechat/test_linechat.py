@@ -1,0 +1,20 @@
+"""The published rules, asked of this channel."""  # noqa: INP001 - a test stands alone
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from homebody_linechat.server import Server
+
+from channels.conformance import CHECKS, HastyClock
+from channels.log import NoLog
+
+
+@pytest.mark.parametrize("rule", CHECKS, ids=lambda rule: rule.__name__)
+async def test_the_channel_keeps_the_rule(rule: Any) -> None:
+    """See ``channels.conformance``."""
+    async with Server(HastyClock(), NoLog()) as stage:
+        if rule.__name__ in stage.lacks:
+            pytest.skip("the platform has nothing of the kind")
+        await rule(stage)
