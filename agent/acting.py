@@ -40,6 +40,8 @@ class Acting:
     emit: Callable[[Event], None]
     overtaken: Callable[[], bool] = lambda: False
     calls: list[ToolMessage] = field(default_factory=list)
+    repeats: int = 0
+    """How many calls were refused because they came to the same result again and again."""
     _seen: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -72,6 +74,7 @@ class Acting:
         if len(self.calls) + len(beside) >= self.conversation.settings.limits.max_tool_calls:
             return _refusal(call, "No tool calls are left in this turn. Answer now with what you have.")
         if self._repeated(call, beside):
+            self.repeats += 1
             return _refusal(
                 call, "You made this same call again and again and got the same result. Do something else, or answer."
             )

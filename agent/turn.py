@@ -114,6 +114,11 @@ class Turn:
         """How many tools it has called so far."""
         return len(self._acting.calls)
 
+    @property
+    def repeats(self) -> int:
+        """How many of them were refused as repeats."""
+        return self._acting.repeats
+
     async def run(self, messages: Sequence[UserMessage], further: Sequence[Further] = ()) -> TurnResult:
         """Answer ``messages`` and ``further`` ones together.
 

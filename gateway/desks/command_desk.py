@@ -100,7 +100,7 @@ class CommandDesk:
         pins = await self._agent.pins(self._record, self._arrived.route.audience, add=argument)
         if argument:
             return f"📌 Pinned: {argument}"
-        return "\n".join(["📌 Pinned:", "", *numbered(pins)]) if pins else "Nothing is pinned. /pin <what> pins something."
+        return "\n".join(["📌 Pinned:", "", *numbered(pins)]) if pins else "Nothing is pinned. `/pin <what>` pins something."
 
     async def _unpin(self, argument: str) -> str:
         pins = await self._agent.pins(self._record, self._arrived.route.audience)
@@ -184,6 +184,11 @@ def told(found: ContextReport, form: str) -> str:
     return "\n".join([head, "", "| part | characters | tokens (est.) | share | cached |", "|---|---:|---:|---:|---|", *rows])
 
 
+def counted(number: int, noun: str) -> str:
+    """Write a number of things."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def numbered(texts: Sequence[str]) -> list[str]:
     """Write texts as a numbered list."""
     return [f"{number}. {text}" for number, text in enumerate(texts, 1)]
@@ -192,8 +197,11 @@ def numbered(texts: Sequence[str]) -> list[str]:
 def told_reasons(found: Reasons) -> str:
     """Put the reasons of an answer into words."""
     lines = ["What my last answer rested on:", ""]
-    lines += [f"- File {one.name}: {one.lines} lines{' (cut)' if one.cut else ''}" for one in found.files]
-    lines += [f"- Note {one.name}: {one.lines} lines{' (cut)' if one.cut else ''}, given at the start" for one in found.notes]
+    lines += [f"- File {one.name}: {counted(one.lines, 'line')}{' (cut)' if one.cut else ''}" for one in found.files]
+    lines += [
+        f"- Note {one.name}: {counted(one.lines, 'line')}{' (cut)' if one.cut else ''}, given at the start"
+        for one in found.notes
+    ]
     lines += [f"- Pinned: {pin}" for pin in found.pins]
     if found.summary:
         lines.append(f"- A summary of what came before {found.summary}")

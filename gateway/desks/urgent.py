@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.headroom import short
 from channels.terminal.link import Done
+from gateway.desks.command_desk import counted
 from gateway.desks.commands import parse
 from gateway.ledger.rows import NewOutbound
 from gateway.outbound.showing import show_frame
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from gateway.queueing.steering import UnderWay
     from gateway.routing.access import Actor
     from gateway.routing.router import Route
+    from gateway.sessions.record import SessionRecord
 
 
 class Urgent:
@@ -96,27 +98,39 @@ class Urgent:
             conversation = await agent.conversations.glance(record, route.audience)
             size, window = conversation.tokens(), conversation.window
             lines += [
-                f"- Model: {conversation.model.name}",
+                f"- Model: {conversation.model.name}{_chosen(record)}",
                 f"- Context: {short(size)} of {short(window.size)} tokens ({100 * size / window.size:.0f} %)",
                 f"- Memory is flushed at {short(window.flush_at)}"
                 + (f"; last: {record.last_flush}" if record.last_flush else ""),
-                f"- Session since {record.started.astimezone(agent.zone):%a %d %b %H:%M}: {record.turns} turns",
+                f"- Session since {record.started.astimezone(agent.zone):%a %d %b %H:%M}: {counted(record.turns, 'turn')}",
                 f"- 🧹 Compactions: {record.compactions}",
             ]
         ahead = self._lanes.queued(route.session)
         lines += self._at_work(agent, route)
         lines.append(f"- Queue: {self._line.told(route.session, inbound.conversation.channel)}")
-        lines.append(f"- Under way: {tally.running} turns, {ahead} waiting here, {tally.waiting} in all")
+        waiting = max(tally.waiting - 1, 0)  # the question itself is in the inbox until it is answered
+        lines.append(f"- Under way: {counted(tally.running, 'turn')}, {ahead} waiting here, {waiting} in all")
         return "\n".join(lines)
 
     def _at_work(self, agent: HousedAgent, route: Route) -> list[str]:
+        """Tell how far the turn is, and what brakes a turn has."""
+        limits = agent.profile.settings.limits
         running = self._under_way(route.session)
         if running is None or running.turn is None:
-            return []
-        most = agent.profile.settings.limits.max_tool_calls
+            return [
+                f"- A turn: at most {limits.max_tool_calls} tool calls and {limits.timeout_seconds:g} s, "
+                f"{limits.max_repeats} times the same call with the same result"
+            ]
         let_in = f", {len(running.steered)} let in on the way" if running.steered else ""
-        return [f"- Now: a turn with {running.turn.tool_calls} of {most} tool calls so far{let_in}"]
+        again = f", {running.turn.repeats} refused as repeats" if running.turn.repeats else ""
+        return [f"- Now: a turn with {running.turn.tool_calls} of {limits.max_tool_calls} tool calls so far{again}{let_in}"]
 
     def _done(self, inbound: Inbound, route: Route, reply: str, chunks: int) -> None:
         facts = {"reply": reply, "agent": route.agent, "sessionKey": route.session, "chunks": chunks, "exit": 0}
         show_frame(self._channel(inbound.conversation), inbound.conversation, Done("", inbound.message_id, facts))
+
+
+def _chosen(record: SessionRecord) -> str:
+    """What was chosen for this conversation alone."""
+    chosen = [" (chosen for this conversation)"] if record.model else []
+    return "".join([*chosen, *([f", thinking: {record.thinking}"] if record.thinking else [])])

@@ -385,3 +385,32 @@ async def test_the_status_tells_how_far_the_turn_is(town: Make) -> None:
     assert "- Now: a turn with 1 of 40 tool calls so far, 1 let in on the way" in wire.said()[0]
     assert "- Queue: steer: what you say while I work reaches me between two steps" in wire.said()[0]
     assert "0 waiting here" in wire.said()[0]
+
+
+async def test_the_status_tells_of_repeats_and_of_what_brakes_a_turn(town: Make) -> None:
+    t = town()
+    wire, gate, asked = t.wire(), asyncio.Event(), asyncio.Event()
+
+    def answer(_: Request) -> Any:
+        number = len(t.model.requests)
+        if number > 5:
+            return "done"
+        if number == 5:
+            asked.set()
+            return [Stall(gate), ToolCall(id="c5", name="list", arguments={"path": "."})]
+        return ToolCall(id=f"c{number}", name="list", arguments={})
+
+    t.answer = answer
+    async with t.house(wire):
+        await wire.say("look around")
+        await asked.wait()
+        await wire.say("/status")
+        await wire.until(lambda: wire.sent)
+        gate.set()
+        await wire.until(lambda: len(wire.sent) == 2)
+        await wire.say("/status")
+        await wire.until(lambda: len(wire.sent) == 3)
+    assert "- Now: a turn with 4 of 40 tool calls so far, 1 refused as repeats" in wire.said()[0]
+    assert "- A turn: at most 40 tool calls and 600 s, 3 times the same call with the same result" in wire.said()[2]
+    assert "1 turn\n" in wire.said()[2]
+    assert "Under way: 0 turns, 0 waiting here, 0 in all" in wire.said()[2]
