@@ -117,10 +117,8 @@ class Urgent:
         limits = agent.profile.settings.limits
         running = self._under_way(route.session)
         if running is None or running.turn is None:
-            return [
-                f"- A turn: at most {limits.max_tool_calls} tool calls and {limits.timeout_seconds:g} s, "
-                f"{limits.max_repeats} times the same call with the same result"
-            ]
+            brakes = f"{limits.max_tool_calls} tool calls and {limits.timeout_seconds:g} s"
+            return [f"- A turn: at most {brakes}, {limits.max_repeats} times the same call with the same result"]
         let_in = f", {len(running.steered)} let in on the way" if running.steered else ""
         again = f", {running.turn.repeats} refused as repeats" if running.turn.repeats else ""
         return [f"- Now: a turn with {running.turn.tool_calls} of {limits.max_tool_calls} tool calls so far{again}{let_in}"]
