@@ -50,7 +50,7 @@ async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for channel, policy in found:
         name = f"{channel.name}:{channel.account}"
-        told[name] = {**_policy(policy), **((running or {}).get(name) or {"state": "not running", "heard": None})}
+        told[name] = {**_policy(name, policy), **((running or {}).get(name) or {"state": "not running", "heard": None})}
     for name in (running or {}).keys() - told.keys() - {LOCAL}:
         told[name] = {**(running or {})[name], "trouble": "no longer in the settings: restart the gateway"}
     if probe:
@@ -72,9 +72,16 @@ async def _running(invocation: Invocation) -> dict[str, Any] | None:
     return facts
 
 
-def _policy(policy: Policy) -> dict[str, Any]:
+def _policy(name: str, policy: Policy) -> dict[str, Any]:
+    from gateway.routing.access import concerns
+
     groups = len(policy.groups) + sum(len(space) for space in policy.rules.values())
-    return {"dmPolicy": policy.dm_policy, "allowFrom": len(policy.allow_from), "groups": groups}
+    return {
+        "dmPolicy": policy.dm_policy,
+        "allowFrom": len(policy.allow_from),
+        "groups": groups,
+        "concerns": concerns(name, policy),
+    }
 
 
 async def _probe(channel: Channel) -> dict[str, Any]:
@@ -102,6 +109,7 @@ def _told(facts: dict[str, Any], *, probed: bool) -> str:
         who = f", private: {one['dmPolicy']}, groups: {one['groups']}" if "dmPolicy" in one else ""
         lines.append(f"{name}: {one['state']}{heard}{who}")
         lines += [f"  {one[key]}" for key in ("trouble", "mend") if one.get(key)]
+        lines += [f"  ! {concern}" for concern in one.get("concerns", ())]
         if probed and "probe" in one:
             lines.append(f"  {_answer(one['probe'])}")
     return "\n".join(lines)

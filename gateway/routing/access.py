@@ -156,7 +156,8 @@ class Access:
         if policy.dm_policy == "pairing":
             code = self._code()
             return Pair(code, pairing_text(conversation.channel, code))
-        return Ignored("the sender is not in allowFrom")
+        lacking = ', which lets everybody in only by "*"' if policy.dm_policy == "open" else ""
+        return Ignored(f"the sender is not in allowFrom{lacking}")
 
     async def who(self, channel: str, sender: str) -> Actor:
         """Return who an id is, whether they may speak or not."""
