@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 EPOCH_MS = 1_420_070_400_000
 """The first moment of Discord's ids, each of which begins with the millisecond that it was made in."""
+SLACK_SECONDS = 30
+"""How much Discord's clock may be behind ours."""
 
 
 def first_id(at: datetime) -> int:
@@ -28,11 +30,18 @@ def made_at(identity: str) -> datetime:
 
 
 class Places:
-    """The channels of one bot. ``dms`` holds the private channel of each person who was heard or written to."""
+    """The channels of one bot. ``dms`` holds the private channel of each person who was heard or written to.
 
-    def __init__(self, settings: DiscordAccount, stored: str | None, dms: dict[str, str]) -> None:
+    ``begun`` is the first id that Discord can have given since this bot was listened to at all; with ``first`` that begins now.
+    """
+
+    def __init__(
+        self, settings: DiscordAccount, stored: str | None, dms: dict[str, str], *, begun: int = 0, first: bool = True
+    ) -> None:
         self._settings = settings
         self._known: dict[str, Place] = {}
+        self._begun = begun
+        self._first = first
         self._since = 0
         self.marks = ReadingMarks(int, stored)
         self.dms = dms
@@ -43,7 +52,8 @@ class Places:
 
     def connected(self) -> int:
         """Begin a session: what is newer than all that was taken so far came in the gap. Returns where the gap began, or 0."""
-        self._since = max((int(mark) for mark in self.marks.all().values()), default=0)
+        self._since = max((int(mark) for mark in self.marks.all().values()), default=0 if self._first else self._begun)
+        self._first = False
         return self._since
 
     def joined(self, guild: dict[str, Any]) -> None:

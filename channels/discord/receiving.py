@@ -1,7 +1,8 @@
 """Receiving from Discord: events in their order, and by REST what was written while nobody listened.
 
 Discord never asks whether a message was stored. So the newest message taken from each channel is the cursor, and after every
-connection the channels are read on from there, before anything is said to be ready. Importing this module loads the library.
+connection the channels are read on from there, before anything is said to be ready. A new session also looks at the last ones that
+were taken, for what was changed meanwhile. Importing this module loads the library.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import discord
@@ -17,14 +19,14 @@ from channels.discord.asking import Asking
 from channels.discord.client import Link
 from channels.discord.happenings import reaction
 from channels.discord.inbound import Place, edited, inbound, place_of, starter
-from channels.discord.places import Places
+from channels.discord.places import SLACK_SECONDS, Places, first_id, made_at
 from channels.discord.refusals import TROUBLE, meaning
 from channels.messages import Cursor
 from channels.pauses import Pauses
 from channels.reading import CURSOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from channels.clock import Clock
     from channels.discord.reacting import Reacting
@@ -38,6 +40,12 @@ AT_ONCE = 8
 """Channels that are read on at the same time."""
 PEOPLE = 20
 """Listed people whose private channel is looked at after a start."""
+BEGUN = "begun"
+"""The cursor that keeps since when this bot is listened to: of whom never wrote before, what is newer than that was missed."""
+LOOK_BACK = 50
+"""Messages of a channel that are looked at for changes."""
+RECENT = timedelta(days=1)
+"""How long ago a channel was written to, or a message changed, for that to be looked at."""
 _MESSAGE = "MESSAGE_CREATE"
 _CHANGED = {"MESSAGE_UPDATE", "MESSAGE_REACTION_ADD"}
 _CONNECTED = {"READY", "RESUMED"}
@@ -79,16 +87,19 @@ class Receiver:
 
     async def run(self) -> None:
         """Listen until cancelled or the connection ends. Raises ChannelBroken, or one of ``TROUBLE``."""
-        self._places = Places(self._settings, await self._door.cursor(CURSOR), self._places.dms)
+        stored, begun = await self._door.cursor(CURSOR), await self._door.cursor(BEGUN)
+        now = first_id(self._clock.now() - timedelta(seconds=SLACK_SECONDS))
+        self._places = Places(self._settings, stored, self._places.dms, begun=int(begun or now), first=begun is None)
         tasks = [asyncio.ensure_future(self.link.listen()), asyncio.ensure_future(self._work())]
+        aside = [] if begun else [asyncio.ensure_future(self._accepted([], Cursor(name=BEGUN, value=str(now))))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
-            for task in tasks:
+            for task in (*tasks, *aside):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, *aside, return_exceptions=True)
             await self._asking.close()
 
     def _new_pauses(self) -> Pauses:
@@ -131,11 +142,14 @@ class Receiver:
 
     async def _other(self, name: str, content: dict[str, Any], stamp: str) -> None:
         if name in _CONNECTED:
+            taken = self._places.marks.all()
             await self._catch_up()
+            if name == "READY" and self._gap:
+                await self._read_all(taken, self._look_again)
             self._door.ready()
         elif name == "GUILD_CREATE":
             unread, self._places.unread = self._places.unread, []
-            await self._read_all(unread)
+            await self._read_all(dict(unread), self._read_on)
             await self._store([])
         elif (place := await self._place(content)) is not None and self._places.reads(place):
             found = await self._changed(name, content, place, stamp)
@@ -150,7 +164,7 @@ class Receiver:
 
     async def _catch_up(self) -> None:
         """Read on, in every channel that was read before, and in those of listed people who may have written first."""
-        await self._read_all(list(self._places.marks.all().items()))
+        await self._read_all(self._places.marks.all(), self._read_on)
         if self._gap and not self._looked_up:
             self._looked_up = True
             for person in [one for one in self._settings.dm.allow_from if one != "*"][:PEOPLE]:
@@ -166,16 +180,16 @@ class Receiver:
             if self._places.reads(place) and identity not in self._places.marks.all() and last > self._gap:
                 await self._read_on(identity, str(self._gap))
 
-    async def _read_all(self, channels: list[tuple[str, str]]) -> None:
-        """Read on in some channels at a time: a bot may be in hundreds."""
+    async def _read_all(self, channels: dict[str, str], read: Callable[[str, str], Awaitable[None]]) -> None:
+        """Read in some channels at a time: a bot may be in hundreds."""
         turns = asyncio.Semaphore(AT_ONCE)
 
         async def in_turn(channel: str, mark: str) -> None:
             async with turns:
-                await self._read_on(channel, mark)
+                await read(channel, mark)
 
         async with asyncio.TaskGroup() as reading:
-            for channel, mark in channels:
+            for channel, mark in channels.items():
                 reading.create_task(in_turn(channel, mark))
 
     async def _read_on(self, channel: str, mark: str) -> None:
@@ -202,6 +216,28 @@ class Receiver:
                 return
             mark = str(found[-1]["id"])
 
+    async def _look_again(self, channel: str, mark: str) -> None:
+        """Tell what people changed in the gap of what was taken before it. What the house has heard of, it passes over by its key."""
+        place = self._places.known(channel)
+        if place is None or not self._places.reads(place) or made_at(mark) < self._clock.now() - RECENT:
+            return
+        since = max(made_at(str(self._gap)) - timedelta(seconds=SLACK_SECONDS), self._clock.now() - RECENT)
+        pauses = self._new_pauses()
+        while True:
+            try:
+                page = [dict(one) for one in await self.link.http.logs_from(int(channel), LOOK_BACK, before=int(mark) + 1)]
+                break
+            except (discord.Forbidden, discord.NotFound):
+                return
+            except TROUBLE as error:
+                await pauses.wait("what was changed in a channel could not be looked at", str(error))
+        changes = [found for one in reversed(page) if (found := self._edited(one, place)) is not None and found.at >= since]
+        if changes:
+            await self._store(changes)
+
+    def _edited(self, message: dict[str, Any], place: Place) -> Inbound | None:
+        return edited(message, place, self._account, self.link.me, bots=self._settings.allow_bots)
+
     async def _take(self, batch: list[dict[str, Any]]) -> None:
         """Hand on what people wrote where this bot reads. Events carry the server they come from; private ones have none.
 
@@ -222,6 +258,9 @@ class Receiver:
             message = inbound(one, place, self._account, self.link.me, bots=self._settings.allow_bots)
             if message is not None:
                 messages.append(self._places.with_beginning(message))
+                change = None if message.text.startswith("/") else self._edited(one, place)
+                if change is not None:  # it was read as it is now, and must not be told once more
+                    messages.append(change)
                 self._reacting.taken(message.message_id)
                 if not place.guild:
                     self._places.dms[message.sender.id] = place.id
@@ -231,7 +270,7 @@ class Receiver:
     async def _changed(self, name: str, content: dict[str, Any], place: Place, stamp: str) -> Inbound | None:
         """Return what a person did to a message, when it is to be told."""
         if name == "MESSAGE_UPDATE":
-            return edited(content, place, self._account, self.link.me, bots=self._settings.allow_bots)
+            return self._edited(content, place)
         which = self._settings.reactions_told(place.guild)
         if which == "off" or str(content.get("user_id")) == self.link.me:
             return None
@@ -254,9 +293,13 @@ class Receiver:
 
     async def _store(self, messages: list[Inbound]) -> None:
         """Hand messages to the house, until it has them."""
+        await self._accepted(messages, None)
+
+    async def _accepted(self, messages: list[Inbound], cursor: Cursor | None) -> None:
+        """Hand messages and a cursor to the house; without one, it is how far was read by then."""
         while True:
             try:
-                await self._door.accept(messages, Cursor(name=CURSOR, value=self._places.marks.written()))
+                await self._door.accept(messages, cursor or Cursor(name=CURSOR, value=self._places.marks.written()))
             except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
                 await self._pauses.wait("messages could not be stored, and are offered again", str(error))
             else:

@@ -12,7 +12,7 @@ from discord.http import MultipartParameters
 
 from channels.discord.letters import NO_PINGS, QUIETLY, SILENTLY, file_name, multipart, rows
 from channels.discord.markup import written
-from channels.discord.places import first_id, made_at
+from channels.discord.places import SLACK_SECONDS, first_id, made_at
 from channels.discord.refusals import TROUBLE, send_error
 from channels.errors import NotSent, Uncertain
 from channels.messages import Sent
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from channels.previews import Previews
 
 AFTER = "after:"
-SLACK_SECONDS = 30
-"""How much Discord's clock may be behind ours."""
 LONG = timedelta(seconds=30)
 """A preview that stood for longer may have been left by whoever waited for the answer."""
 LOOK_BACK = 100

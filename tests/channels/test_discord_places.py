@@ -183,8 +183,8 @@ async def test_a_listed_person_whose_messages_were_read_is_not_read_again(peer: 
     again = Line(peer, dict(line.door.cursors), dm={"allowFrom": [ANNA, BEN]})
     async with again.running():
         assert again.door.texts == []
-    assert peer.count("GET channels/*/messages") == reads + 1, (
-        "each private channel is read once, and none where nothing is new"
+    assert peer.count("GET channels/*/messages") == reads + 2, (
+        "a known private channel is read on, and looked at for changes; none is read where nothing is new"
     )
 
 
@@ -293,3 +293,52 @@ def test_answers_are_shown_as_replies_when_the_settings_say_so() -> None:
     modes = [Line(DiscordPeer(), replyToMode=mode).channel.reply_to_mode for mode in ("off", "first", "all")]
     assert modes == ["off", "first", "all"]
     assert Line(DiscordPeer()).channel.reply_to_mode == "off"
+
+
+async def test_the_first_word_of_a_listed_person_is_heard_though_the_first_house_ended_before_it_was_stored(
+    peer: DiscordPeer,
+) -> None:
+    line = Line(peer, dm={"allowFrom": [ANNA]})
+    async with line.running():
+        line.door.refuse = OSError("it dies")
+        await peer.say(ANNA, "hello")
+        await line.door.until(lambda: line.door.refused > 0)
+    again = Line(peer, dict(line.door.cursors), dm={"allowFrom": [ANNA]})
+    async with again.running():
+        assert again.door.texts == ["hello"]
+
+
+async def test_what_was_changed_in_an_outage_is_told_and_after_that_no_more(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        old, last = [await peer.say(ANNA, text) for text in ("tell me plum", "thanks")]
+        await peer.edit(old, "tell me pear")
+        await line.door.until(lambda: len(line.door.messages) == 3)
+    await peer.edit(last, "thank you")
+    await peer.say(ANNA, "and more")
+    for _ in range(2):
+        line.channel = Line(peer, line.door.cursors).channel
+        async with line.running():
+            pass
+    assert [(one.event, one.text, one.target) for one in line.door.messages[3:]] == [
+        ("message", "and more", None),
+        ("edited", "thank you", last),
+    ]
+
+
+async def test_a_message_that_was_changed_before_it_was_read_is_told_with_that_change_and_it_is_not_told_again(
+    peer: DiscordPeer,
+) -> None:
+    line = Line(peer)
+    async with line.running():
+        await peer.say(ANNA, "hello")
+        await line.taken()
+    missed = await peer.say(ANNA, "tell me plum")
+    await peer.edit(missed, "tell me pear")
+    for _ in range(2):
+        line.channel = Line(peer, line.door.cursors).channel
+        async with line.running():
+            assert [(one.event, one.text, one.key.partition(":")[0]) for one in line.door.messages[1:]] == [
+                ("message", "tell me pear", "m"),
+                ("edited", "tell me pear", "e"),
+            ]

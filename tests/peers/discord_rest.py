@@ -170,7 +170,8 @@ class Rest:
         if not 1 <= limit <= 100:
             raise Refused(400, INVALID, "Invalid Form Body")
         after = query.get("after")
-        messages = [self.peer.links.fresh(one) for one in channel.messages]
+        before = int(query.get("before", 1 << 63))
+        messages = [self.peer.links.fresh(one) for one in channel.messages if int(one["id"]) < before]
         if after is not None:
             return list(reversed([one for one in messages if int(one["id"]) > int(after)][:limit]))
         return list(reversed(messages))[:limit]
