@@ -9,7 +9,7 @@ from gateway.ledger.extras import read_extras, write_extras
 from gateway.ledger.missed import PATIENCE, tell_missed
 from gateway.ledger.moves import present_place
 from gateway.ledger.part import WITHIN, Part, account_of, clean, instant, listed, read_conversation, stamp, write_conversation
-from gateway.ledger.rows import CHAT_TTL, OutboxRow
+from gateway.ledger.rows import CHAT_TTL, Look, OutboxRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -53,29 +53,29 @@ class OutboxPart(Part):
 
     async def due(self, accounts: Collection[str], *, limit: int = 64) -> list[OutboxRow]:
         """See the protocol."""
-        query = (
-            f"SELECT {_COLUMNS} FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous') "
-            "AND not_before <= :now AND expires > :now ORDER BY id LIMIT :limit"
-        )
-        values = {"accounts": listed(accounts), "now": stamp(self._clock.now()), "limit": limit}
-        return await self._thread.run(lambda db: [_row(found) for found in db.execute(query, values)])
+        now = self._clock.now()
+        return await self._thread.run(lambda db: _due(db, accounts, limit, now))
+
+    async def look(self, accounts: Collection[str], *, limit: int = 64) -> Look:
+        """See the protocol."""
+        now = self._clock.now()
+
+        def work(db: apsw.Connection) -> Look:
+            expired = _expire(db, now, self._token)
+            due = _due(db, accounts, limit, now)
+            query = f"SELECT min(not_before) FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous') AND not_before > :now"
+            found: Any = db.execute(query, {"accounts": listed(accounts), "now": stamp(now)}).fetchone()
+            return Look(due=due, next=None if found[0] is None else instant(int(found[0])), expired=expired)
+
+        look = await self._thread.run(work)
+        if look.expired:  # each ring makes the delivery look again, and looking is what expires: always ringing would never end
+            self._ring()
+        return look
 
     async def due_in(self, conversation: str) -> OutboxRow | None:
         """See the protocol."""
-        query = (
-            f"SELECT {_COLUMNS}, not_before <= :now AND expires > :now AND state <> 'sending' FROM outbox "
-            f"WHERE epoch = {_EPOCH} AND conversation = :conversation AND state IN ('ready', 'sending', 'ambiguous') "
-            "ORDER BY place, id LIMIT 1"
-        )
-        values = {"conversation": clean(conversation), "now": stamp(self._clock.now())}
-        found = await self._thread.run(lambda db: db.execute(query, values).fetchone())
-        return _row(found[:-1]) if found and found[-1] else None
-
-    async def next_due(self, accounts: Collection[str]) -> datetime | None:
-        """See the protocol."""
-        query = f"SELECT min(not_before) FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous')"
-        found = await self._thread.run(lambda db: db.execute(query, {"accounts": listed(accounts)}).fetchone())
-        return None if found is None or found[0] is None else instant(int(found[0]))
+        now = self._clock.now()
+        return await self._thread.run(lambda db: _due_in(db, clean(conversation), now))
 
     async def sending(self, row: int) -> OutboxRow:
         """See the protocol."""
@@ -91,11 +91,17 @@ class OutboxPart(Part):
         values = {"text": clean(text)}
         await self._thread.run(lambda db: _step(db, row, "recorded = :text", values, come_from=("sending",)))
 
-    async def sent(self, row: int, platform_id: str) -> None:
+    async def sent(self, row: int, platform_id: str) -> OutboxRow | None:
         """See the protocol."""
-        values = {"id": clean(platform_id), "now": stamp(self._clock.now())}
-        change = "state = 'sent', platform_id = :id, ended_at = :now"
-        await self._thread.run(lambda db: _step(db, row, change, values, come_from=("sending",)))
+        now = self._clock.now()
+
+        def work(db: apsw.Connection) -> OutboxRow | None:
+            values = {"id": clean(platform_id), "now": stamp(now)}
+            _step(db, row, "state = 'sent', platform_id = :id, ended_at = :now", values, come_from=("sending",))
+            found: Any = db.execute("SELECT conversation FROM outbox WHERE id = ?", (row,)).fetchone()
+            return _due_in(db, found[0], now)
+
+        return await self._thread.run(work)
 
     async def retry_later(self, row: int, not_before: datetime, *, firm: bool = False) -> None:
         """See the protocol."""
@@ -144,32 +150,8 @@ class OutboxPart(Part):
     async def expire(self) -> int:
         """See the protocol."""
         now = self._clock.now()
-
-        def work(db: apsw.Connection) -> int:
-            db.execute(
-                "UPDATE outbox SET state = 'dead', reason = 'queued before a restore', ended_at = ? "
-                f"WHERE state IN ('ready', 'sending', 'ambiguous') AND epoch <> {_EPOCH}",
-                (stamp(now),),
-            )
-            query = (
-                "SELECT id, conversation FROM outbox WHERE state IN ('ready', 'ambiguous') AND expires <= ? "
-                "ORDER BY place, id LIMIT 1000"
-            )
-            rows: dict[str, list[int]] = {}
-            found: list[Any] = db.execute(query, (stamp(now),)).fetchall()
-            for row, conversation in found:
-                rows.setdefault(conversation, []).append(row)
-            for expired in rows.values():
-                db.execute(
-                    "UPDATE outbox SET state = 'dead', reason = 'expired', ended_at = ? "
-                    "WHERE id IN (SELECT value FROM json_each(?))",
-                    (stamp(now), listed(expired)),
-                )
-                tell_missed(db, expired, now=now, token=self._token)
-            return sum(map(len, rows.values()))
-
-        count = await self._thread.run(work)
-        if count:  # each ring makes the delivery look again, and looking is what expires: always ringing would never end
+        count = await self._thread.run(lambda db: _expire(db, now, self._token))
+        if count:
             self._ring()
         return count
 
@@ -218,6 +200,49 @@ def enqueue(
         )
         rows += [(int(row), str(key)) for row, key in db.execute(query, values)]
     return rows
+
+
+def _due(db: apsw.Connection, accounts: Collection[str], limit: int, now: datetime) -> list[OutboxRow]:
+    query = (
+        f"SELECT {_COLUMNS} FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous') "
+        "AND not_before <= :now AND expires > :now ORDER BY id LIMIT :limit"
+    )
+    values = {"accounts": listed(accounts), "now": stamp(now), "limit": limit}
+    return [_row(found) for found in db.execute(query, values)]
+
+
+def _due_in(db: apsw.Connection, conversation: str, now: datetime) -> OutboxRow | None:
+    query = (
+        f"SELECT {_COLUMNS}, not_before <= :now AND expires > :now AND state <> 'sending' FROM outbox "
+        f"WHERE epoch = {_EPOCH} AND conversation = :conversation AND state IN ('ready', 'sending', 'ambiguous') "
+        "ORDER BY place, id LIMIT 1"
+    )
+    found = db.execute(query, {"conversation": conversation, "now": stamp(now)}).fetchone()
+    return _row(found[:-1]) if found and found[-1] else None
+
+
+def _expire(db: apsw.Connection, now: datetime, token: Callable[[], str]) -> int:
+    db.execute(
+        "UPDATE outbox SET state = 'dead', reason = 'queued before a restore', ended_at = ? "
+        f"WHERE state IN ('ready', 'sending', 'ambiguous') AND epoch <> {_EPOCH}",
+        (stamp(now),),
+    )
+    query = (
+        "SELECT id, conversation FROM outbox WHERE state IN ('ready', 'ambiguous') AND expires <= ? "
+        "ORDER BY place, id LIMIT 1000"
+    )
+    rows: dict[str, list[int]] = {}
+    found: list[Any] = db.execute(query, (stamp(now),)).fetchall()
+    for row, conversation in found:
+        rows.setdefault(conversation, []).append(row)
+    for expired in rows.values():
+        db.execute(
+            "UPDATE outbox SET state = 'dead', reason = 'expired', ended_at = ? "
+            "WHERE id IN (SELECT value FROM json_each(?))",
+            (stamp(now), listed(expired)),
+        )
+        tell_missed(db, expired, now=now, token=token)
+    return sum(map(len, rows.values()))
 
 
 def _step(

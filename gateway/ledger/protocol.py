@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         InboxEnd,
         InboxRow,
         InboxState,
+        Look,
         Move,
         NewOutbound,
         OutboxRow,
@@ -163,8 +164,8 @@ class OutboxLedger(Protocol):
         """Return the next chunk of the conversation with this address, if it may be sent now."""
         ...
 
-    async def next_due(self, accounts: Collection[str]) -> datetime | None:
-        """Return when the earliest first chunk that must still wait may be sent, or None."""
+    async def look(self, accounts: Collection[str], *, limit: int = 64) -> Look:
+        """Give up what waited too long (see ``expire``), then return what is ``due``, and when something will be next."""
         ...
 
     async def sending(self, row: int) -> OutboxRow:
@@ -175,8 +176,8 @@ class OutboxLedger(Protocol):
         """Keep what the channel wants to find again in a later attempt."""
         ...
 
-    async def sent(self, row: int, platform_id: str) -> None:
-        """Note that it arrived."""
+    async def sent(self, row: int, platform_id: str) -> OutboxRow | None:
+        """Note that it arrived, and return the next chunk of its conversation, if it may be sent now."""
         ...
 
     async def retry_later(self, row: int, not_before: datetime, *, firm: bool = False) -> None:

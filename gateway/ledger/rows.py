@@ -161,6 +161,15 @@ class OutboxRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What there is to send: chunks that are due, when something else will be (if ever), and how many were given up just now."""
+
+    due: list[OutboxRow]
+    next: datetime | None
+    expired: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PairingRequest:
     """A stranger who asks to be let in."""
 

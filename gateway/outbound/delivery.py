@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from channels.errors import NotSent, Uncertain
 from gateway.errors import OutOfStep, StorageFailed
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gateway.ledger.rows import OutboxRow
 
 log = logging.getLogger(__name__)
+
+Noted = TypeVar("Noted")
 
 LONGEST_PAUSE = 30.0
 SHORTEST_PAUSE = 1.0
@@ -74,6 +76,9 @@ class Delivery:
         self._wake = asyncio.Event()
         self._moved = asyncio.Condition()
         self._closing = False
+        self._passed_over = False
+        """Whether something is due that could not be begun at the last look: the end of each conversation is then awaited."""
+        self._settling = 0
         ledger.on_outbound(self._wake.set)
 
     def attach(self, channel: Channel) -> None:
@@ -114,13 +119,17 @@ class Delivery:
 
     async def settled(self) -> None:
         """Wait until every chunk that may be sent now was tried."""
-        async with self._moved:
-            while True:
-                if not self._busy and not self._hurried:
-                    if not await self._ledger.due(self._open_accounts(), limit=1):
-                        return
-                    self._wake.set()
-                await self._moved.wait()
+        self._settling += 1
+        try:
+            async with self._moved:
+                while True:
+                    if not self._busy and not self._hurried:
+                        if not await self._ledger.due(self._open_accounts(), limit=1):
+                            return
+                        self._wake.set()
+                    await self._moved.wait()
+        finally:
+            self._settling -= 1
 
     async def drain(self, seconds: float) -> None:
         """Send what is due for at most ``seconds``, then end ``run``. A send that is cut off counts as doubtful."""
@@ -141,16 +150,18 @@ class Delivery:
         for account in list(self._hurried):
             await self._ledger.hurry(account)
             self._hurried.discard(account)
-        await self._ledger.expire()
-        accounts = self._open_accounts()
-        for row in await self._ledger.due(accounts, limit=self._parallel + len(self._busy)):
+        limit = self._parallel + len(self._busy)
+        look = await self._ledger.look(self._open_accounts(), limit=limit)
+        self._passed_over = len(look.due) == limit
+        for row in look.due:
             address = row.conversation.address
             if address not in self._busy and len(self._busy) < self._parallel:
                 self._busy[address] = group.create_task(self._converse(address, row), name=f"delivery {address}")
-        due = await self._ledger.next_due(accounts)
-        if due is None:
+            else:
+                self._passed_over = True
+        if look.next is None:
             return LONGEST_PAUSE
-        return min(LONGEST_PAUSE, max(SHORTEST_PAUSE, (due - self._clock.now()).total_seconds()))
+        return min(LONGEST_PAUSE, max(SHORTEST_PAUSE, (look.next - self._clock.now()).total_seconds()))
 
     async def _pause(self, seconds: float) -> None:
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
@@ -169,17 +180,23 @@ class Delivery:
                 channel = self._channels.get(account_of(following.conversation))
                 if channel is None:
                     return
-                await self._attempt(channel, following)
-                following = await self._ledger.due_in(address)
+                following = await self._attempt(channel, following)
+                if following is not None and following.conversation.address != address:  # the place moved meanwhile
+                    self._passed_over, following = True, None
         except OutOfStep as error:  # somebody dropped the chunk meanwhile: what they did stands
             log.info("a message to send was changed meanwhile: %s", error)
+            self._passed_over = True
         except StorageFailed as error:
             log.warning("the outbox cannot be used: %s", error)
+            self._passed_over = True
+            await self._clock.sleep(STORAGE_PAUSE)
         finally:
             self._busy.pop(address, None)
-            self._wake.set()
+            if self._passed_over or self._settling or self._closing:
+                self._wake.set()
 
-    async def _attempt(self, channel: Channel, row: OutboxRow) -> None:
+    async def _attempt(self, channel: Channel, row: OutboxRow) -> OutboxRow | None:
+        """Try a chunk; return what may be sent in its conversation after it."""
         row = await self._ledger.sending(row.id)
         noted = row.recorded is not None
 
@@ -199,9 +216,11 @@ class Delivery:
         except Exception as error:  # noqa: BLE001  (a channel raises nothing but Uncertain here; a defect in it leaves the same doubt)
             await self._doubted(channel, row, error, noted=noted)
         else:
-            await self._surely(lambda: self._ledger.sent(row.id, sent.platform_id))
+            following = await self._surely(lambda: self._ledger.sent(row.id, sent.platform_id))
             if row.enclosure is not None:
                 await self._delivered(row.enclosure.path)
+            return following
+        return await self._ledger.due_in(row.conversation.address)
 
     async def _refused(self, row: OutboxRow, refusal: NotSent) -> None:
         if refusal.permanent:
@@ -225,16 +244,14 @@ class Delivery:
         log.warning("a message to %s may have arrived, and is not repeated again: %s", row.conversation.address, error)
         await self._surely(lambda: self._ledger.dead(row.id, f"may have arrived: {error}", tell=True))
 
-    async def _surely(self, note: Callable[[], Awaitable[None]]) -> None:
+    async def _surely(self, note: Callable[[], Awaitable[Noted]]) -> Noted:
         """Note what became of a send; it has happened, so neither a full disk nor being cancelled may undo the note."""
         while True:
             try:
-                await asyncio.shield(asyncio.ensure_future(note()))
+                return await asyncio.shield(asyncio.ensure_future(note()))
             except StorageFailed as error:
                 log.warning("the outcome of a send cannot be noted yet: %s", error)
                 await self._clock.sleep(STORAGE_PAUSE)
-            else:
-                return
 
     def _backoff(self, attempt: int) -> float:
         """Seconds to wait after a failed attempt: doubling from one second to a minute, of which a random half is taken off."""
