@@ -32,6 +32,7 @@ from gateway.ledger.sqlite import SqliteLedger
 from gateway.lock import StateLock
 from gateway.model_shelf import ModelShelf, open_shelf
 from gateway.notices import Notices
+from gateway.outbound.block_settings import Manner, manner_of
 from gateway.outbound.delivery import Delivery
 from gateway.owner import OwnerLine
 from gateway.queueing.acks import Acks
@@ -141,7 +142,7 @@ class House:
             answered=self.acks.answered,
             signature=self._signature,
             post=self.post,
-            blocks=lambda: self.on.settings.messages.block_streaming,
+            manner=self._manner,
         )
         self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=self._sweep)
         self.lock = lock
@@ -281,6 +282,12 @@ class House:
         """What a reply begins with, where several agents answer and people must know who speaks."""
         several = not arrived.actor.local and len(self.router.answering(arrived.inbound.conversation)) > 1
         return f"**{self.agents[arrived.route.agent].profile.name}:** " if several else ""
+
+    def _manner(self, place: Conversation, agent: HousedAgent) -> Manner:
+        """How an agent's words are sent in a conversation."""
+        settings = self.on.settings
+        blocks = settings.messages.block_streaming
+        return manner_of(blocks, settings.channels, agent.profile.blocks, place.channel, place.account)
 
     def _queue_chosen(self, session: str) -> str:
         """What the people of a session chose with /queue."""

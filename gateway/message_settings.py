@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from gateway.attachments.settings import AttachmentSettings
 from gateway.inbound.happenings import Reactions
 from gateway.inbound.mentions import GroupChatSettings
-from gateway.outbound.blocks import BlockSettings
+from gateway.outbound.block_settings import BlockSettings
 from gateway.queueing.settings import InboundSettings, QueueSettings
 
 AckScope = Literal["group-mentions", "group-all", "direct", "all", "off"]

@@ -29,12 +29,16 @@ def told(record: SessionRecord, result: TurnResult) -> str:
     return f"↪️ {now} answered{why}."
 
 
-def with_asides(text: str, record: SessionRecord, result: TurnResult | None) -> str:
-    """Return a reply with what its reader is to be told beside it: quiet lines below, and above it thoughts, if they are wanted."""
-    if result is None or not text:
+def with_asides(text: str, record: SessionRecord, result: TurnResult | None, *, continued: bool = False) -> str:
+    """Return a reply with what its reader is to be told beside it: quiet lines below, and above it thoughts, if they are wanted.
+
+    ``continued``: it goes on from what was sent already, perhaps with nothing; then thoughts come below, too.
+    """
+    if result is None or not (text or continued):
         return text
     if record.reasoning and result.thoughts:
         thoughts = result.thoughts if len(result.thoughts) <= THOUGHT_CHARS else f"{result.thoughts[:THOUGHT_CHARS]}…"
-        text = "\n".join(f"> {line}".rstrip() for line in f"💭 {thoughts}".splitlines()) + f"\n\n{text}"
+        quoted = "\n".join(f"> {line}".rstrip() for line in f"💭 {thoughts}".splitlines())
+        text = "\n\n".join(filter(None, (text, quoted) if continued else (quoted, text)))
     lines = [*result.asides, *filter(None, [told(record, result)])]
-    return "\n\n".join([text, "\n".join(lines)]) if lines else text
+    return "\n\n".join(filter(None, [text, "\n".join(lines)])) if lines else text

@@ -27,7 +27,8 @@ from gateway.desks.model_desk import ModelDesk
 from gateway.inbound.hearing import heard
 from gateway.interrupted import given_up
 from gateway.journal import LedgerJournal
-from gateway.outbound.blocks import Blocks, BlockSettings
+from gateway.outbound.block_settings import Manner
+from gateway.outbound.blocks import Blocks
 from gateway.outbound.offers import after_turn, offered
 from gateway.outbound.replying import replies
 from gateway.outbound.showing import Showing, show_frame
@@ -92,7 +93,8 @@ class ResetDue:
 class Turns:
     """Does what lanes are given. ``read`` reads messages by their rows; ``channel`` finds the channel of a conversation.
 
-    ``answered`` is told of messages whose turn is over; ``signature`` is what a reply begins with.
+    ``answered`` is told of messages whose turn is over; ``signature`` is what a reply begins with; ``manner`` says how an agent's
+    words are sent in a conversation.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ class Turns:
         post: PostRoom,
         answered: Callable[[Iterable[Arrived]], None] = lambda _: None,
         signature: Callable[[Arrived], str] = lambda _: "",
-        blocks: Callable[[], BlockSettings] = BlockSettings,
+        manner: Callable[[Place, HousedAgent], Manner] = lambda _place, _agent: Manner(),
     ) -> None:
         self._ledger = ledger
         self._read = read
@@ -122,7 +124,7 @@ class Turns:
         self._answered = answered
         self._signature = signature
         self._post = post
-        self._blocks = blocks
+        self._manner = manner
         self._under_way: dict[str, UnderWay] = {}
 
     def under_way(self, session: str) -> UnderWay | None:
@@ -252,12 +254,16 @@ class Turns:
         settings = case.agent.profile.settings
         mode, seconds = typing_mode(settings, case.arrived.inbound), settings.typing_interval_seconds
         sign = TypingSign(self._channel(place), place, self._clock, mode, seconds)
-        apart = self._blocks().on(place.channel)
-        showing = Showing(self._channel(place), place, case.turn.id, sign, verbose=case.record.verbose, apart=apart)
+        manner = self._manner(place, case.agent)
+        blocks = self._blocks_of(case, manner)
+        apart, preview = manner.sent != "whole", manner.sent != "written"
+        showing = Showing(
+            self._channel(place), place, case.turn.id, sign, verbose=case.record.verbose, apart=apart, preview=preview
+        )
         with bound(turn=case.turn.id):
             try:
                 async with showing.shown():
-                    result = await self._run(case, showing)
+                    result = await self._run(case, showing, blocks)
             except asyncio.CancelledError:
                 await unbroken(self._cancelled(ticket, case))
                 raise
@@ -266,18 +272,30 @@ class Turns:
             except (AgentError, errors.HomebodyError) as error:
                 log.warning("the turn failed: %s", error)
                 text, exit_code = in_words(error)
-                await self._finish(case, "failed", text, None, exit_code)
+                await self._finish(case, blocks, "failed", text, None, exit_code=exit_code)
             except Exception:
                 # a defect, of ours or of a library: whoever waits for the answer is told, instead of waiting for ever
                 log.exception("the turn failed over a defect")
-                await self._finish(case, "failed", DEFECT, None, errors.FAILED)
+                await self._finish(case, blocks, "failed", DEFECT, None, exit_code=errors.FAILED)
             else:
                 await case.agent.ended(case.record, result)
                 failed = result.outcome == "failed"
                 state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
-                await self._finish(case, state, result.reply, result, exit_of(result))
+                await self._finish(case, blocks, state, result.reply, result, exit_code=exit_of(result))
 
-    async def _run(self, case: _Case, showing: Showing) -> TurnResult:
+    def _blocks_of(self, case: _Case, manner: Manner) -> Blocks:
+        return Blocks(
+            self._ledger,
+            self._channel(case.arrived.inbound.conversation),
+            case.arrived,
+            case.turn.id,
+            manner,
+            clock=self._clock,
+            signature=self._signature(case.arrived),
+            greeting=case.greeting,
+        )
+
+    async def _run(self, case: _Case, showing: Showing, blocks: Blocks) -> TurnResult:
         inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
         conversation = await case.agent.conversations.open(case.record, audience, model=inbound.hints.get("model"))
         intake = self._post.intake
@@ -293,23 +311,25 @@ class Turns:
             hear=lambda one: heard(conversation, one, intake),
         )
         journal = LedgerJournal(self._ledger, case.turn.id)
-        channel, settings = self._channel(inbound.conversation), self._blocks()
-        blocks = Blocks(
-            self._ledger, channel, case.arrived, transcript=conversation.transcript, turn=case.turn.id, settings=settings
-        )
         brake = case.agent.brake
         async with (
-            blocks.sending(showing.emit) as emit,
+            blocks.sending(conversation.transcript, showing.emit) as emit,
             contextlib.nullcontext() if brake is None else brake.turn(case.record.key, case.turn.id),
         ):
-            turn = AgentTurn(conversation=conversation, id=name, emit=emit, journal=journal, arrivals=steering)
+            turn = AgentTurn(
+                conversation=conversation, id=name, emit=emit, journal=journal, arrivals=steering, speaker=blocks.speaker
+            )
             case.under_way.turn = turn
             return await turn.run([first], further)
 
-    async def _finish(self, case: _Case, state: TurnEnd, text: str, result: TurnResult | None, exit_code: int) -> None:
-        greeting = await self._chunks(case.arrived, case.greeting if text else "")
+    async def _finish(
+        self, case: _Case, blocks: Blocks, state: TurnEnd, text: str, result: TurnResult | None, *, exit_code: int
+    ) -> None:
+        greeting = await self._chunks(case.arrived, case.greeting if text and not blocks.begun else "")
         buttons = after_turn(result.failure if result else None, text, case.arrived.actor)
-        chunks = greeting + await self._chunks(case.arrived, with_asides(text, case.record, result), buttons)
+        left, continued = blocks.left_of(text)
+        said = with_asides(left, case.record, result, continued=continued)
+        chunks = greeting + await self._chunks(case.arrived, said, buttons, continued=continued)
         chunks += await self._post.enclosed(case.arrived.row.uid, case.arrived.inbound.conversation)
         keys = await self._ledger.finish(case.turn.id, state, chunks)
         record = case.record
@@ -333,10 +353,12 @@ class Turns:
         await self._ledger.finish(case.turn.id, "stopped", reason=reason)
         self._all_done(case, turn_facts(case.agent.id, case.record.key, case.record.session, ""))
 
-    async def _chunks(self, arrived: Arrived, text: str, buttons: Sequence[Button] = ()) -> list[NewOutbound]:
+    async def _chunks(
+        self, arrived: Arrived, text: str, buttons: Sequence[Button] = (), *, continued: bool = False
+    ) -> list[NewOutbound]:
         channel = self._channel(arrived.inbound.conversation)
-        text = self._signature(arrived) + text if text else text
-        return await replies(channel, arrived, text, knows=self._ledger.knows, buttons=buttons)
+        text = self._signature(arrived) + text if text and not continued else text
+        return await replies(channel, arrived, text, knows=self._ledger.knows, buttons=buttons, continued=continued)
 
     def _all_done(self, case: _Case, facts: dict[str, Any]) -> None:
         """Tell those who wait for any of a turn's messages; the reply is counted with the first."""

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from channels.accounts import DEFAULT, laid_over
+from channels.block_settings import BlockCoalescing
 from channels.errors import ChannelBroken
 from channels.group_tools import GroupTools
 
@@ -125,6 +126,10 @@ class DiscordAccount(_Section):
     """Servers by id, or `*` for all others."""
     text_chunk_limit: int = Field(default=2000, ge=200, le=2000)
     """The longest message that is sent, in letters; longer replies become several messages."""
+    block_streaming: bool | None = None
+    """Whether answers are sent in blocks while they are written; as `agents.defaults.blockStreamingDefault` says when not set."""
+    block_streaming_coalesce: BlockCoalescing | None = None
+    """How long blocks are gathered before they are sent; as `agents.defaults.blockStreamingCoalesce` says when not set."""
     max_lines_per_message: int = Field(default=17, ge=16, le=2000)
     """The most lines in one message, so that a list does not fill the screen."""
     reply_to_mode: Literal["off", "first", "all"] = "off"

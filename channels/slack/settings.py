@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from channels.accounts import DEFAULT, laid_over
+from channels.block_settings import BlockCoalescing
 from channels.errors import ChannelBroken
 from channels.group_tools import GroupTools
 
@@ -134,6 +135,10 @@ class SlackAccount(_Section):
     """What text is sent as: Markdown, which Slack shows with tables and headings, or Slack's own older notation."""
     text_chunk_limit: int = Field(default=4000, ge=200, le=4000)
     """The longest message that is sent, in letters as Slack stores them; longer replies become several messages."""
+    block_streaming: bool | None = None
+    """Whether answers are sent in blocks while they are written; as `agents.defaults.blockStreamingDefault` says when not set."""
+    block_streaming_coalesce: BlockCoalescing | None = None
+    """How long blocks are gathered before they are sent; as `agents.defaults.blockStreamingCoalesce` says when not set."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     """How long one request to Slack may take."""
     ping_seconds: float = Field(default=10, gt=0, le=120)

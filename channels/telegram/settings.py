@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from channels.accounts import DEFAULT, laid_over
+from channels.block_settings import BlockCoalescing
 from channels.errors import ChannelBroken
 from channels.group_tools import GroupTools
 
@@ -144,6 +145,10 @@ class TelegramAccount(_Section):
     """Which reactions the agent hears of: none, those under its own messages (in private: all), or those under any message."""
     text_chunk_limit: int = Field(default=4000, ge=200, le=4000)
     """The longest message that is sent, in Telegram's unit (UTF-16 code units); longer replies become several messages."""
+    block_streaming: bool | None = None
+    """Whether answers are sent in blocks while they are written; as `agents.defaults.blockStreamingDefault` says when not set."""
+    block_streaming_coalesce: BlockCoalescing | None = None
+    """How long blocks are gathered before they are sent; as `agents.defaults.blockStreamingCoalesce` says when not set."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     """How long one request to Telegram may take."""
     poll_timeout_seconds: int = Field(default=30, ge=0, le=50)

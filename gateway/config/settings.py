@@ -23,6 +23,7 @@ from gateway.http.settings import GatewaySettings
 from gateway.inbound.mentions import CallSettings
 from gateway.logs.settings import LoggingSettings
 from gateway.message_settings import MessagesSettings
+from gateway.outbound.block_settings import BlockStreaming
 from gateway.routing.bindings import Binding, Broadcast
 from gateway.sessions.settings import HooksSettings, SessionSettings
 from memory.settings import MemorySettings
@@ -41,7 +42,7 @@ class Section(BaseModel):
     )
 
 
-class AgentDefaults(AgentSettings):
+class AgentDefaults(AgentSettings, BlockStreaming):
     """What every agent is like, unless its own entry says otherwise."""
 
     memory_search: MemorySettings = Field(default=MemorySettings(), json_schema_extra={"reload": "restart"})
@@ -101,6 +102,7 @@ class AgentProfile:
     workspace: Path
     settings: AgentSettings
     memory: MemorySettings
+    blocks: BlockStreaming
     tools: tuple[ToolRules, ...] = ()
 
 
@@ -115,6 +117,8 @@ class PluginChannel(Section):
     """Ids of the people who may write without pairing; the first is the owner."""
     groups: tuple[str, ...] = ()
     """Ids of the groups that are read, where those in `allowFrom` may speak to the agent by mentioning it."""
+    block_streaming: bool | None = None
+    """Whether answers are sent in blocks while they are written; as `agents.defaults.blockStreamingDefault` says when not set."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """What the package itself wants to know; its documentation tells."""
 
@@ -130,6 +134,14 @@ class ChannelsSettings(Section):
     """Slack."""
     plugins: dict[str, PluginChannel] = Field(default_factory=dict)
     """Channels that other installed packages bring, by name."""
+
+    def account(self, channel: str, account: str) -> BaseModel | None:
+        """Return what is said of an account of a channel, by its entry and by its channel; None where there is no such section."""
+        section = getattr(self, channel, None) if channel in {"telegram", "discord", "slack"} else None
+        if section is None:
+            return self.plugins.get(channel)
+        known: BaseModel = section.account(account if account in section.accounts else "default")
+        return known
 
 
 class Settings(Section):
@@ -213,6 +225,7 @@ class Settings(Section):
             workspace=workspace,
             settings=resolved,
             memory=resolved.memory_search,
+            blocks=resolved,
             tools=self._tool_rules(entry),
         )
 

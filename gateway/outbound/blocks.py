@@ -1,8 +1,8 @@
-"""What an agent says between its tools, sent while it goes on working: each piece once, whatever happens in between.
+"""What an agent says before its turn is over, sent as messages: each piece once, whatever happens in between.
 
-Only finished answers are sent, because only they are kept: an answer that a crash cuts off in the middle is made anew, and
-nobody could take back what was sent of the first. The pieces are worked out from the transcript and named after the turn and
-their place in it, so that a repeat after a crash queues nothing for the second time.
+Nothing can take back what was sent, so it is in the transcript before it is queued: an answer before tools when it is finished,
+and a part of an unfinished one as such (``agent.speaking``), which a crash or a broken stream leaves as all that was said of it.
+The pieces are worked out from the transcript (``gateway.outbound.pieces``), and named after the turn and their places in it.
 """
 
 from __future__ import annotations
@@ -11,122 +11,141 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
-
-from agent import silence
-from agent.entries import Said
+from agent.errors import NotKept
 from agent.events import AnswerFinished
-from agent.messages import AssistantMessage
+from agent.speaking import Speaker
 from gateway.errors import StorageFailed
+from gateway.outbound.pieces import Piece, left_of, pieces
 from gateway.outbound.replying import replies
+from gateway.outbound.writing import Writing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable
 
-    from agent.entries import Entry
+    from agent.clock import Clock
+    from agent.entries import Ahead, Entry
     from agent.events import Event
     from agent.transcript import Transcript
     from channels.protocol import Channel
     from gateway.inbound.arrived import Arrived
     from gateway.ledger.protocol import Ledger
+    from gateway.ledger.rows import NewOutbound
+    from gateway.outbound.block_settings import Manner
 
 log = logging.getLogger(__name__)
 
 
-class BlockSettings(BaseModel):
-    """Sending what an agent says between its tools as messages, while it works on."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
-
-    enabled: bool = False
-    """Whether it is done; otherwise such words are seen in the preview only."""
-    by_channel: dict[str, bool] = Field(default_factory=dict)
-    """Other such choices by channel, such as ``{telegram: true}``."""
-    min_chars: Annotated[int, Field(ge=0, le=10_000)] = 80
-    """Characters that a message has at least: shorter words wait for the next ones, or for the end."""
-
-    def on(self, channel: str) -> bool:
-        """Say whether it is done on a channel."""
-        return self.by_channel.get(channel, self.enabled)
-
-
 class Blocks:
-    """The pieces of one turn. ``turn`` is its name in the ledger; in the transcript it is named after the message."""
+    """The pieces of one turn. ``turn`` is its name in the ledger; in the transcript it is named after the message.
+
+    ``greeting`` goes before the first of them, ``signature`` begins each answer.
+    """
 
     def __init__(
         self,
         ledger: Ledger,
         channel: Channel,
         arrived: Arrived,
-        *,
-        transcript: Transcript,
         turn: str,
-        settings: BlockSettings,
+        manner: Manner,
+        *,
+        clock: Clock,
+        signature: str = "",
+        greeting: str = "",
     ) -> None:
         self._ledger = ledger
         self._channel = channel
         self._arrived = arrived
-        self._transcript = transcript
         self._turn = turn
-        self._settings = settings
+        self._manner = manner
+        self._signature = signature
+        self._greeting = greeting
+        self._transcript: Transcript | None = None
         self._news = asyncio.Event()
-        self._sent = 0
+        self._queued: set[str] = set()
+        self._queueing = asyncio.Lock()
+        self._writing = Writing(manner, clock, self._keep) if manner.sent == "written" else None
+
+    @property
+    def speaker(self) -> Speaker:
+        """What hears answers while they are written."""
+        return self._writing or Speaker()
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was sent before the end of the turn."""
+        return bool(self._queued)
 
     @contextlib.asynccontextmanager
-    async def sending(self, emit: Callable[[Event], None]) -> AsyncIterator[Callable[[Event], None]]:
+    async def sending(self, transcript: Transcript, emit: Callable[[Event], None]) -> AsyncIterator[Callable[[Event], None]]:
         """Send while the block runs, and what is left when it ended well. Gives what takes the turn's events before ``emit``."""
+        self._transcript = transcript
 
         def heard(event: Event) -> None:
             emit(event)
             if isinstance(event, AnswerFinished):
                 self._news.set()
 
-        if not self._settings.on(self._channel.name):
-            yield emit
-            return
-        task = asyncio.create_task(self._keep_sending())
+        if self._pieces(whole=False):  # a life before this one began to speak
+            self._greeting = ""
+            await self._try_to_send()
+        tasks = [asyncio.create_task(self._keep_sending())] if self._manner.sent != "whole" else []
+        tasks += [asyncio.create_task(self._writing.run())] if self._writing is not None else []
         try:
             yield heard
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(outcome, Exception):
+                    log.error("a defect in what sends answers in blocks", exc_info=outcome)
         await self._send(whole=True)
+
+    def left_of(self, reply: str) -> tuple[str, bool]:
+        """Return what is still to be sent of the words with which the turn ended, and whether a part of them was sent already."""
+        return left_of(reply, self._entries(), finished=self._manner.sent != "whole")
+
+    def _entries(self) -> list[Entry]:
+        return [] if self._transcript is None else self._transcript.of_turn(self._arrived.row.uid)
+
+    def _pieces(self, *, whole: bool) -> list[Piece]:
+        return pieces(self._entries(), self._manner.least, finished=self._manner.sent != "whole", whole=whole)
 
     async def _keep_sending(self) -> None:
         while True:
-            try:
-                await self._send(whole=False)
-            except StorageFailed as error:  # it is tried again at the next piece, and at the end of the turn
-                log.warning("a piece of a reply could not be queued: %s", error)
             await self._news.wait()
             self._news.clear()
+            await self._try_to_send()
+
+    async def _keep(self, ahead: Ahead) -> bool:
+        """Make a part of an unfinished answer durable, and queue it. Returns whether it counts as said."""
+        assert self._transcript is not None
+        try:
+            await self._transcript.append(self._arrived.row.uid, ahead)
+        except NotKept as error:  # the answer is in time when it is finished
+            log.warning("a part of an answer could not be kept: %s", error)
+            return False
+        await self._try_to_send()
+        return True
+
+    async def _try_to_send(self) -> None:
+        try:
+            await self._send(whole=False)
+        except StorageFailed as error:  # it is tried again at the next piece, and at the end of the turn
+            log.warning("a piece of a reply could not be queued: %s", error)
 
     async def _send(self, *, whole: bool) -> None:
-        pieces = joined(self._transcript.of_turn(self._arrived.row.uid), self._settings.min_chars, whole=whole)
-        for number, text in list(enumerate(pieces))[self._sent :]:
-            rows = await replies(self._channel, self._arrived, text, knows=self._ledger.knows)
-            named = [replace(row, key=f"{self._arrived.row.uid}.{number}.{n}") for n, row in enumerate(rows)]
-            await self._ledger.say(self._turn, named)
-            self._sent = number + 1
+        async with self._queueing:
+            for piece in self._pieces(whole=whole):
+                if piece.place in self._queued:
+                    continue
+                text = self._signature + piece.text if piece.begins else piece.text
+                rows = await replies(self._channel, self._arrived, text, knows=self._ledger.knows, continued=not piece.begins)
+                before = [] if self._queued else await replies(self._channel, self._arrived, self._greeting)
+                await self._ledger.say(self._turn, [*self._named("g", before), *self._named(f"b{piece.place}", rows)])
+                self._queued.add(piece.place)
 
-
-def joined(entries: Iterable[Entry], least: int, *, whole: bool) -> list[str]:
-    """Return what was said between tools, in pieces of ``least`` characters or more; with ``whole`` also what is left then.
-
-    More entries only ever add pieces, as long as ``whole`` waits for the end.
-    """
-    pieces, held = [], ""
-    for entry in entries:
-        message = entry.body.message if isinstance(entry.body, Said) else None
-        if not isinstance(message, AssistantMessage) or not message.calls or message.failure is not None:
-            continue
-        held = "\n\n".join(filter(None, [held, silence.spoken(message.text).strip()]))
-        if held and len(held) >= least:
-            pieces.append(held)
-            held = ""
-    return [*pieces, held] if whole and held else pieces
+    def _named(self, name: str, rows: list[NewOutbound]) -> list[NewOutbound]:
+        return [replace(row, key=f"{self._arrived.row.uid}.{name}.{number}") for number, row in enumerate(rows)]

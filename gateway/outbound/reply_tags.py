@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent import silence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _TAG: Final = re.compile(r"\[\[\s*(?:reply_to_current|reply_to\s*:\s*(?P<id>[^\[\]\r\n]{1,120}?))\s*\]\][ \t]?", re.IGNORECASE)
 _LONGEST: Final = 160
@@ -44,6 +47,14 @@ def shown(text: str) -> str:
     while (begun := _beginning(bare)) is not None:
         bare = bare[:begun]
     return bare
+
+
+def may_end(text: str) -> Callable[[int], bool]:
+    """Return what says of a place in an unfinished reply whether a part of it may end there: not in a tag, nor in what may become one."""
+    spans = [match.span() for match in _TAG.finditer(text)]
+    begun = _beginning(text)
+    end = len(text) if begun is None else begun
+    return lambda place: place <= end and not any(start < place < stop for start, stop in spans)
 
 
 def _beginning(text: str) -> int | None:

@@ -24,19 +24,26 @@ QUICK_CHARS = 2000
 
 
 async def replies(
-    channel: Channel, arrived: Arrived, text: str, *, knows: Knows | None = None, buttons: Sequence[Button] = ()
+    channel: Channel,
+    arrived: Arrived,
+    text: str,
+    *,
+    knows: Knows | None = None,
+    buttons: Sequence[Button] = (),
+    continued: bool = False,
 ) -> list[NewOutbound]:
     """Cut a reply to a message; a long one in a thread, because parsing Markdown takes its time.
 
     What it is shown as a reply to is said by a tag in the text, or by the channel's ``reply_to_mode``. Buttons go under the last piece.
+    ``continued``: it goes on from what was sent already.
     """
     said = untagged(text)
     pieces = channel.chunks(said.text) if len(text) < QUICK_CHARS else await asyncio.to_thread(channel.chunks, said.text)
     place = arrived.inbound.conversation
     mode = getattr(channel, "reply_to_mode", "off") if place.kind == "group" else "off"
     usual = arrived.inbound.message_id or None if mode != "off" else None
-    first = await _target(arrived, said, knows) or usual
     rest = usual if mode == "all" else None
+    first = await _target(arrived, said, knows) or (rest if continued else usual)
     rows = [NewOutbound(conversation=place, text=piece, reply_to=rest if n else first) for n, piece in enumerate(pieces)]
     return [*rows[:-1], replace(rows[-1], buttons=tuple(buttons))] if rows and buttons else rows
 

@@ -27,7 +27,8 @@ _SHOWN_CHARS = 60
 class Showing:
     """Carries the events of one turn to where it was asked. Nothing here can hold the turn up or fail it.
 
-    ``apart`` says that what is said between tools is sent as messages of its own, and need not stay in the preview.
+    ``apart`` says that what is said between tools is sent as messages of its own, and need not stay in the preview; ``preview``
+    whether there is one at all: not where answers are sent while they are written.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Showing:
         *,
         verbose: bool,
         apart: bool = False,
+        preview: bool = True,
     ) -> None:
         self._channel = channel
         self._conversation = conversation
@@ -46,7 +48,7 @@ class Showing:
         self._sign = sign
         self._verbose = verbose
         self._apart = apart
-        self._drafts: Drafts | None = channel if hasattr(channel, "draft") else None  # type: ignore[assignment]
+        self._drafts: Drafts | None = channel if preview and hasattr(channel, "draft") else None  # type: ignore[assignment]
         self._finished = ""
         self._text = ""
         self._news = asyncio.Event()

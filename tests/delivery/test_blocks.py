@@ -16,7 +16,7 @@ from agent.entries import Entry, Said
 from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, ToolCall
 from agent.models.scripted import Stall
-from gateway.outbound.blocks import BlockSettings, joined
+from gateway.outbound.pieces import pieces
 from tests.peers.phone import Village
 
 if TYPE_CHECKING:
@@ -122,13 +122,8 @@ def entries(texts: list[str]) -> list[Entry]:
 
 @given(st.lists(st.text("ab \n", max_size=12), max_size=8), st.integers(0, 15))
 def test_what_was_worked_out_stays_as_more_is_said(texts: list[str], least: int) -> None:
-    whole = joined(entries(texts), least, whole=True)
+    whole = pieces(entries(texts), least, finished=True, whole=True)
     for end in range(len(texts) + 1):
-        part = joined(entries(texts[:end]), least, whole=False)
+        part = pieces(entries(texts[:end]), least, finished=True, whole=False)
         assert whole[: len(part)] == part
-    assert "".join("".join(whole).split()) == "".join("".join(texts).split())
-
-
-def test_a_channel_may_differ_from_the_others() -> None:
-    chosen = BlockSettings.model_validate({"enabled": True, "byChannel": {"slack": False}})
-    assert (chosen.on("telegram"), chosen.on("slack"), BlockSettings().on("slack")) == (True, False, False)
+    assert "".join("".join(piece.text for piece in whole).split()) == "".join("".join(texts).split())

@@ -1,0 +1,98 @@
+"""Hears an answer while it is written, and gives away what may be sent of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from agent.entries import Ahead
+from agent.speaking import Speaker
+from channels.unfinished import Limits, next_piece, reopening
+from gateway.outbound.reply_tags import may_end, shown
+from gateway.unbroken import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from agent.clock import Clock
+    from gateway.outbound.block_settings import Manner
+
+
+class Writing(Speaker):
+    """Cuts what it hears into blocks. ``keep`` makes one durable and sends it; it raises nothing, and says whether it did.
+
+    The words come from behind ``agent.silence.Gate``: none of them may turn out to be NO_REPLY any more, except behind a tag.
+    """
+
+    def __init__(self, manner: Manner, clock: Clock, keep: Callable[[Ahead], Awaitable[bool]]) -> None:
+        self._manner = manner
+        self._clock = clock
+        self._keep = keep
+        self._text = ""
+        self._sent = 0
+        self._news = asyncio.Event()
+        self._sending = asyncio.Lock()
+
+    def hear(self, text: str) -> None:
+        """See ``Speaker``."""
+        self._text += text
+        self._news.set()
+
+    async def stop(self) -> None:
+        """See ``Speaker``: what is being kept is kept first."""
+        async with self._sending:
+            self._text, self._sent = "", 0
+            self._news.clear()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            resting = not await self._heard_in_time()
+            async with self._sending:
+                while (piece := self._next(resting=resting)) is not None:
+                    if not await whole(self._kept(piece)) or _cancelled():
+                        break
+            if resting:
+                await self._news.wait()
+
+    async def _heard_in_time(self) -> bool:
+        """Wait for more; return whether it came before the answer had rested."""
+        if not self._text:
+            await self._news.wait()
+        timer = asyncio.ensure_future(self._clock.sleep(self._manner.idle))
+        news = asyncio.ensure_future(self._news.wait())
+        try:
+            await asyncio.wait((timer, news), return_when=asyncio.FIRST_COMPLETED)
+            return self._news.is_set()
+        finally:
+            timer.cancel()
+            news.cancel()
+            self._news.clear()
+
+    async def _kept(self, piece: Ahead) -> bool:
+        kept = await self._keep(piece)
+        self._sent += len(piece.text) if kept else 0
+        return kept
+
+    def _next(self, *, resting: bool) -> Ahead | None:
+        """Return what may be sent now of what was heard."""
+        text, sent = self._text[self._sent :], self._text[: self._sent]
+        limits = self._manner.limits
+        if resting:
+            limits = Limits(self._manner.resting, limits.most, limits.prefer)
+        if len(text) < limits.least:
+            return None
+        may = may_end(self._text)
+        found = next_piece(
+            text, limits, reopening(sent), resting=resting, allowed=lambda place: may(self._sent + place) and self._shows(place)
+        )
+        return None if found is None else Ahead(text=found.text, opening=found.opening, closing=found.closing)
+
+    def _shows(self, place: int) -> bool:
+        """Whether anything is seen of a piece: a tag alone says nothing, and what is behind one may yet be NO_REPLY."""
+        return bool(shown(self._text[: self._sent + place]).strip()) if self._sent == 0 else True
+
+
+def _cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
