@@ -22,6 +22,7 @@ from gateway.foundation import Foundation
 from gateway.guards.breaker import OFTEN_CRASHED, TOO_OFTEN, Starts
 from gateway.guards.pause import Pause
 from gateway.guards.setback import Setback
+from gateway.household import Household
 from gateway.inbound.inbox import House as Ways
 from gateway.inbound.inbox import Inbox
 from gateway.inbound.mentions import Mentions
@@ -42,7 +43,6 @@ from gateway.reload import Reload
 from gateway.routing.access import Access, Policy, concerns
 from gateway.routing.router import Router, router_of
 from gateway.schedule import Schedule
-from gateway.settling import settle_in
 from gateway.turns import Interrupted, ResetDue, Turns
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from gateway.errors import UsageWrong
     from gateway.inbound.arrived import Arrived
     from gateway.queueing.steering import UnderWay
-    from memory.protocol import KeptMemory
 
 __all__ = ["Foundation", "House"]
 log = logging.getLogger(__name__)
@@ -74,6 +73,7 @@ class House:
         self.ledger = ledger
         self.shelf = shelf
         self.agents: dict[str, HousedAgent] = {}
+        self.household = Household(self)
         self.notices = Notices()
         self.terminal = TerminalChannel(clock=on.clock, on_stop=self._stop_terminal, socket_path=on.socket)
         self.post = PostRoom(
@@ -126,6 +126,7 @@ class House:
             alive=self._alive,
             heard=mentions.heard,
             history=lambda: mentions.history,
+            housed=self.agents.__contains__,
         )
         self.inbox = Inbox(
             ledger, self.access, lambda: self.router, ways, on.clock, moves=self.moves, habits=lambda: self.on.settings.messages
@@ -146,7 +147,6 @@ class House:
         )
         self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=self._sweep)
         self.lock = lock
-        self._memories: list[KeptMemory] = []
         self._closing = asyncio.Event()
         self.reload = Reload(self)
 
@@ -174,9 +174,7 @@ class House:
         for notice in (*on.notices, *([ledger.warning] if ledger.warning else [])):
             house.notices.report(notice)
         try:
-            for agent_id in on.settings.agent_ids:
-                house.agents[agent_id], memory = await settle_in(house, agent_id)
-                house._memories += [memory] if memory is not None else []
+            await house.household.open(on.settings)
         except BaseException:  # the same, with all that was opened so far
             await house.close()
             raise
@@ -209,8 +207,7 @@ class House:
             tasks += [group.create_task(service) for service in self._services()]
             later = 0 if self.on.serving else ALONE_SECONDS
             waking = asyncio.get_running_loop().call_later(later, self.schedule.start)
-            for memory in self._memories:
-                memory.start()
+            self.household.start()
             started()
             await self._closing.wait()
             waking.cancel()
@@ -226,8 +223,7 @@ class House:
     async def close(self) -> None:
         """Let everything go."""
         self.setback.close()
-        for memory in self._memories:
-            await memory.close()
+        await self.household.close()
         await self.shelf.close()
         await self.ledger.close()
         self.lock.release()
@@ -270,10 +266,15 @@ class House:
         await self.inbox.replay()
 
     async def _work(self, ticket: Ticket[Any]) -> None:
-        await self.turns.work(ticket)
+        with self.household.working(ticket.session) as may:
+            if may:
+                await self.turns.work(ticket)
+            else:
+                self.lanes.give_back(ticket.session, [ticket.item])
 
     async def _hold(self, session: str) -> None:
         await self.line.hold(session)
+        await self.household.hold(session)
 
     def _under_way(self, session: str) -> UnderWay | None:
         return self.turns.under_way(session)

@@ -138,9 +138,13 @@ class Lanes(Generic[Item]):
             lane.task.cancel()
         return True
 
-    async def quiet(self) -> None:
-        """Wait until nothing runs and nothing waits."""
-        while tasks := [lane.task for lane in self._lanes.values() if lane.task is not None]:
+    def sessions(self) -> list[str]:
+        """Return the sessions in which something runs or waits."""
+        return list(self._lanes)
+
+    async def quiet(self, of: Callable[[str], bool] = lambda _: True) -> None:
+        """Wait until nothing runs (in the sessions that ``of`` says yes to) and nothing waits, but for what a pause holds back."""
+        while tasks := [lane.task for session, lane in self._lanes.items() if lane.task is not None and of(session)]:
             await asyncio.wait(tasks)
 
     async def drain(self, seconds: float, *, grace: float = 2.0) -> int:

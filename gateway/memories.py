@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from gateway.auth.profiles import Profiles
+from gateway.clock import SystemClock
 from gateway.config.secrets import revealed
 from gateway.errors import UsageWrong
 from memory.embedding.choice import Choice, Surroundings, choose
-from memory.embedding.keys import KeyRing, ProviderAccess
+from memory.embedding.keys import EMBEDDING, KeyRing, ProviderAccess
 from memory.workspace import WorkspaceMemory
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-    from gateway.clock import SystemClock
     from gateway.config.settings import AgentProfile, Settings
     from gateway.paths import Paths
     from memory.embedding.download import Progress
@@ -60,8 +60,10 @@ def keep_memory(
     clock: SystemClock,
     random: Random,
     tell: Callable[[str], None],
+    present: Callable[[], Settings] | None = None,
+    profiles: Profiles | None = None,
 ) -> KeptMemory | None:
-    """Make the memory that fills the slot for an agent; None where it is to have none.
+    """Make the memory that fills the slot for an agent; None where it is to have none. See ``open_memory``.
 
     Raises:
         UsageWrong: no installed package brings the memory that the settings name.
@@ -70,7 +72,9 @@ def keep_memory(
     if slot == NOBODY or not profile.memory.enabled:
         return None
     if slot == OURS:
-        memory, choice = open_memory(profile, settings, paths, env=env, clock=clock, random=random, tell=tell)
+        memory, choice = open_memory(
+            profile, settings, paths, env=env, clock=clock, random=random, tell=tell, present=present, profiles=profiles
+        )
         log.info("memory of %s: %s", profile.id, choice.reason)
         return memory
     found = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
@@ -101,14 +105,16 @@ def open_memory(
     random: Random,
     tell: Callable[[str], None],
     progress: Progress | None = None,
+    present: Callable[[], Settings] | None = None,
+    profiles: Profiles | None = None,
 ) -> tuple[WorkspaceMemory, Choice]:
-    """Make the memory of an agent and say which embedder it has and why. Opens nothing and loads nothing yet."""
-    providers = {
-        name: ProviderAccess(api_key=provider.api_key, base_url=provider.base_url, headers=_plain(provider.headers))
-        for name, provider in settings.models.providers.items()
-    }
+    """Make the memory of an agent and say which embedder it has and why. Opens nothing and loads nothing yet.
+
+    ``present`` gives the settings in force at any time, so that a changed key is sent with the next call; ``profiles`` are the
+    house's keys in files.
+    """
     around = Surroundings(
-        keys=KeyRing(profile=Profiles(paths, settings.auth).for_embeddings(profile.id), providers=providers, environ=env),
+        keys=_key_ring(profile.id, present or (lambda: settings), profiles or Profiles(paths, settings.auth), env),
         clock=clock,
         random=random.random,
         cache_dir=paths.home / "models",
@@ -129,6 +135,33 @@ def open_memory(
         tell=tell,
     )
     return memory, choice
+
+
+def embedding_footing(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:
+    """Return what an agent's embedder stands on, to be compared: which one it is, where it is asked, and where its key stands.
+
+    The key itself does not count: it is looked up for each call.
+    """
+    keys = _key_ring(profile.id, lambda: settings, Profiles(paths, settings.auth), env)
+    choice = choose(
+        profile.memory, Surroundings(keys=keys, clock=SystemClock(), random=float, cache_dir=paths.home, tell=_unheard)
+    )
+    places = {name: (access.base_url, access.headers) for name in EMBEDDING for access in [keys.providers(name)]}
+    return choice.reason, None if choice.embedder is None else choice.embedder.fingerprint, places
+
+
+def _key_ring(agent: str, present: Callable[[], Settings], profiles: Profiles, env: Mapping[str, str]) -> KeyRing:
+    def access(name: str) -> ProviderAccess:
+        provider = present().models.providers.get(name)
+        if provider is None:
+            return ProviderAccess()
+        return ProviderAccess(api_key=provider.api_key, base_url=provider.base_url, headers=_plain(provider.headers))
+
+    return KeyRing(profile=profiles.for_embeddings(agent), providers=access, environ=env)
+
+
+def _unheard(_: str) -> None:
+    """For who asks only what would be."""
 
 
 def _plain(headers: Mapping[str, SecretStr]) -> dict[str, str]:

@@ -87,6 +87,11 @@ class ModelShelf:
         self._standby: dict[tuple[str, ModelChoice], _Line] = {}
         self._by_default: dict[str, tuple[Model, float]] = {}
 
+    @property
+    def profiles(self) -> Profiles | None:
+        """The keys that stand in files."""
+        return self._profiles
+
     def of(self, agent: str) -> AgentModels:
         """Return the models as one agent has them."""
         return AgentModels(self, agent)

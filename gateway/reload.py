@@ -2,7 +2,7 @@
 
 The file is watched. What it says is taken over at once where its keys allow that, for turns that begin from then on: a turn
 that runs keeps what it began with. Keys that wait for a restart are told to the owner, and so is a file that cannot be used:
-the settings in force then stay. A chat platform whose section changed is disconnected and connected anew.
+the settings in force then stay. An account of a chat platform whose settings changed is disconnected and connected anew.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gateway.platforms import platforms
 from gateway.routing.access import concerns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from channels.protocol import Channel
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gateway.config.settings import ChannelsSettings, Settings
     from gateway.house import House
     from gateway.routing.access import Policy
+    from gateway.settling import Resident
 
 log = logging.getLogger(__name__)
 
@@ -104,12 +106,14 @@ class Reload:
                 wanted = await self._wanted()
                 difference = compare(self._house.on.settings, wanted)
                 fresh = self._fresh_channels(difference.settings)
+                newcomers = await self._house.household.prepare(difference.settings)
             except (HomebodyError, AgentError, ChannelError) as wrong:
                 return self._refused(as_homebody_error(wrong) or HomebodyError(str(wrong)))
             if self._complaint:
                 log.info("the settings can be used again")
                 self._complaint = ""
-            await self._take(difference, fresh)
+            await self._take(difference, fresh, newcomers)
+            await self._house.household.look_again()
             self._tell_waiting(difference.waiting)
             return {"taken": list(difference.taken), **self.facts()}
 
@@ -160,7 +164,9 @@ class Reload:
             f"{channel.name}:{channel.account}": (channel, policy) for channel, policy in platforms(settings, on.clock, on.env)
         }
 
-    async def _take(self, difference: Difference, fresh: dict[str, tuple[Channel, Policy]]) -> None:
+    async def _take(
+        self, difference: Difference, fresh: dict[str, tuple[Channel, Policy]], newcomers: Sequence[Resident]
+    ) -> None:
         house, former, settings = self._house, self._house.on.settings, difference.settings
         house.on = replace(house.on, settings=settings)
         if not difference.taken:
@@ -168,11 +174,10 @@ class Reload:
         log.info("settings taken over: %s", ", ".join(difference.taken))
         house.router.adopt(house.make_router())
         busy = {ticket.session for ticket in house.lanes.running()}
-        for agent in house.agents.values():
-            agent.adopt(settings, busy)
+        house.household.adopt(settings, newcomers, busy)
         if not (alike(former.models, settings.models) and alike(former.auth, settings.auth)):
             house.shelf.adopt(settings.models, settings.auth)
-        if not alike(former.session, settings.session):
+        if newcomers or not alike(former.session, settings.session):
             house.schedule.look_again()
         if house.on.logs is not None:
             house.on.logs.adopt(settings.logging)
@@ -182,14 +187,11 @@ class Reload:
     async def _exchange(
         self, former: ChannelsSettings, now: ChannelsSettings, fresh: dict[str, tuple[Channel, Policy]]
     ) -> None:
-        """Connect those platforms anew whose section changed. Who may speak is decided by the new rules at once."""
+        """Connect those accounts anew whose settings changed. Who may speak is decided by the new rules at once."""
         keepers = self._house.keepers
-        same = {name for name in _BUILT_IN if alike(getattr(former, name), getattr(now, name))}
-        rest_same = alike(former.plugins, now.plugins)
 
         def stays(name: str) -> bool:
-            platform = name.partition(":")[0]
-            return name == _TERMINAL or platform in same or (platform not in _BUILT_IN and rest_same)
+            return name == _TERMINAL or (name in fresh and _same_account(former, now, name))
 
         for name, keeper in keepers.items():
             if not stays(name) and name in fresh:
@@ -200,3 +202,14 @@ class Reload:
                 keepers.keep(channel, policy)
                 for concern in concerns(name, policy):
                     log.warning(concern)
+
+
+def _same_account(former: ChannelsSettings, now: ChannelsSettings, name: str) -> bool:
+    """Say whether nothing changed for ``channel:account``: neither what it says itself nor what it takes from its platform."""
+    platform, _, account = name.partition(":")
+    if platform not in _BUILT_IN:
+        return alike(former.plugins.get(platform), now.plugins.get(platform))
+    try:
+        return alike(getattr(former, platform).account(account), getattr(now, platform).account(account))
+    except KeyError:  # it came or went
+        return False

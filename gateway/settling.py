@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.errors import FileTrouble
@@ -12,31 +13,72 @@ from agent.workspace import Workspace, workspace_templates
 from gateway.agents import HousedAgent
 from gateway.budget.brake import Brake
 from gateway.conversations import Conversations
-from gateway.memories import keep_memory, owner_zone
+from gateway.memories import embedding_footing, keep_memory, owner_zone
 from gateway.routing.group_tools import GroupToolRules
 from gateway.sessions.store import SessionStore
 from gateway.tool_rack import ToolRack, tools_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gateway.config.settings import AgentProfile, Settings
     from gateway.house import House
     from gateway.notices import Notices
+    from gateway.paths import Paths
     from memory.protocol import KeptMemory
 
 log = logging.getLogger(__name__)
 
 
-async def settle_in(house: House, agent_id: str) -> tuple[HousedAgent, KeptMemory | None]:
-    """Make an agent of a house, with its memory where it has one.
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """An agent with its memory, where it has one. ``footing`` is what it cannot change while it lives."""
+
+    agent: HousedAgent
+    memory: KeptMemory | None
+    footing: object
+
+    def start(self) -> None:
+        """Begin what its memory does in the background."""
+        if self.memory is not None:
+            self.memory.start()
+
+    async def close(self) -> None:
+        """Close its memory."""
+        if self.memory is not None:
+            await self.memory.close()
+
+
+def footing(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:
+    """Return what an agent stands on, to be compared: where it differs, the agent has to be made anew. Looks at files."""
+    kept = settings.plugins.slots.memory, settings.plugins.memory, embedding_footing(profile, settings, paths, env)
+    return profile.workspace, profile.settings.user_timezone, profile.memory, kept
+
+
+async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident:
+    """Make an agent of a house by ``settings``, with its memory where it has one.
 
     Raises:
         StorageFailed, AgentError: one of its folders cannot be used.
+        UsageWrong: its memory is one that no package brings.
     """
     on = house.on
-    profile = on.settings.agent(agent_id)
+    profile = settings.agent(agent_id)
+    stands_on = await asyncio.to_thread(footing, profile, settings, on.paths, on.env)
     workspace = await asyncio.to_thread(Workspace, profile.workspace)
     if not profile.settings.skip_bootstrap:
         await asyncio.to_thread(_seed, workspace, house.notices)
-    memory = keep_memory(profile, on.settings, on.paths, env=on.env, clock=on.clock, random=on.random, tell=house.notices.tell)
+    memory = keep_memory(
+        profile,
+        settings,
+        on.paths,
+        env=on.env,
+        clock=on.clock,
+        random=on.random,
+        tell=house.notices.tell,
+        present=lambda: house.on.settings,
+        profiles=house.shelf.profiles,
+    )
     zone = owner_zone(profile)
     store = SessionStore(on.paths.sessions(agent_id), on.clock)
     for notice in await store.load():
@@ -54,7 +96,7 @@ async def settle_in(house: House, agent_id: str) -> tuple[HousedAgent, KeptMemor
         tell=house.notices.report,
         brake=Brake(
             house.ledger,
-            on.settings.budgets,
+            settings.budgets,
             on.clock,
             agent=agent_id,
             zone=zone,
@@ -64,11 +106,11 @@ async def settle_in(house: House, agent_id: str) -> tuple[HousedAgent, KeptMemor
     )
     agent = HousedAgent(
         conversations,
-        session_settings=on.settings.session,
-        hooks=on.settings.hooks.internal,
+        session_settings=settings.session,
+        hooks=settings.hooks.internal,
         new_id=lambda: f"{on.clock.now():%Y%m%d}-{secrets.token_hex(6)}",
     )
-    return agent, memory
+    return Resident(agent, memory, stands_on)
 
 
 def _seed(workspace: Workspace, notices: Notices) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.taken_over import outcome, taken_over
 from gateway.errors import UsageWrong
 
 if TYPE_CHECKING:
@@ -75,12 +76,14 @@ def add(
         return with_value(document, (*_LIST, listed), entry) if listed else with_value(document, _LIST, [*first, entry])
 
     changed = _change(invocation, edit)
-    facts = _row(_fresh(invocation), _fresh(invocation).loaded.settings, agent_id) | {"file": str(changed.file)}
+    came = taken_over(invocation)
+    facts = _row(_fresh(invocation), _fresh(invocation).loaded.settings, agent_id)
+    facts |= {"file": str(changed.file), "gateway": came}
     lead = f"homebody config set 'bindings[{len(settings.bindings)}]' '{{agentId: {agent_id}, match: {{channel: telegram}}}}'"
     _tell(
         facts,
-        f"Agent {agent_id} is added to {changed.file}. Its workspace is {facts['workspace']}; a gateway that runs takes it up "
-        f"when it is started anew.\nTalk to it: homebody chat --agent {agent_id}. Lead a channel to it: {lead}",
+        f"Agent {agent_id} is added to {changed.file}. Its workspace is {facts['workspace']}. {outcome(came)}\n"
+        f"Talk to it: homebody chat --agent {agent_id}. Lead a channel to it: {lead}",
         as_json=as_json,
     )
 
@@ -114,9 +117,14 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
         return text
 
     changed = _change(invocation, edit)
-    facts = {"id": agent_id, "removed": True, "bindings": len(rules), "kept": files, "file": str(changed.file)}
+    came = taken_over(invocation)
+    facts = {"id": agent_id, "removed": True, "bindings": len(rules), "kept": files, "file": str(changed.file), "gateway": came}
     gone = f" and {len(rules)} rules that led to it" if rules else ""
-    _tell(facts, f"Agent {agent_id}{gone} is taken out of {changed.file}. Kept: {', '.join(files)}", as_json=as_json)
+    _tell(
+        facts,
+        f"Agent {agent_id}{gone} is taken out of {changed.file}. Kept: {', '.join(files)}. {outcome(came)}",
+        as_json=as_json,
+    )
 
 
 def _row(invocation: Invocation, settings: Settings, agent: str) -> dict[str, Any]:

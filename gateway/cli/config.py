@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.cli.invocation import Invocation, pass_invocation, warn
+from gateway.cli.taken_over import outcome, taken_over
 from gateway.errors import OK, SETTINGS_WRONG, HomebodyError, UsageWrong
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def _change(invocation: Invocation, edit: Any) -> Changed:
 
 
 def _report(invocation: Invocation, changed: Changed, sentence: str, *, as_json: bool) -> None:
-    came = _taken_over(invocation)
+    came = taken_over(invocation)
     if as_json:
         notes = [note.as_json() for note in changed.notes]
         copy = str(changed.copy) if changed.copy else None
@@ -185,34 +186,7 @@ def _report(invocation: Invocation, changed: Changed, sentence: str, *, as_json:
         return
     for note in changed.notes:
         click.echo(f"homebody: warning: {note.as_text()}", err=True)
-    click.echo(f"{sentence}. {_outcome(came)}")
-
-
-def _taken_over(invocation: Invocation) -> dict[str, Any] | None:
-    """Let the running gateway read its settings now, and return what came of it; None when none runs."""
-    import asyncio
-
-    from gateway import admin
-    from gateway.lock import describe
-
-    holder = describe(invocation.paths.state / "gateway.lock")
-    if holder is None or not holder.socket:
-        return None
-    try:
-        came: dict[str, Any] = asyncio.run(admin.ask(invocation.paths.state, "settings.reload"))
-    except HomebodyError as error:
-        return {"taken": [], "waiting": [], "complaint": error.as_text()}
-    return came
-
-
-def _outcome(came: dict[str, Any] | None) -> str:
-    if came is None:
-        return "No gateway runs; the next one takes it up."
-    if came["complaint"]:
-        return f"The running gateway keeps its former settings: {came['complaint']}"
-    taken = f"In force in the running gateway: {', '.join(came['taken'])}." if came["taken"] else ""
-    waiting = f"Waiting for a restart of the gateway: {', '.join(came['waiting'])}." if came["waiting"] else ""
-    return f"{taken} {waiting}".strip() or "For the running gateway that changes nothing."
+    click.echo(f"{sentence}. {outcome(came)}")
 
 
 def _told_valid(summary: str, *, as_json: bool, problems: tuple[Problem, ...], warnings: tuple[Problem, ...]) -> None:

@@ -77,14 +77,13 @@ class _Comparing:
         return type(wanted).model_construct(_fields_set=said, **values)
 
     def agents(self, before: Sequence[AgentEntry], after: Sequence[AgentEntry], above: str) -> tuple[AgentEntry, ...]:
-        """Merge the lists of agents. Which agents there are, and in which order, waits for a restart."""
+        """Merge the lists of agents. Which agents there are, and in which order, holds at once."""
         old, new = _by_id(before), _by_id(after)
         if list(old) != list(new):
-            self.waiting.append(dotted(_AGENTS))
-        index = {agent: number for number, agent in enumerate(new)}
+            self.taken.append(dotted(_AGENTS))
         return tuple(
-            self.section(entry, new[agent], (*_AGENTS, index[agent]), above) if agent in new else entry
-            for agent, entry in old.items()
+            self.section(old[agent], entry, (*_AGENTS, index), above) if agent in old else entry
+            for index, (agent, entry) in enumerate(new.items())
         )
 
     def _note(self, where: list[str], before: Any, after: Any, path: KeyPath) -> None:

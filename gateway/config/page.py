@@ -27,9 +27,10 @@ good one. `homebody config set KEY VALUE` changes a key and keeps your comments,
 `${NAME}` in a value stands for an environment variable; a secret may also be given as `env:NAME` or `file:PATH`. `agent:` at the top is
 read as `agents.defaults:`. A key that this version does not know is kept and passed over, with a warning.
 
-The last column says what a change takes: a running gateway takes `hot` keys over at once, for turns that begin from then on (a
-platform whose section changed is connected anew); the others wait for a `restart`, as does a changed `models.providers` key where
-memory search embeds with it. `homebody status` names what waits.
+The last column says what a change takes: a running gateway takes `hot` keys over at once, for turns that begin from then on; the
+others wait for a `restart`, and `homebody status` names them. An account of a chat platform whose settings changed is connected anew;
+an agent that is to have another workspace, time zone or memory is made anew between two turns; one that is taken out of `agents.list`
+answers what waits for it and goes.
 
 This page is made by `homebody config page`; a test holds it to the settings.
 """

@@ -52,7 +52,7 @@ class AgentDefaults(AgentSettings, BlockStreaming):
 class AgentEntry(AgentDefaults):
     """One agent. Whatever is not said here is taken from agents.defaults."""
 
-    id: Annotated[str, Field(pattern=AGENT_ID, json_schema_extra={"reload": "restart"})]
+    id: Annotated[str, Field(pattern=AGENT_ID)]
     """The agent's id: lower-case letters, figures, - and _; it names the agent's folders and never changes."""
     name: str = ""
     """The agent's name for people; the id when empty."""
@@ -77,7 +77,7 @@ class AgentsSettings(Section):
 class SlotsSettings(Section):
     """Which part fills a place that only one can."""
 
-    memory: str = Field(default="memory-core", min_length=1, json_schema_extra={"reload": "restart"})
+    memory: str = Field(default="memory-core", min_length=1)
     """Who keeps the memory: memory-core, none for agents without memory tools, or the name under which another package brings one."""
 
 
@@ -86,7 +86,7 @@ class PluginsSettings(Section):
 
     slots: SlotsSettings = SlotsSettings()
     """Which part fills a place that only one can."""
-    memory: dict[str, dict[str, Any]] = Field(default_factory=dict, json_schema_extra={"reload": "restart"})
+    memory: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """What memories of other packages want to know, by their name; their documentation tells."""
 
 
@@ -171,7 +171,7 @@ class Settings(Section):
     """Which tools there are in the house; what is said of an agent can only narrow it."""
     budgets: BudgetSettings = Field(default=BudgetSettings(), json_schema_extra=_HOT)
     """What the models may cost in a day."""
-    plugins: PluginsSettings = PluginsSettings()
+    plugins: PluginsSettings = Field(default=PluginsSettings(), json_schema_extra=_HOT)
     """Parts that can be exchanged."""
     logging: LoggingSettings = LoggingSettings()
     """What is logged, and where."""

@@ -44,6 +44,7 @@ class House:
     asked twice for one message after a crash. ``ready`` and ``alive`` pass on what a channel says, with its name and account.
     ``refused`` hears of a message that cannot be routed; its sender is told through the outbox. ``heard`` sees each message before
     it is judged, and marks it as a mention where it calls the agent; ``history`` says how many overheard ones a group keeps.
+    ``housed`` says whether an agent lives here: what waited for one that does not is routed anew.
     """
 
     arrived: Callable[[Arrived], None]
@@ -53,6 +54,7 @@ class House:
     refused: Callable[[Inbound, UsageWrong], None] = lambda _message, _error: None
     heard: Callable[[Inbound], Inbound] = lambda message: message
     history: Callable[[], int] = lambda: MESSAGES
+    housed: Callable[[str], bool] = lambda _agent: True
 
 
 class Inbox:
@@ -103,11 +105,14 @@ class Inbox:
         for row in await self.ledger.inbox_rows(rows):
             try:
                 inbound, actor, route, before, asides = read_whole(row)
-                route = route or self.route(inbound, actor)
+                route = self._whither(inbound, actor, route)
                 found.append(Arrived(row=row, inbound=inbound, actor=actor, route=route, before=before, asides=asides))
             except (Unreadable, UsageWrong) as error:
                 log.warning("message %s cannot be read: %s", row.id, error)
         return found
+
+    def _whither(self, inbound: Inbound, actor: Actor, route: Route | None) -> Route:
+        return route if route is not None and self.house.housed(route.agent) else self.route(inbound, actor)
 
     def route(self, inbound: Inbound, actor: Actor) -> Route:
         """Route a message by the settings in force. Raises UsageWrong."""
@@ -145,7 +150,7 @@ class Inbox:
         if before:
             self.overheard.told(row.conversation)
         try:
-            route = route or self.route(inbound, actor)
+            route = self._whither(inbound, actor, route)
         except UsageWrong as error:
             said = NewOutbound(conversation=inbound.conversation, text=error.as_text())
             await self._end(row, "failed", reason=str(error), reply=[said])

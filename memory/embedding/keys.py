@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _MODELS_KEY = {"openai": "openai", "gemini": "google"}
 """Under which name models.providers.* knows each embedding provider."""
+EMBEDDING = tuple(_MODELS_KEY.values())
+"""The entries of models.providers.* that matter to embeddings."""
 
 _ENVIRONMENT = {"openai": ("OPENAI_API_KEY",), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
 
@@ -31,9 +33,18 @@ class ProviderAccess:
     base_url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def secret(self) -> str | None:
+        """The key as it is sent; None where there is none."""
+        return (self.api_key.get_secret_value().strip() if self.api_key is not None else "") or None
+
 
 def _no_profile(_provider: str) -> str | None:
     return None
+
+
+def _no_access(_provider: str) -> ProviderAccess:
+    return ProviderAccess()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +52,12 @@ class KeyRing:
     """Every place where a key for embeddings may be, besides ``memorySearch.remote``.
 
     ``profile`` is asked with "openai" or "google" and answers with an API key or None; sign-ins that only cover chat must
-    answer None. ``providers`` has the entries of ``models.providers``. ``environ`` is the process environment.
+    answer None. ``providers`` answers with the entry of ``models.providers`` in force, whenever it is asked: a key that was
+    changed is sent with the next call. ``environ`` is the process environment.
     """
 
     profile: Callable[[str], str | None] = _no_profile
-    providers: Mapping[str, ProviderAccess] = field(default_factory=dict)
+    providers: Callable[[str], ProviderAccess] = _no_access
     environ: Mapping[str, str] = field(default_factory=dict)
 
     def endpoint(self, provider: str, remote: RemoteSettings, *, chosen: bool) -> Endpoint:
@@ -55,7 +67,7 @@ class KeyRing:
         ``remote.baseUrl`` only ``remote.apiKey`` goes. To an address of ``models.providers.*.baseUrl`` also the key beside it,
         but not by automatic choice: a server for chat need not serve embeddings. Raises ``EmbeddingFailed`` without a key.
         """
-        access = self.providers.get(_MODELS_KEY[provider], ProviderAccess())
+        access = self.providers(_MODELS_KEY[provider])
         official = OFFICIAL[provider]
         base_url = (remote.base_url or access.base_url or official).rstrip("/")
         own = {name: value.get_secret_value() for name, value in remote.headers.items()}
@@ -72,13 +84,12 @@ class KeyRing:
         if remote.api_key is not None and remote.api_key.get_secret_value():
             return remote.api_key.get_secret_value, "memorySearch.remote.apiKey"
         name = _MODELS_KEY[provider]
-        beside = access.api_key if access.api_key is not None and access.api_key.get_secret_value() else None
         own = base_url == OFFICIAL[provider]
         if own and self.profile(name):
             return lambda: self.profile(name), f"the auth profile for {name}"
         of_this_door = (access.base_url or OFFICIAL[provider]).rstrip("/") == base_url
-        if beside is not None and of_this_door and (own or chosen):
-            return beside.get_secret_value, f"models.providers.{name}.apiKey"
+        if access.secret and of_this_door and (own or chosen):
+            return lambda: self.providers(name).secret, f"models.providers.{name}.apiKey"
         variable = next((name for name in _ENVIRONMENT[provider] if self.environ.get(name, "").strip()), None)
         if own and variable is not None:
             return lambda: self.environ.get(variable, "").strip(), f"the environment ({variable})"

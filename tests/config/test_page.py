@@ -27,10 +27,13 @@ def test_the_page_says_which_changes_wait_for_a_restart() -> None:
             cells = line.replace("\\|", "/").strip("| ").split(" | ")
             rows[f"{section}.{cells[0].strip('`')}"] = cells[-1]
     assert set(rows.values()) == {"hot", "restart"}
-    waiting = {"agents.defaults.workspace", "agents.list[].id", "agents.defaults.memorySearch.query.maxResults", "gateway.port"}
-    waiting |= {"gateway.auth.token", "logging.file", "plugins.slots.memory", "agents.defaults.maxConcurrent"}
+    waiting = {"gateway.port", "gateway.auth.token", "logging.file", "agents.defaults.maxConcurrent"}
     at_once = {
         "agents.defaults.model",
+        "agents.defaults.workspace",
+        "agents.defaults.memorySearch.query.maxResults",
+        "agents.list[].id",
+        "plugins.slots.memory",
         "agents.list[].name",
         "session.reset.mode",
         "channels.telegram.botToken",

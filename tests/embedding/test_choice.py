@@ -42,7 +42,7 @@ def decide(
 ) -> Choice:
     keys = KeyRing(
         profile=(profile or {}).get,
-        providers={name: _access(**entry) for name, entry in (providers or {}).items()},
+        providers=lambda name: _access(**(providers or {}).get(name, {})),
         environ=env or {},
     )
     around = Surroundings(

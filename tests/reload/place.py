@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import random
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -118,3 +119,13 @@ def listening(house: House) -> list[str]:
 class _Owner:
     def __init__(self, said: list[str]) -> None:
         self.say = said.append
+
+
+async def homebody(place: Place, *arguments: str) -> str:
+    """Run a command beside the house, as its owner would, and return what it prints."""
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(place.root), "HOMEBODY_HOME": str(place.paths.home)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gateway", *arguments, env=env, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), 30)
+    return out.decode()

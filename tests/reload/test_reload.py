@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from gateway.logs.redaction import Redactor
 from gateway.logs.settings import LoggingSettings
 from gateway.logs.wiring import configure
 from gateway.reload import EMPTY_SECONDS, Reload
-from tests.reload.place import Place, ask, listening, until
+from tests.reload.place import Place, ask, homebody, listening, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,12 +138,12 @@ async def test_a_purse_that_was_emptied_holds_the_next_message_back(place: Place
 async def test_what_waits_for_a_restart_stays_as_it_is_and_is_told_once(place: Place) -> None:
     async with place.open() as house:
         said = listening(house)
-        place.write({"gateway": {"port": 4321}, "agents": {"defaults": {"workspace": "/elsewhere", "maxConcurrent": 3}}})
+        place.write({"gateway": {"port": 4321, "bind": "lan"}, "agents": {"defaults": {"maxConcurrent": 3}}})
         came = await house.reload.now()
-        waits = ["agents.defaults.workspace", "agents.defaults.maxConcurrent", "gateway.port"]
+        waits = ["agents.defaults.maxConcurrent", "gateway.port", "gateway.bind"]
         assert (came["taken"], came["waiting"]) == ([], waits)
         assert house.on.settings.gateway.port == 0
-        assert house.on.settings.agent("main").workspace == place.root / "work"
+        assert house.on.settings.agents.defaults.max_concurrent == 32
         assert (await HouseDesk(house).status())["settings"] == {"waiting": waits, "complaint": None}
         await house.reload.now()
         assert said == [f"⚙️ The settings were changed. This waits for a restart of mine: {', '.join(waits)}."]
@@ -291,18 +290,9 @@ async def _arrive(door: Door, sender: str, text: str) -> None:
 
 async def test_setting_a_key_says_what_the_running_gateway_made_of_it(place: Place) -> None:
     async with place.open(serving=True, clock=SystemClock()) as house:
-
-        async def homebody(*arguments: str) -> str:
-            env = {"PATH": "/usr/bin:/bin", "HOME": str(place.root), "HOMEBODY_HOME": str(place.paths.home)}
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "gateway", *arguments, env=env, stdout=asyncio.subprocess.PIPE
-            )
-            out, _ = await asyncio.wait_for(process.communicate(), 30)
-            return out.decode()
-
-        told = await homebody("config", "set", "agents.defaults.model", "scripted/two")
+        told = await homebody(place, "config", "set", "agents.defaults.model", "scripted/two")
         assert told == "agents.defaults.model is set. In force in the running gateway: agents.defaults.model.\n"
         assert await ask(house, "hello") == "scripted/two"
-        told = await homebody("config", "set", "gateway.port", "4321")
+        told = await homebody(place, "config", "set", "gateway.port", "4321")
         assert told == "gateway.port is set. Waiting for a restart of the gateway: gateway.port.\n"
-        assert "settings that wait for a restart: gateway.port" in await homebody("status")
+        assert "settings that wait for a restart: gateway.port" in await homebody(place, "status")
