@@ -45,7 +45,7 @@ class Section(BaseModel):
 class AgentDefaults(AgentSettings, BlockStreaming):
     """What every agent is like, unless its own entry says otherwise."""
 
-    memory_search: MemorySettings = Field(default=MemorySettings(), json_schema_extra={"reload": "restart"})
+    memory_search: MemorySettings = MemorySettings()
     """Search in the agent's memory."""
 
 
