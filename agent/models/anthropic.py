@@ -88,7 +88,7 @@ class AnthropicModel:
                     if delta is not None:
                         yield delta
         except _expected() as error:
-            yield failures.failed(error, model=self.name, label=self._label)
+            yield failures.failed(error, model=self.name, label=self._label, begun=answer.begun)
             return
         yield answer.finish()
 
@@ -184,6 +184,11 @@ class _Answer:
         self._stop: str | None = None
         self._refusal = ""
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything arrived."""
+        return bool(self._usage)
+
     def feed(self, event: Any) -> TextDelta | ThinkingDelta | Progress | None:
         """Take an event, and return what of it may be shown."""
         match event.type:
@@ -224,7 +229,7 @@ class _Answer:
     def finish(self) -> AssistantMessage:
         """Return the whole answer, or the record of a failure when the stream ended too early, was refused or filled the window."""
         if self._stop is None:
-            return failures.cut(model=self._model, label=self._label, begun=bool(self._usage))
+            return failures.cut(model=self._model, label=self._label, begun=self.begun)
         content = tuple(part for index in sorted(self._blocks) if (part := self._part(index)) is not None)
         calls = any(isinstance(part, ToolCall) for part in content)
         stop = _STOPS.get(self._stop, "end")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent.messages import AssistantMessage, Failure
 
@@ -70,6 +70,9 @@ _BY_STATUS: dict[int, FailureKind] = {
     524: "timeout",
 }
 _SERVER_SIDE = 500
+_FORBIDDEN = 403
+_WORTH_TELLING = 10.0
+_CODE = re.compile(r"^Error code: \d+ - ")
 _OVERFLOW = re.compile(
     r"prompt is too long|context[ _](?:length|window|size)|maximum context|too many tokens|input is too long"
     r"|exceeds? the (?:available )?context|max(?:imum)?[ _](?:model|sequence|input)[ _]len|input length and .?max_tokens.? exceed"
@@ -85,9 +88,11 @@ _NO_MONEY = re.compile(r"spend_limit|credit balance|insufficient (?:credits|fund
 _WIDTH = 300
 
 
-def failed(error: Exception, *, model: str, label: str) -> AssistantMessage:
-    """Return the answer that records a failure. ``label`` names the provider for people."""
+def failed(error: Exception, *, model: str, label: str, begun: bool = False) -> AssistantMessage:
+    """Return the answer that records a failure. ``label`` names the provider for people; ``begun`` says that it had begun to answer."""
     failure = sort(error, model=model, label=label)
+    if begun and failure.kind == "network":
+        return cut(model=model, label=label)
     return answer_with(failure, model=model)
 
 
@@ -117,8 +122,11 @@ def sort(error: Exception, *, model: str, label: str) -> Failure:
             message=f"{model} cannot use tools, and an agent cannot work without them.",
             mend="Choose a model that can: homebody config set agents.defaults.model PROVIDER/MODEL (for Ollama, one tagged 'tools').",
         )
-    message, mend = _words(kind, label, model, text)
-    return Failure(kind=kind, message=message, mend=mend, retry_after=_retry_after(error))
+    message, mend = _words("forbidden" if kind == "auth" and _status(error) == _FORBIDDEN else kind, label, model, text)
+    wait = _retry_after(error)
+    if wait is not None and wait >= _WORTH_TELLING:
+        message += f" It asks to wait {_span(wait)}."
+    return Failure(kind=kind, message=message, mend=mend, retry_after=wait)
 
 
 def of_words(code: str, told: str, *, model: str, label: str) -> Failure:
@@ -211,15 +219,25 @@ def _number(text: str | None) -> float | None:
     return number if number is not None and 0 <= number < float("inf") else None
 
 
-def _words(kind: FailureKind, label: str, model: str, told: str) -> tuple[str, str]:
+def _span(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{seconds:.0f} s" if minutes < 2 else f"{minutes} minutes" if minutes < 120 else f"{round(minutes / 60)} hours"  # noqa: PLR2004
+
+
+def _words(kind: FailureKind | Literal["forbidden"], label: str, model: str, told: str) -> tuple[str, str]:
     """One line for a person, and what to do."""
+    told = _CODE.sub("", told)
     short = told if len(told) <= _WIDTH else f"{told[: _WIDTH - 1]}…"
     message, mend = _WORDS[kind]
     return message.format(label=label, model=model, told=short), mend.format(label=label)
 
 
-_WORDS: dict[FailureKind, tuple[str, str]] = {
+_WORDS: dict[FailureKind | Literal["forbidden"], tuple[str, str]] = {
     "auth": ("{label} does not accept the key for {model}.", "Check the key, then look at: homebody models status"),
+    "forbidden": (
+        "{label} does not let this key use {model} ({told}).",
+        "Look at what the key may do at {label}, then at: homebody models status",
+    ),
     "billing": (
         "{label} wants payment before it answers.",
         "Look at your balance and limits at {label}, or choose another model.",
@@ -229,7 +247,7 @@ _WORDS: dict[FailureKind, tuple[str, str]] = {
         "Wait a little, or add a fallback: agents.defaults.model.fallbacks",
     ),
     "overloaded": (
-        "{label} is overloaded or in trouble.",
+        "{label} is overloaded or in trouble ({told}).",
         "Try again in a moment, or add a fallback: agents.defaults.model.fallbacks",
     ),
     "timeout": ("{label} did not answer in time.", "Try again; a local model may need a smaller context or a faster machine."),

@@ -44,11 +44,12 @@ class ChatAnswer:
         self._usage: Any = None
         self._finish: str | None = None
         self._refused = False
-        self._begun = False
+        self.begun = False
+        """Whether anything arrived."""
 
     def feed(self, chunk: Any) -> Iterator[TextDelta | ThinkingDelta | Progress]:
         """Take a chunk, and yield what of it may be shown."""
-        self._begun = True
+        self.begun = True
         self._usage = getattr(chunk, "usage", None) or self._usage
         for choice in (getattr(chunk, "choices", None) or ())[:1]:
             self._finish = getattr(choice, "finish_reason", None) or self._finish
@@ -79,7 +80,7 @@ class ChatAnswer:
     def finish(self) -> AssistantMessage:
         """Return the whole answer, or the record of a failure."""
         if self._finish is None:
-            return failures.cut(model=self._model, label=self._label, begun=self._begun)
+            return failures.cut(model=self._model, label=self._label, begun=self.begun)
         if self._finish == "error":
             return failures.answer_with(
                 Failure(

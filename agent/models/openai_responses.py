@@ -74,7 +74,7 @@ class OpenAIResponsesModel:
                     if delta is not None:
                         yield delta
         except expected() as error:
-            yield failures.failed(error, model=self.name, label=self._label)
+            yield failures.failed(error, model=self.name, label=self._label, begun=answer.begun)
             return
         yield answer.finish()
 
@@ -110,11 +110,12 @@ class _Answer:
         self._items: dict[int, Any] = {}
         self._final: Any = None
         self._failure: Failure | None = None
-        self._begun = False
+        self.begun = False
+        """Whether anything arrived."""
 
     def feed(self, event: Any) -> TextDelta | ThinkingDelta | Progress | None:
         """Take an event, and return what of it may be shown."""
-        self._begun = True
+        self.begun = True
         match event.type:
             case "response.output_text.delta" | "response.refusal.delta":
                 return TextDelta(event.delta) if event.delta else None
@@ -137,7 +138,7 @@ class _Answer:
         if self._failure is not None:
             return failures.answer_with(self._failure, model=self._model)
         if self._final is None:
-            return failures.cut(model=self._model, label=self._label, begun=self._begun)
+            return failures.cut(model=self._model, label=self._label, begun=self.begun)
         told = getattr(self._final, "error", None)
         if self._final.status == "failed" or told is not None:
             code, words = getattr(told, "code", None) or "", getattr(told, "message", None) or "it gave no reason"

@@ -138,6 +138,13 @@ async def test_half_an_answer_is_taken_back_and_the_whole_step_repeated(bench: B
     assert shown(deltas[at:]) == "Very well.", "nothing of the half is kept"
 
 
+async def test_a_stream_that_breaks_off_each_time_is_told_as_such(bench: Bench) -> None:
+    _, answer = await outcome(bench, *[bench.broken("cut")] * 3)
+    assert answer.failure is not None
+    assert (answer.failure.kind, bench.asked) == ("network", 3)
+    assert "broke off in the middle" in answer.failure.message, "it can be reached, so the address is not to be doubted"
+
+
 async def test_a_server_that_says_nothing_is_given_up_and_the_connection_freed(bench: Bench) -> None:
     silent = anthropic.Break("", "stall") if bench.api == "messages" else bench.broken("stall")
     if bench.api != "messages":
@@ -189,3 +196,31 @@ async def test_a_call_that_is_being_written_shows_that_the_model_is_at_work(benc
     await model.close()
     assert any(isinstance(part, Progress) for part in parts[:-1])
     assert [call.arguments for call in parts[-1].calls] == [{"path": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "message", "told"),
+    [
+        (
+            500,
+            "api_error",
+            "the model requires more memory (5.6 GiB) than there is",
+            "(the model requires more memory (5.6 GiB) than",
+        ),
+        (403, "permission_error", "this key may not use that model", "does not let this key use"),
+        (400, "invalid_request_error", "messages.3: odd", "(messages.3: odd)"),
+    ],
+)
+async def test_what_a_server_says_of_its_trouble_reaches_the_owner(
+    bench: Bench, status: int, kind: str, message: str, told: str
+) -> None:
+    _, answer = await outcome(bench, *[bench.refuse(status, kind, message)] * 3)
+    assert answer.failure is not None
+    assert told in answer.failure.message
+
+
+async def test_a_wait_that_is_too_long_is_told(bench: Bench) -> None:
+    _, answer = await outcome(bench, bench.refuse(429, "rate_limit_error", **{"retry-after": "7200"}))
+    assert answer.failure is not None
+    assert bench.asked == 1
+    assert answer.failure.message.endswith("It asks to wait 2 hours.")
