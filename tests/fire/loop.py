@@ -139,7 +139,7 @@ class Fire:
         if "delivery" in self._delivery:
             how += f" --delivery {self._delivery['delivery']}"
         hits = 0
-        youth = self._youths.get(scenario.name)
+        youth = self._youths[scenario.name] if scenario.youth else None
         peer = (platform or PLATFORMS[scenario.platform])()
         async with World(root, self._nursery, settings=self._settings(scenario), platform=peer, grown_from=youth) as world:
             world.meanwhile, world.files, world.corrections = dict(scenario.meanwhile), scenario.files, scenario.corrections

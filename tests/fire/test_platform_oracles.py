@@ -1,0 +1,86 @@
+"""What is judged of Discord, of files and of changed messages is shown to bite: one ordering is broken on purpose, and seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.fire.platforms import WatchedDiscord
+from tests.fire.scenarios import SCENARIOS
+from tests.fire.test_oracle import ForgetfulSlack, meddling
+from tests.fire.world import Kill
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.fire.loop import Fire
+
+ON_DISCORD, CHANGED_ON_SLACK = "one message by Discord", "changed before the answer by Slack"
+pytestmark = pytest.mark.timeout(300)
+AHEAD = "UPDATE cursor SET value = json_object('700000000000000101', '4611686018427387904') WHERE name = 'read'"
+"""The private channel was read to its end, and far beyond."""
+UNSENT = "UPDATE outbox SET state = 'ready', doubts = 0, recorded = NULL WHERE state <> 'sent'"
+
+
+class HastyDiscord(WatchedDiscord):
+    patience = 1.5
+
+
+class ForgetfulDiscord(HastyDiscord):
+    """Compares no nonces: as if the house drew a new one for each attempt."""
+
+    async def changed(self) -> None:
+        self.forget_nonces()
+        await super().changed()
+
+
+async def told(fire: Fire, name: str, kill: str, *, youth: tuple[str, ...] = (), **broken: Any) -> tuple[set[str], str]:
+    """Kill once; return the kinds of what is found wrong, and how it is told."""
+    scenario, before = replace(SCENARIOS[name], youth=youth), len(fire.rows[name].failures)
+    fire.rows[name].verdict.problems.clear()
+    await fire.grow([scenario])
+    assert await fire.run(scenario, (Kill.parse(kill),), **broken)
+    return set(fire.rows[name].verdict.problems), "\n".join(fire.rows[name].failures[before:])
+
+
+async def test_noting_how_far_was_read_before_storing_that_is_seen_as_a_loss_and_forgetting_a_send_as_a_double(
+    fire: Fire,
+) -> None:
+    """For the double it takes a new nonce as well: either guard does alone."""
+    broken: dict[str, Any] = {"platform": HastyDiscord, "between": meddling(AHEAD)}
+    kinds, _ = await told(fire, ON_DISCORD, "before-accept:1", youth=("hello there",), **broken)
+    assert kinds == {"lost", "transcript"}
+    for broken in ({"platform": ForgetfulDiscord}, {"between": meddling(UNSENT)}):
+        assert await told(fire, ON_DISCORD, "before-sent:1", **broken) == (set(), "")
+    kinds, _ = await told(fire, ON_DISCORD, "before-sent:1", platform=ForgetfulDiscord, between=meddling(UNSENT))
+    assert kinds == {"doubled"}
+
+
+def in_the_inbox(change: Callable[[Path], Any]) -> Callable[[Path], None]:
+    def meddle(root: Path) -> None:
+        for path in (root / "person" / "homebody" / "inbox").iterdir():
+            change(path)
+
+    return meddle
+
+
+async def test_a_file_that_is_written_in_place_or_named_anew_at_each_try_is_seen(fire: Fire) -> None:
+    halve = in_the_inbox(lambda path: path.write_bytes(path.read_bytes()[:9]))
+    kinds, _ = await told(fire, "a file", "before-transcript:1", between=halve)
+    assert kinds == {"file", "lost", "strange"}, "it is kept, and neither whole nor answered as it was"
+    rename = in_the_inbox(lambda path: path.rename(path.with_name(f"an-earlier-{path.name}")))
+    kinds, words = await told(fire, "a file by Slack", "before-transcript:1", between=rename)
+    assert kinds == {"file"}
+    assert "an-earlier-" in words
+
+
+async def test_a_change_that_is_acknowledged_before_it_is_stored_or_both_answered_and_told_is_seen(fire: Fire) -> None:
+    kinds, words = await told(fire, CHANGED_ON_SLACK, "before-accept:3", platform=ForgetfulSlack)
+    assert kinds == {"lost", "order", "transcript"}
+    assert "'heard peach' was never said" in words
+    keep = "INSERT INTO aside (conversation, line, noted_at) SELECT conversation, '[edited: tell me peach]', received_at FROM inbox"
+    kinds, words = await told(fire, CHANGED_ON_SLACK, "after-accept:3", between=meddling(f"{keep} LIMIT 1"))
+    assert "'tell me peach' is in it 2 times" in words
