@@ -114,7 +114,10 @@ class Sender:
         await self._link().http.edit_message(channel, int(message), params=MultipartParameters(changed, None, None))
 
     async def _found(self, channel: int, outbound: Outbound, preview: str | None) -> str | None:
-        """Look for a message that may have arrived: by its nonce, or by its content when it was sent after the first attempt."""
+        """Look for a message that may have arrived: by its nonce, or by its content when it was sent after the first attempt.
+
+        Discord keeps nonces for a while only; a message with another one is not this one, though it says the same.
+        """
         link = self._link()
         since = _after(outbound.recorded, AFTER) or preview
         page = await link.http.logs_from(channel, LOOK_BACK, after=int(since) if since else None)
@@ -122,7 +125,8 @@ class Sender:
         for one in [dict[str, Any](found) for found in page]:
             mine = str(one["author"]["id"]) == link.me
             content = (one.get("content"), [file["filename"] for file in one.get("attachments") or ()])
-            if mine and (str(one.get("nonce")) == outbound.key or (since is not None and content == same)):
+            nonce = str(one.get("nonce") or "")
+            if mine and (nonce == outbound.key or (not nonce and since is not None and content == same)):
                 return str(one["id"])
         return None
 

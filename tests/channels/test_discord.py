@@ -211,6 +211,17 @@ async def test_a_doubtful_message_that_did_not_arrive_is_sent(peer: DiscordPeer)
     assert peer.said(peer.dm(ANNA)) == ["after all"]
 
 
+async def test_a_doubtful_message_that_did_not_arrive_is_not_taken_for_one_that_says_the_same(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        await line.send("Done.", key="k0")
+        peer.fault(POST, "drop_before")
+        with pytest.raises(Uncertain):
+            await line.send("Done.")
+        await line.send("Done.", attempt=2, uncertain=True, recorded=line.recorded[-1])
+    assert peer.said(peer.dm(ANNA)) == ["Done.", "Done."]
+
+
 async def test_a_long_rate_limit_is_handed_on_as_a_time_to_wait(peer: DiscordPeer) -> None:
     line = Line(peer)
     async with line.running():
