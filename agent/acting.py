@@ -42,12 +42,18 @@ class Acting:
     calls: list[ToolMessage] = field(default_factory=list)
     repeats: int = 0
     """How many calls were refused because they came to the same result again and again."""
+    _refused_in_a_row: int = 0
     _seen: Counter[str] = field(default_factory=Counter)
 
     @property
+    def stuck(self) -> bool:
+        """Whether the model insists on calls that were refused as repeats, and does nothing else."""
+        return self._refused_in_a_row >= self.conversation.settings.limits.max_repeats
+
+    @property
     def exhausted(self) -> bool:
-        """Whether the turn's tool calls are used up."""
-        return len(self.calls) >= self.conversation.settings.limits.max_tool_calls
+        """Whether the turn's tool calls are used up, or would lead nowhere."""
+        return self.stuck or len(self.calls) >= self.conversation.settings.limits.max_tool_calls
 
     async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
         """Run the calls of the answer whose entry is ``answer``.
@@ -75,9 +81,11 @@ class Acting:
             return _refusal(call, "No tool calls are left in this turn. Answer now with what you have.")
         if self._repeated(call, beside):
             self.repeats += 1
+            self._refused_in_a_row += 1
             return _refusal(
                 call, "You made this same call again and again and got the same result. Do something else, or answer."
             )
+        self._refused_in_a_row = 0
         effect = self.conversation.toolbox.effect_of(call.name)
         if effect != "pure":
             key = _key(answer, call)

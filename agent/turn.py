@@ -191,7 +191,7 @@ class Turn:
             await self.conversation.transcript.append(f"{self.id}~{one.name}", Said(message=one.message), n=0)
 
     async def _end(self, ending: loop.Ending, seconds: float) -> TurnResult:
-        reply, outcome = _reply(ending, self.conversation.settings.limits.timeout_seconds)
+        reply, outcome = _reply(ending, self.conversation.settings.limits.timeout_seconds, stuck=self._acting.stuck)
         result = TurnResult(
             outcome=outcome,
             reply=reply,
@@ -265,7 +265,7 @@ def _unfinished(said: Sequence[Entry]) -> tuple[AssistantMessage, str] | None:
     return None
 
 
-def _reply(ending: loop.Ending, timeout: float) -> tuple[str, Outcome]:
+def _reply(ending: loop.Ending, timeout: float, *, stuck: bool = False) -> tuple[str, Outcome]:
     """Return what the person is told, and the outcome."""
     answer = ending.answer
     if ending.outcome == "answered":
@@ -277,11 +277,10 @@ def _reply(ending: loop.Ending, timeout: float) -> tuple[str, Outcome]:
     if ending.outcome == "stopped":
         if answer.stop == "cancelled":
             return f"⚠️ I stopped: this took longer than {timeout:g} seconds (agents.defaults.limits.timeoutSeconds).", "stopped"
-        said = answer.text.strip()
-        return (
-            f"{said}\n\n⚠️ I stopped: too many tool calls in one turn (agents.defaults.limits.maxToolCalls).".strip(),
-            "stopped",
-        )
+        why = "too many tool calls in one turn (agents.defaults.limits.maxToolCalls)."
+        if stuck:
+            why = "the model asked for the same thing again and again (agents.defaults.limits.maxRepeats)."
+        return f"{answer.text.strip()}\n\n⚠️ I stopped: {why}".strip(), "stopped"
     failure = answer.failure
     if failure is None:
         return (

@@ -71,6 +71,8 @@ _BY_STATUS: dict[int, FailureKind] = {
 }
 _SERVER_SIDE = 500
 _FORBIDDEN = 403
+_MALFORMED = frozenset({400, 422})
+"""What comes with these does not pass by itself, even where a server calls it an ``api_error``."""
 _WORTH_TELLING = 10.0
 _CODE = re.compile(r"^Error code: \d+ - ")
 _OVERFLOW = re.compile(
@@ -116,7 +118,7 @@ def sort(error: Exception, *, model: str, label: str) -> Failure:
     """Sort an exception of a model SDK, or of the HTTP client below it."""
     kind = _kind(error)
     text = _told(error)
-    if kind == "bad_request" and _NO_TOOLS.search(text):
+    if kind in {"bad_request", "unknown_model"} and _NO_TOOLS.search(text):
         return Failure(
             kind="bad_request",
             message=f"{model} cannot use tools, and an agent cannot work without them.",
@@ -154,8 +156,8 @@ def _by_fields(error: Exception) -> FailureKind | None:
         return "billing"
     found = next((_BY_WORD[word] for word in words if word in _BY_WORD), None)
     status = _status(error)
-    if (found is None or found == "unknown_model") and status in {400, 422} and _OVERFLOW.search(text):
-        return "overflow"
+    if status in _MALFORMED and found in {None, "unknown_model", "overloaded"}:
+        return "overflow" if _OVERFLOW.search(text) else None if found == "overloaded" else found
     return found
 
 

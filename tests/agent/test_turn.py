@@ -84,6 +84,24 @@ async def test_the_same_call_with_the_same_result_is_refused_after_three_times(r
     assert [message.is_error for message in result.calls] == [False, False, False, True]
 
 
+async def test_a_model_that_insists_on_what_was_refused_is_stopped_long_before_its_calls_are_used_up(room: Make) -> None:
+    count = iter(range(1000))
+    r = room()
+    r.model._answerer = lambda _: call("list", f"c{next(count)}")
+    result = await r.say("loop")
+    assert result.outcome == "stopped"
+    assert "again and again (agents.defaults.limits.maxRepeats)" in result.reply
+    assert len(r.model.requests) <= 3 + 3 + 3, "three results, three refusals, and the rounds of grace"
+
+
+async def test_a_model_that_does_something_else_after_a_refusal_goes_on(room: Make) -> None:
+    same, other = [call("list", f"c{n}") for n in range(6)], [call("list", f"d{n}", path=f"d{n}") for n in range(3)]
+    again = [call("list", f"e{n}") for n in range(2)]
+    r = room(*same[:5], other[0], *again, other[1], "enough")
+    result = await r.say("look")
+    assert (result.outcome, result.reply) == ("answered", "enough")
+
+
 async def test_stopping_leaves_a_valid_transcript(room: Make) -> None:
     r = room([TextDelta("I begin "), Stall()], "fine")
     task = asyncio.create_task(r.say("hello"))

@@ -283,17 +283,17 @@ async def test_errors_are_sorted(compatible_peer: CompatiblePeer, model: OpenAIC
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("status", "error"),
     [
-        "registry.ollama.ai/library/gemma:2b does not support tools",
-        '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
-        "No endpoints found that support tool use.",
+        (400, {"message": "registry.ollama.ai/library/gemma:2b does not support tools", "type": "api_error"}),
+        (400, {"message": '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'}),
+        (404, {"message": "No endpoints found that support tool use.", "code": 404}),
     ],
 )
 async def test_a_model_without_tools_is_named_as_such(
-    compatible_peer: CompatiblePeer, model: OpenAIChatModel, message: str
+    compatible_peer: CompatiblePeer, model: OpenAIChatModel, status: int, error: dict[str, Any]
 ) -> None:
-    compatible_peer.answer(Refuse(400, {"message": message}))
+    compatible_peer.answer(Refuse(status, error))
     _, answer = await hear(model, ask(user("a"), tools=(READ,)))
     assert answer.failure is not None
     assert "cannot use tools" in answer.failure.message
