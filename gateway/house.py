@@ -122,6 +122,7 @@ class House:
             arrived=entrance,
             urgent=self.urgent,
             refused=self._refused,
+            stop=self.urgent.stop_unstored,
             ready=self.delivery.ready,
             alive=self._alive,
             heard=mentions.heard,
@@ -312,7 +313,7 @@ class House:
             self.setback.met(ticket, error)
         else:
             log.error("a turn of %s could not be carried out: %s", ticket.session, error, exc_info=error)
-        self.turns.told_broken(ticket.item, error)
+        self.turns.told_broken(ticket.item, error, stopped=ticket.ending == "stop")
 
     def _alive(self, channel: str, account: str) -> None:
         keeper = self.keepers.get(f"{channel}:{account}")

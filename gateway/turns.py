@@ -146,9 +146,12 @@ class Turns:
         facts = turn_facts("", "", "", error.as_text(), exit_code=error.exit_code) | {"chunks": 1, "replyKeys": None}
         show_frame(self._channel(inbound.conversation), inbound.conversation, Done("", inbound.message_id, facts))
 
-    def told_broken(self, item: Any, error: Exception) -> None:
-        """Tell a waiting client that its message could not be dealt with now. It stays in the inbox."""
+    def told_broken(self, item: Any, error: Exception, *, stopped: bool = False) -> None:
+        """Tell a waiting client that its message could not be dealt with now. It stays in the inbox, unless its owner stopped it."""
         if not isinstance(item, Queued):
+            return
+        if stopped:
+            show_frame(self._channel(item.place), item.place, Rejected(item.message_id, "it was stopped"))
             return
         known = errors.as_homebody_error(error)
         reason = str(known) if known else "something in me failed over this; the log tells more"
@@ -271,6 +274,9 @@ class Turns:
                 raise  # the turn goes on from its transcript once there is a ledger to write to (gateway.guards.setback)
             except (AgentError, errors.HomebodyError) as error:
                 log.warning("the turn failed: %s", error)
+                if ticket.ending == "stop":  # what could not be kept is its last word, and its owner wants no more of it
+                    await self._cancelled(ticket, case)
+                    return
                 text, exit_code = in_words(error)
                 await self._finish(case, blocks, "failed", text, None, exit_code=exit_code)
             except Exception:

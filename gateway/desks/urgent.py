@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from agent.headroom import short
+from channels.errors import NotSent, Uncertain
+from channels.messages import Outbound
 from channels.terminal.link import Done
 from gateway.desks.command_desk import counted
 from gateway.desks.commands import parse
+from gateway.errors import StorageFailed
 from gateway.ledger.rows import NewOutbound
 from gateway.outbound.showing import show_frame
 from gateway.queueing.desk import choose
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from channels.messages import Conversation, Inbound
     from channels.protocol import Channel
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
     from gateway.routing.access import Actor
     from gateway.routing.router import Route
     from gateway.sessions.record import SessionRecord
+
+log = logging.getLogger(__name__)
 
 
 class Urgent:
@@ -63,9 +70,33 @@ class Urgent:
         else:
             reply = await self._reply(command[0].name, inbound, route, actor)
         pieces = self._channel(inbound.conversation).chunks(reply)
-        rows = await self._ledger.notice([NewOutbound(conversation=inbound.conversation, text=piece) for piece in pieces])
-        self._done(inbound, route, reply, len(rows))
+        try:
+            await self._ledger.notice([NewOutbound(conversation=inbound.conversation, text=piece) for piece in pieces])
+        except StorageFailed as error:
+            log.warning("an answer could not be queued, and is sent at once: %s", error)
+            await self._say_at_once(inbound.conversation, pieces)
+        self._done(inbound, route, reply, len(pieces))
         return True
+
+    async def stop_unstored(self, inbound: Inbound, route: Route) -> None:
+        """Stop what runs and say so, although nothing can be written."""
+        reply = self._stop(route.session)
+        await self._say_at_once(inbound.conversation, [reply])
+        self._done(inbound, route, reply, 1)
+
+    async def _say_at_once(self, place: Conversation, pieces: Sequence[str]) -> None:
+        """Send without the outbox: once, and never again when nobody knows whether it arrived."""
+
+        async def forget(_text: str) -> None:
+            """There is nowhere to note it."""
+
+        channel = self._channel(place)
+        for piece in pieces:
+            try:
+                await channel.send(Outbound(key=secrets.token_hex(10), conversation=place, text=piece), forget)
+            except (NotSent, Uncertain) as error:
+                log.warning("an answer could not be sent: %s", error)
+                return
 
     async def _queue(self, inbound: Inbound, route: Route, argument: str) -> str:
         store = self._agents[route.agent].store

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gateway.guards.pause import Pause
     from gateway.lanes import Lanes, Ticket
     from gateway.ledger.protocol import Ledger
+    from gateway.ledger.rows import Turn
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Setback:
         self._clock = clock
         self._tell = tell
         self._stopped: list[tuple[str, Any]] = []
+        self._ended: list[Queued | Interrupted] = []
         self._turns: Counter[str] = Counter()
         self._wait = SHORTEST
         self._over = float("-inf")
@@ -51,11 +53,17 @@ class Setback:
         self._closed = False
 
     def met(self, ticket: Ticket[Any], error: StorageFailed) -> None:
-        """Take back what ``error`` stopped. Called while its lane still counts it as running, so nothing overtakes it."""
+        """Take back what ``error`` stopped. Called while its lane still counts it as running, so nothing overtakes it.
+
+        What its owner stopped stays stopped: that is noted as soon as it can be.
+        """
         if self._closed:
             return
         if isinstance(ticket.item, (Queued, Interrupted)):  # a fresh start that is due is looked for again by the clock
-            self._stopped.append((ticket.session, ticket.item))
+            if ticket.ending == "stop":
+                self._ended.append(ticket.item)
+            else:
+                self._stopped.append((ticket.session, ticket.item))
         self._pause.begin(
             "storage", f"{error}. I keep what is said to me, and go on by myself as soon as I can write. {error.mend}"
         )
@@ -76,6 +84,8 @@ class Setback:
             await self._clock.sleep(self._wait)
             self._wait = min(LONGEST, 2 * self._wait)
             try:
+                for ended in self._ended:
+                    await self._end(ended)
                 found = [(session, await self._present(item)) for session, item in self._stopped]
                 if first:
                     await self._tell("💾 I can write again, and go on.")
@@ -83,7 +93,7 @@ class Setback:
                 log.warning("the disk refuses still: %s", error)
             else:
                 break
-        self._stopped, self._waiting, self._over = [], None, self._clock.monotonic()
+        self._stopped, self._ended, self._waiting, self._over = [], [], None, self._clock.monotonic()
         for session, item in reversed(found):
             if item is not None:
                 self._lanes.put_first(session, item)
@@ -91,6 +101,23 @@ class Setback:
 
     async def _present(self, item: Queued | Interrupted) -> Queued | Interrupted | None:
         """Return what is to be done now, by what the ledger says: the message, the turn that was begun with it, or nothing any more."""
+        found = await self._found(item)
+        if found is None or isinstance(found, Queued):
+            return found
+        self._turns[found.id] += 1
+        if self._turns[found.id] <= FREE_RETRIES:
+            await self._ledger.interrupted(found.id)
+        return Interrupted(found)
+
+    async def _end(self, item: Queued | Interrupted) -> None:
+        """Note that its owner stopped it; may be called again."""
+        found = await self._found(item)
+        if isinstance(found, Queued):
+            await self._ledger.settle([found.row], "answered", reason="stopped by its owner")
+        elif found is not None:
+            await self._ledger.finish(found.id, "stopped", reason="stopped by its owner")
+
+    async def _found(self, item: Queued | Interrupted) -> Queued | Turn | None:
         wanted = item.turn.id if isinstance(item, Interrupted) else None
         if isinstance(item, Queued):
             rows = await self._ledger.inbox_rows([item.row])
@@ -99,10 +126,4 @@ class Setback:
             if rows[0].state == "waiting":
                 return item
             wanted = rows[0].turn
-        turn = next((turn for turn in await self._ledger.unfinished() if turn.id == wanted), None)
-        if turn is None:
-            return None
-        self._turns[turn.id] += 1
-        if self._turns[turn.id] <= FREE_RETRIES:
-            await self._ledger.interrupted(turn.id)
-        return Interrupted(turn)
+        return next((turn for turn in await self._ledger.unfinished() if turn.id == wanted), None)

@@ -14,6 +14,7 @@ from gateway.inbound.bot_guard import BotGuard
 from gateway.inbound.happenings import Habits, UsualHabits, edited, pressed, reaction
 from gateway.inbound.moves import Moves
 from gateway.inbound.overheard import MESSAGES, Overheard
+from gateway.inbound.unstored import Unstored
 from gateway.ledger.part import account_of, clean
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.routing.access import Allowed, Pair
@@ -35,6 +36,10 @@ AT_ONCE = 20
 """Messages that are in memory together after a start; each may be megabytes long."""
 
 
+async def _nothing_runs(_message: Inbound, _route: Route) -> None:
+    """Stop nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class House:
     """What the way in leads to.
@@ -45,6 +50,7 @@ class House:
     ``refused`` hears of a message that cannot be routed; its sender is told through the outbox. ``heard`` sees each message before
     it is judged, and marks it as a mention where it calls the agent; ``history`` says how many overheard ones a group keeps.
     ``housed`` says whether an agent lives here: what waited for one that does not is routed anew.
+    ``stop`` ends what runs, and says so without the ledger, for a ``/stop`` that could not be stored.
     """
 
     arrived: Callable[[Arrived], None]
@@ -52,6 +58,7 @@ class House:
     ready: Callable[[str, str], None]
     alive: Callable[[str, str], None]
     refused: Callable[[Inbound, UsageWrong], None] = lambda _message, _error: None
+    stop: Callable[[Inbound, Route], Awaitable[None]] = _nothing_runs
     heard: Callable[[Inbound], Inbound] = lambda message: message
     history: Callable[[], int] = lambda: MESSAGES
     housed: Callable[[str], bool] = lambda _agent: True
@@ -83,6 +90,7 @@ class Inbox:
         self.moves = moves or Moves()
         self.overheard = Overheard()
         self.bots = BotGuard()
+        self.unstored = Unstored(house.stop)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def door(self, channel: str, account: str = "default") -> AccountDoor:
@@ -156,7 +164,7 @@ class Inbox:
             await self._end(row, "failed", reason=str(error), reply=[said])
             self.house.refused(inbound, error)
             return
-        if await self._is_urgent(inbound, actor, route):
+        if self.unstored.heeded(row) or await self._is_urgent(inbound, actor, route):
             await self._end(row, "answered", reason="urgent")
             return
         self.house.arrived(Arrived(row=row, inbound=inbound, actor=actor, route=route, before=before, asides=asides))
@@ -198,9 +206,18 @@ class AccountDoor:
     async def accept(self, messages: Sequence[Inbound], cursor: Cursor | None = None) -> None:
         """See the protocol. Who may not speak causes one bounded pairing request at most, and nothing else is kept."""
         told: set[str] = set()
-        arrivals = [
-            arrival for message in messages for arrival in await self._judged(self._inbox.house.heard(_tidy(message)), told)
-        ]
+        arrivals: list[Arrival] = []
+        failed: StorageFailed | None = None
+        for message in messages:
+            try:
+                arrivals += await self._judged(self._inbox.house.heard(_tidy(message)), told)
+            except (
+                StorageFailed
+            ) as error:  # a stranger's request could not be noted; what others want is looked at all the same
+                failed = error
+        if failed is not None:
+            await self._inbox.unstored.heed(self._key, arrivals)
+            raise failed
         if arrivals or cursor is not None:
             await self._inbox.unbroken(self._take(arrivals, cursor))
 
@@ -314,7 +331,11 @@ class AccountDoor:
         return replace(self._inbox.arrival(inbound, actor), aside=line)
 
     async def _take(self, arrivals: Sequence[Arrival], cursor: Cursor | None) -> None:
-        accepted = await self._inbox.ledger.accept(self._key, arrivals, cursor)
+        try:
+            accepted = await self._inbox.ledger.accept(self._key, arrivals, cursor)
+        except StorageFailed:
+            await self._inbox.unstored.heed(self._key, arrivals)
+            raise
         if accepted.renumbered:
             log.warning("%s began to number its messages anew", self._key)
         async with self._in_order:

@@ -1,0 +1,120 @@
+"""``/stop`` on a disk that takes nothing: the turn ends at once, the person is told, and it stays ended once there is room."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.errors import StorageFailed
+from tests.queueing.conftest import Slow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gateway.house import House
+    from tests.queueing.conftest import Town
+
+    Make = Callable[..., Town]
+
+
+@contextmanager
+def no_file_may_grow() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+async def room_again(t: Town, house: House) -> None:
+    """Let the time pass after which the house tries to write again, and wait until it has."""
+    await t.steps()
+    t.clock.move(11)
+    async with asyncio.timeout(20):
+        while house.pause.causes:  # noqa: ASYNC110 (nothing tells of its end)
+            await asyncio.sleep(0.005)
+
+
+async def test_stop_ends_the_turn_and_says_so_although_nothing_can_be_written(town: Make) -> None:
+    t = town()
+    wire, slow = t.wire(), Slow(t)
+    async with t.house(wire) as house:
+        await wire.say("long work")
+        await slow.began.wait()
+        with no_file_may_grow():
+            stop = wire.message("/stop")
+            with pytest.raises(StorageFailed):  # and the platform will offer it again
+                await wire.deliver(stop)
+            await wire.until(lambda: wire.said() == ["⏹️ Stopped."])
+            await house.lanes.quiet()
+            assert house.pause.causes
+            with pytest.raises(StorageFailed):
+                await wire.deliver(stop)
+            assert wire.said() == ["⏹️ Stopped."], "offered again, it is the same wish"
+        await room_again(t, house)
+        await wire.say("and now?")
+        await wire.until(lambda: "re: long work | and now?" in wire.said())
+        await wire.deliver(stop)
+        await house.lanes.quiet()
+        rows = await house.ledger.inbox(("answered",))
+    assert [text for text in wire.said() if not text.startswith(("💾", "⚠️"))] == ["⏹️ Stopped.", "re: long work | and now?"]
+    assert [row.reason for row in rows] == ["stopped by its owner", None, "urgent"]
+    assert not slow.gate.is_set()
+
+
+async def test_a_stop_that_was_stored_late_stops_nothing_that_was_begun_since(town: Make) -> None:
+    t = town()
+    wire, first = t.wire(), Slow(t)
+    async with t.house(wire) as house:
+        await wire.say("long work")
+        await first.began.wait()
+        stop = wire.message("/stop")
+        with no_file_may_grow():
+            with pytest.raises(StorageFailed):
+                await wire.deliver(stop)
+            await house.lanes.quiet()
+        await room_again(t, house)
+        second = Slow(t)
+        await wire.say("other work")
+        await second.began.wait()
+        await wire.deliver(stop)
+        second.gate.set()
+        await wire.until(lambda: "re: long work | other work" in wire.said())
+    assert wire.said().count("⏹️ Stopped.") == 1
+
+
+async def test_a_stranger_stops_nothing_on_a_full_disk(town: Make) -> None:
+    t = town()
+    wire, slow = t.wire(), Slow(t)
+    async with t.house(wire) as house:
+        await wire.say("long work")
+        await slow.began.wait()
+        with no_file_may_grow(), pytest.raises(StorageFailed):
+            await wire.deliver(wire.message("/stop", by="mallory"))
+        await t.steps()
+        assert house.lanes.running()
+        slow.gate.set()
+        await wire.until(lambda: wire.said() == ["re: long work"])
+
+
+async def test_a_stop_that_was_stored_is_answered_on_a_disk_that_filled_up_since(town: Make) -> None:
+    t = town()
+    wire, slow = t.wire(), Slow(t)
+    async with t.house(wire) as house:
+        await wire.say("long work")
+        await slow.began.wait()
+        stop = wire.message("/stop")
+        (earlier,) = await house.inbox.read([1])
+        (stored,) = (await house.ledger.accept("wire:default", [house.inbox.arrival(stop, earlier.actor)])).rows
+        with no_file_may_grow():
+            await house.inbox.hand_out(stored)
+            await wire.until(lambda: wire.said() == ["⏹️ Stopped."])
+            await house.lanes.quiet()
+        await room_again(t, house)
+        await house.lanes.quiet()
+    assert "re: long work" not in wire.said()
