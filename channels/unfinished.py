@@ -146,7 +146,7 @@ class _Cut:
         return None
 
     def at_last(self) -> int | None:
-        """Return a place in any case, the best there is."""
+        """Return the best place there is; None only where all are forbidden."""
         good = self.best(_KINDS)
         if good is not None:
             return good
@@ -203,8 +203,10 @@ class _Cut:
         torn = (before.startswith("|") and following.startswith("|")) or before.startswith("#")
         return not (torn or following[0].isspace() or _UNDERLINE.match(following))
 
-    def _anywhere(self) -> int:
+    def _anywhere(self) -> int | None:
         end = self._limits.most
         end -= len(self.closing(end))
         end = whole_letter(self._source, end) if end < len(self._source) else len(self._source)
-        return next((place for place in range(end, self._given, -1) if self._fits(place)), max(end, self._given + 1))
+        places = range(end, self._given, -1)
+        fitting = next((place for place in places if self._fits(place)), None)
+        return fitting or next((place for place in places if self._allowed(place - self._given)), None)

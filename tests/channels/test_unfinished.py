@@ -156,3 +156,4 @@ def test_nothing_is_cut_where_it_is_forbidden() -> None:
     piece = next_piece(answer, Limits(10, 40), allowed=lambda place: place % 7 == 0)
     assert piece is not None
     assert len(piece.text) % 7 == 0
+    assert next_piece(answer, Limits(10, 40), allowed=lambda _: False) is None
