@@ -14,7 +14,7 @@ from channels.discord.letters import NO_PINGS, QUIETLY, SILENTLY, file_name, mul
 from channels.discord.markup import written
 from channels.discord.places import SLACK_SECONDS, first_id, made_at
 from channels.discord.refusals import TROUBLE, send_error
-from channels.errors import NotSent, Uncertain
+from channels.errors import NotSent
 from channels.messages import Sent
 from channels.previews import PREFIX
 
@@ -51,7 +51,7 @@ class Sender:
         taken away after the answer was posted.
 
         Discord compares nonces for some minutes. After that a doubtful message is looked for in the channel, from the moment of
-        the first attempt on (which is recorded when an attempt ends in doubt).
+        the first attempt on. That is recorded beforehand: a process that dies over an attempt cannot do it any more.
 
         Raises:
             NotSent: it did not arrive.
@@ -64,6 +64,8 @@ class Sender:
         began = self._clock.now()
         if preview is not None:
             await record(PREFIX + preview)
+        elif outbound.recorded is None:
+            await record(f"{AFTER}{max(0, first_id(began) - (SLACK_SECONDS * 1000 << 22))}")
         try:
             async with asyncio.timeout(self._settings.timeout_seconds + size / SLOWEST):
                 channel = await self.channel(outbound.conversation)
@@ -76,10 +78,7 @@ class Sender:
                     await self._remove(channel, preview)
                 return Sent(platform_id=sent)
         except TROUBLE as error:
-            meaning = send_error(error)
-            if isinstance(meaning, Uncertain) and outbound.recorded is None and preview is None:
-                await record(f"{AFTER}{max(0, first_id(began) - (SLACK_SECONDS * 1000 << 22))}")
-            raise meaning from error
+            raise send_error(error) from error
 
     async def _post(self, channel: int, outbound: Outbound) -> str:
         message: dict[str, Any] = {
