@@ -44,7 +44,7 @@ def turn_facts(
 ) -> dict[str, Any]:
     """What ``homebody agent --json`` prints, with the fields that a client needs. A figure not known is None.
 
-    ``keys`` are those of the pieces of the reply, by which a client knows them among others that arrive.
+    ``chosen`` is the model that was to answer, ``model`` the one that did. ``keys`` are those of the pieces of the reply, by which a client knows them among others that arrive.
     """
     usage = result.usage if result else None
     return {
@@ -53,6 +53,7 @@ def turn_facts(
         "sessionKey": key,
         "sessionId": session,
         "model": result.model if result else None,
+        "chosen": result.chosen if result else None,
         "usage": {
             "input": usage.input if usage else None,
             "output": usage.output if usage else None,

@@ -50,6 +50,8 @@ def agent(
         click.echo(json.dumps(facts, ensure_ascii=False))
     elif facts["reply"]:
         click.echo(facts["reply"], err=code != 0)
+        if code == 0 and facts.get("model") and facts["model"] != facts.get("chosen", facts["model"]):
+            click.echo(f"({facts['model']} answered in place of {facts['chosen']}.)", err=True)
     return code
 
 

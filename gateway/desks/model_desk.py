@@ -117,10 +117,9 @@ class ModelDesk:
         """What can be chosen now, in an order that stays."""
         names = self._agent.models.names(self._agent.profile.settings)
         offers = await self._agent.models.offers(names.offered())
-        return sorted(
-            (offer for offer in offers if offer.usable and names.may_choose(offer.name)),
-            key=lambda offer: list(PROVIDERS).index(p) if (p := offer.name.partition("/")[0]) in PROVIDERS else len(PROVIDERS),
-        )
+        usable = [offer for offer in offers if offer.usable and names.may_choose(offer.name)]
+        order = list(dict.fromkeys([*PROVIDERS, *(offer.name.partition("/")[0] for offer in usable)]))
+        return sorted(usable, key=lambda offer: order.index(offer.name.partition("/")[0]))
 
     def _line(self, offer: Offer, present: str) -> str:
         alias = self._agent.models.names(self._agent.profile.settings).alias(offer.name)

@@ -160,6 +160,11 @@ class Urgent:
 
 
 def _chosen(record: SessionRecord) -> str:
-    """What was chosen for this conversation alone."""
-    chosen = [" (chosen for this conversation)"] if record.model else []
-    return "".join([*chosen, *([f", thinking: {record.thinking}"] if record.thinking else [])])
+    """What was chosen for this conversation alone, and who stands in for the model."""
+    return "".join(
+        [
+            " (chosen for this conversation)" if record.model else "",
+            f", thinking: {record.thinking}" if record.thinking else "",
+            f"; {record.stand_in} answered last, in its place" if record.stand_in else "",
+        ]
+    )

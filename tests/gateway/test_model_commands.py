@@ -38,6 +38,7 @@ async def test_the_owner_is_told_once_who_stands_in_and_once_who_is_back(street:
         house.shelf.put("second/model", second)
         assert await told(talk, "a") == "One.\n\n↪️ second/model answered: Scripted is overloaded."
         assert "second/model answered last" in await told(talk, "/model")
+        assert "- Model: scripted/model; second/model answered last, in its place" in await told(talk, "/status")
         assert await told(talk, "b") == "Two.", "nothing changed, so nothing is told"
         s.clock.move(120)
         assert await told(talk, "c") == "I am back.\n\n↩️ scripted/model answers again."
@@ -56,6 +57,21 @@ async def test_who_stands_in_is_remembered_over_a_restart(street: Make) -> None:
         "↪️ second/model answered: Scripted is overloaded.",
         "",
         "↩️ scripted/model answers again.",
+    ]
+
+
+async def test_the_models_of_a_provider_are_listed_together_also_where_one_of_another_comes_between(street: Make) -> None:
+    own = {"baseUrl": "http://127.0.0.1:9/v1", "models": [{"id": "one"}, {"id": "two"}]}
+    s = street(
+        agent={"model": {"primary": "nas/one", "fallbacks": ["box/one"]}}, models={"providers": {"nas": own, "box": own}}
+    )
+    async with s.house() as (_, talk):
+        listed = await told(talk, "/models")
+    assert [line for line in listed.splitlines() if line.startswith("**")] == [
+        "**nas**",
+        "**box**",
+        "**offline**",
+        "**scripted**",
     ]
 
 
