@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from agent.entries import Ahead, Said, decode
 from agent.events import TextDelta, ThinkingDelta
-from agent.messages import AssistantMessage, Failure, Text, ToolCall, UserMessage
+from agent.messages import AssistantMessage, Failure, ToolCall, UserMessage
 from agent.models.patience import Patient
 from agent.models.scripted import Stall
 from agent.wire import CUT_OFF
@@ -178,7 +178,9 @@ async def test_what_is_said_before_tools_is_sent_to_its_end_before_they_run(vill
 
 async def test_a_turn_that_ends_for_want_of_calls_does_not_repeat_what_it_said(village: Make) -> None:
     v = village(messages={"blockStreaming": {"minChars": 5}}, limits={"maxToolCalls": 1})
-    v.model.then(*([*letters(f"{number}: {FIRST}"), ToolCall(id=f"c{number}", name="list", arguments={})] for number in range(6)))
+    v.model.then(
+        *([*letters(f"{number}: {FIRST}"), ToolCall(id=f"c{number}", name="list", arguments={})] for number in range(6))
+    )
     async with v.house() as (house, phone):
         await phone.say("go")
         await settled(house)
@@ -222,9 +224,9 @@ def continuing(answer: str) -> Callable[[Request], str]:
 BROKEN = Failure(kind="network", message="the line broke")
 
 
-def be_patient(v: Village, house: House) -> None:
-    """Have the model's failures tried again, as those of real ones are."""
-    house.shelf.put("scripted/model", Patient(v.model, clock=v.clock, random=random.Random(7)))
+def patiently(v: Village) -> Patient:
+    """The model, whose failures are tried again as those of real ones are."""
+    return Patient(v.model, clock=v.clock, random=random.Random(7))
 
 
 @pytest.mark.parametrize("patient", [False, True])
@@ -233,9 +235,9 @@ async def test_a_stream_that_breaks_after_a_block_is_gone_on_with_and_not_repeat
     rest = continuing(FIRST + SECOND + LAST)
     v.model.then([*letters(FIRST + "The sec"), Stall(gate), BROKEN])
     v.model._answerer = rest
+    if patient:
+        v.model = patiently(v)
     async with v.house() as (house, phone):
-        if patient:
-            be_patient(v, house)
         await phone.say("go")
         await phone.until(lambda: phone.texts() == [FIRST])
         gate.set()
@@ -249,8 +251,8 @@ async def test_a_stream_that_breaks_after_a_block_is_gone_on_with_and_not_repeat
 async def test_a_stream_that_breaks_before_its_first_block_is_repeated(village: Make) -> None:
     v = village()
     v.model.then([*letters("Half a"), BROKEN], FIRST + LAST)
+    v.model = patiently(v)
     async with v.house() as (house, phone):
-        be_patient(v, house)
         moving = asyncio.ensure_future(_move(v))
         await phone.say("go")
         await settled(house)
@@ -296,7 +298,9 @@ async def test_what_stop_leaves_of_an_answer_is_what_was_sent_of_it(village: Mak
     assert answers(v)[0] == ("cut", FIRST)
 
 
-LONG = "".join(f"Paragraph {number} of the answer is here.\n\n" for number in range(6)) + "```py\n" + "x = 1\n" * 30 + "```\nEnd."
+LONG = (
+    "".join(f"Paragraph {number} of the answer is here.\n\n" for number in range(6)) + "```py\n" + "x = 1\n" * 30 + "```\nEnd."
+)
 
 
 @settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
@@ -309,7 +313,7 @@ async def lives(pauses: list[int], *, gently: bool, often: int) -> None:
     """Close the house in the midst of an answer, and let streams break by chance."""
     with tempfile.TemporaryDirectory() as folder:
         v, dice = streamed(Path(folder)), random.Random(often)
-        left = [0 if gently else 3]
+        left = [0 if gently else 2]
 
         def answer(request: Request) -> Any:
             said = plain("".join(one.text for one in request.messages if isinstance(one, AssistantMessage)))
@@ -323,10 +327,10 @@ async def lives(pauses: list[int], *, gently: bool, often: int) -> None:
             return rest
 
         v.model._answerer = answer
+        v.model = patiently(v)
         seen: dict[str, str] = {}
         for number, pause in enumerate([*pauses, None]):
             async with v.house() as (house, phone):
-                be_patient(v, house)
                 moving = asyncio.ensure_future(_move(v))
                 if number == 0:
                     await phone.say("go")
@@ -398,5 +402,3 @@ async def test_claude_is_asked_to_go_on_from_what_was_sent(tmp_path: Path, anthr
         assert (said["role"], note["role"]) == ("assistant", "user")
         assert FIRST.strip() in str(said["content"]).replace("\\n", "\n")
         assert "broke off" in str(note["content"])
-
-
