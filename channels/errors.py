@@ -18,6 +18,11 @@ class ChannelError(Exception):
         super().__init__(message)
         self.mend = mend
 
+    def in_full(self) -> str:
+        """Return what is wrong and what puts it right, on one line."""
+        what = str(self).rstrip()
+        return what if not self.mend else f"{what} {self.mend}" if what.endswith((".", "!", "?")) else f"{what}: {self.mend}"
+
 
 class ChannelBroken(ChannelError):
     """Raised by ``run`` when trying again cannot help."""

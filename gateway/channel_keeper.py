@@ -27,6 +27,7 @@ class ChannelKeeper:
     """One channel, how it is, and who may speak on it.
 
     ``menu`` is what it may offer people to choose from. ``before`` is awaited each time before it runs: it may read its token anew.
+    ``tell_owner`` is given a line for the owner when the channel is off for good, to be said on another one.
     """
 
     def __init__(
@@ -39,10 +40,12 @@ class ChannelKeeper:
         *,
         menu: Sequence[MenuEntry] = (),
         before: Callable[[], Awaitable[None]] | None = None,
+        tell_owner: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.channel = channel
         self.policy = policy
         self._menu = menu
+        self._tell_owner = tell_owner
         self._before = before
         self._running = False
         self._door = door
@@ -69,6 +72,11 @@ class ChannelKeeper:
             trouble = f"Nothing was heard from the platform for {silent:.0f} seconds; what is to be sent there waits."
             return facts | {"state": "silent", "trouble": trouble, "mend": SILENT}
         return facts | ({"trouble": self._trouble, "mend": self._mend} if self._trouble else {})
+
+    @property
+    def broken(self) -> bool:
+        """Whether it is off until its owner acts."""
+        return self._state == "broken"
 
     @property
     def hook(self) -> Hooked | Literal["unknown", "not running"]:
@@ -104,7 +112,8 @@ class ChannelKeeper:
             await self.channel.run(self._door)
         except ChannelBroken as broken:
             self._state, self._trouble, self._mend = "broken", str(broken), broken.mend
-            log.error("%s is off: %s (%s)", name, broken, broken.mend)  # noqa: TRY400  (expected, and told in full)
+            log.error("%s is off: %s", name, broken.in_full())  # noqa: TRY400  (expected, and told in full)
+            self._tell_owner(f"⚠️ {name} is off: {broken.in_full()}")
             return True
         except Exception as error:
             # a defect in one channel must not take the house down: it is told, and the channel begins anew

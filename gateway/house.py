@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from channels.terminal.channel import TerminalChannel
@@ -83,9 +84,11 @@ class House:
             channel=self.channel,
             settings=lambda: self.on.settings.messages.attachments,
         )
-        self.delivery = Delivery(ledger, on.clock, jitter=on.random.random, delivered=self.post.delivered)
+        self.delivery = Delivery(
+            ledger, on.clock, jitter=on.random.random, delivered=self.post.delivered, refused=self._told_refused
+        )
         self.keepers = Keepers(self._keeper, self.delivery)
-        self.owner = OwnerLine(ledger, self.agents, lambda: self.keepers)
+        self.owner = OwnerLine(ledger, self.agents, self.keepers.working)
         self.backlog = Backlog(ledger, on.clock)
         self.moves = Moves()
         self.access = Access(
@@ -236,7 +239,12 @@ class House:
 
     def _keeper(self, channel: Channel, policy: Policy) -> ChannelKeeper:
         door = self.inbox.door(channel.name, channel.account)
-        return ChannelKeeper(channel, policy, door, self.on.clock, self.on.random, menu=MENU, before=self._learn_tokens)
+        make = partial(ChannelKeeper, menu=MENU, before=self._learn_tokens, tell_owner=self.owner.say)
+        return make(channel, policy, door, self.on.clock, self.on.random)
+
+    def _told_refused(self, address: str, reason: str) -> None:
+        """Something that was said is not taken, now or later. Told once, for a group from which the bot was removed refuses all."""
+        self.notices.report(f"What I wanted to say in {address} is refused: {reason}. `homebody outbox list` shows it.")
 
     async def _learn_tokens(self) -> None:
         """A file with a token may hold another one when its channel begins anew."""

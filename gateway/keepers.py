@@ -76,6 +76,10 @@ class Keepers(Mapping[str, "ChannelKeeper"]):
         """Who may speak, by channel and account."""
         return {(keeper.channel.name, keeper.channel.account): keeper.policy for keeper in self._kept.values()}
 
+    def working(self) -> Mapping[str, ChannelKeeper]:
+        """Those that are not off until their owner acts."""
+        return {name: keeper for name, keeper in self._kept.items() if not keeper.broken}
+
     def facts(self) -> dict[str, Any]:
         """How each is, as JSON values."""
         return {name: keeper.facts() for name, keeper in self._kept.items()}

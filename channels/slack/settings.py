@@ -71,7 +71,7 @@ class SlackDirect(_Section):
     enabled: bool = True
     """Whether private messages are read."""
     policy: Literal["pairing", "allowlist", "open", "disabled"] = "pairing"
-    """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody, or nobody."""
+    """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody if it lists `*`, or nobody."""
     allow_from: list[Person] = Field(default_factory=list)
     """Member ids of the people who may write without pairing; the first is the owner."""
 

@@ -128,7 +128,7 @@ class TelegramAccount(_Section):
     api_root: Root = OFFICIAL
     """The Bot API server; give the address of your own server, or of a proxy, to use it in place of Telegram's."""
     dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = "pairing"
-    """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody, or nobody."""
+    """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody if it lists `*`, or nobody."""
     allow_from: list[Person] = Field(default_factory=list)
     """Numeric ids of the people who may write in private without pairing; the first is the owner."""
     group_policy: Literal["allowlist", "open", "disabled"] = "allowlist"

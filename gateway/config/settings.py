@@ -112,7 +112,7 @@ class PluginChannel(Section):
     enabled: bool = True
     """Whether this channel is used."""
     dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = "pairing"
-    """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody, or nobody."""
+    """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody if it lists `*`, or nobody."""
     allow_from: tuple[str, ...] = ()
     """Ids of the people who may write without pairing; the first is the owner."""
     groups: tuple[str, ...] = ()

@@ -52,7 +52,8 @@ class Delivery:
 
     Nothing is sent on an account before its channel said that it is ready. What becomes of a chunk is decided here: a clean refusal is
     tried again with back-off until it expires, or given up when it is permanent; a doubtful one is repeated where that is safe, and
-    otherwise once. ``jitter`` returns a number from 0 to 1; ``delivered`` is told of files that arrived, and raises nothing.
+    otherwise once. ``jitter`` returns a number from 0 to 1; ``delivered`` is told of files that arrived, and raises nothing; ``refused``
+    is told where something was refused for good, and why.
     """
 
     def __init__(
@@ -63,12 +64,14 @@ class Delivery:
         jitter: Callable[[], float],
         parallel: int = 8,
         delivered: Callable[[Path], Awaitable[None]] | None = None,
+        refused: Callable[[str, str], None] = lambda _, __: None,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._jitter = jitter
         self._parallel = parallel
         self._delivered = delivered or _nothing_to_do
+        self._told_refused = refused
         self._channels: dict[str, Channel] = {}
         self._ready: set[str] = set()
         self._hurried: set[str] = set()
@@ -224,9 +227,10 @@ class Delivery:
 
     async def _refused(self, row: OutboxRow, refusal: NotSent) -> None:
         if refusal.permanent:
-            reason = f"{refusal} {refusal.mend}".strip()
+            reason = refusal.in_full()
             log.warning("a message to %s was refused for good: %s", row.conversation.address, reason)
             await self._surely(lambda: self._ledger.dead(row.id, reason))
+            self._told_refused(row.conversation.address, reason)
             return
         firm = refusal.retry_after is not None
         wait = refusal.retry_after if refusal.retry_after is not None else self._backoff(row.attempt)

@@ -146,3 +146,12 @@ async def test_a_platform_that_need_not_give_signs_of_life_is_not_called_silent(
     kept.alive()
     clock.move(1e6)
     assert kept.facts()["state"] == "connected"
+
+
+async def test_the_owner_is_told_elsewhere_that_a_channel_is_off() -> None:
+    told: list[str] = []
+    channel = Shaky([ChannelBroken("the token was revoked", mend="get a new one")])
+    kept = ChannelKeeper(channel, Policy(), None, ManualClock(NOON), random.Random(1), tell_owner=told.append)  # type: ignore[arg-type]
+    await kept.run()
+    assert told == ["⚠️ telegram:default is off: the token was revoked: get a new one"]
+    assert kept.broken

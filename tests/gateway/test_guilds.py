@@ -101,3 +101,28 @@ async def test_a_thread_on_slack_is_a_conversation_of_its_own(tmp_path: Path) ->
         assert peer.said(ROOM, thread=first) == ["re: in the thread"]
         assert "re: in the room" not in seen.asked("in the thread"), "what the thread began with is quoted, and no more"
         assert peer.pings == []
+
+
+async def test_the_owner_hears_on_one_platform_that_another_is_off_and_that_a_group_refuses_all(tmp_path: Path) -> None:
+    async with discord.DiscordPeer() as peer, slack.SlackPeer() as other:
+        tokens = {"botToken": "xoxb-revoked", "appToken": other.app_token, "apiRoot": other.root}
+        settings = {"token": peer.token, "apiRoot": peer.root, "gatewayUrl": peer.gateway, "dm": {"allowFrom": [ANNA]}}
+        hall = peer.guild_channel(GUILD)
+        async with house(tmp_path, {"discord": {**settings, "guilds": {GUILD: {}}}}, Seen()) as opened:
+            await peer.until(lambda: peer.identified == 1)
+            await peer.say(ANNA, "hello")
+            await peer.until(lambda: bool(peer.said(peer.dm(ANNA))))
+            hall.hidden = True
+            for number in (1, 2):
+                await peer.say(ANNA, f"question {number}", channel=hall, mention=True)
+                while len(await opened.ledger.outbox(["dead"])) < number:  # noqa: ASYNC110 - a ledger tells nobody
+                    await asyncio.sleep(0.01)
+            await peer.until(lambda: len(peer.said(peer.dm(ANNA))) >= 2)
+        refused = [text for text in peer.said(peer.dm(ANNA)) if "is refused" in text]
+        assert len(refused) == 1, "once, whatever is said there"
+        assert "homebody outbox list" in refused[0]
+        both = {"discord": settings, "slack": {**tokens, "dm": {"allowFrom": ["UANNA0001"]}}}
+        async with house(tmp_path, both, Seen()):
+            await peer.until(lambda: any("slack:default is off" in text for text in peer.said(peer.dm(ANNA))))
+        [told] = [text for text in peer.said(peer.dm(ANNA)) if "slack:default is off" in text]
+        assert "Reinstall to Workspace" in told or "OAuth & Permissions" in told
