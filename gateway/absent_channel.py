@@ -20,12 +20,12 @@ class AbsentChannel:
 
     def __init__(self, name: str, why: str, mend: str) -> None:
         self.name = name
-        self._why = why
-        self._mend = mend
+        self.why = why
+        self.mend = mend
 
     async def run(self, door: Door) -> None:  # noqa: ARG002 - it never opens
         """Raise ``ChannelBroken``."""
-        raise ChannelBroken(self._why, mend=self._mend)
+        raise ChannelBroken(self.why, mend=self.mend)
 
     def chunks(self, markdown: str) -> list[str]:
         """Leave a reply whole: nobody knows the platform's limits."""
@@ -33,14 +33,14 @@ class AbsentChannel:
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:  # noqa: ARG002 - for nobody
         """Raise ``NotSent``."""
-        raise NotSent(self._why, mend=self._mend)
+        raise NotSent(self.why, mend=self.mend)
 
     async def typing(self, conversation: Conversation) -> None:
         """Show nothing."""
 
     async def probe(self) -> str:
         """Raise ``ChannelBroken``."""
-        raise ChannelBroken(self._why, mend=self._mend)
+        raise ChannelBroken(self.why, mend=self.mend)
 
     async def close(self) -> None:
         """Nothing is open."""

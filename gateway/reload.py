@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError
 from channels.errors import ChannelError
+from gateway.absent_channel import AbsentChannel
 from gateway.config.compare import alike, compare
 from gateway.config.last_good import keep
 from gateway.config.load import load
-from gateway.errors import HomebodyError, SettingsWrong, as_homebody_error
+from gateway.errors import HomebodyError, SettingsWrong, UsageWrong, as_homebody_error
 from gateway.platforms import platforms
 from gateway.routing.access import concerns
 
@@ -156,13 +157,20 @@ class Reload:
             self._house.owner.say(f"⚙️ The settings were changed. This waits for a restart of mine: {', '.join(fresh)}.")
 
     def _fresh_channels(self, settings: Settings) -> dict[str, tuple[Channel, Policy]]:
-        """The channels of all platforms, made anew. Raises UsageWrong where a group of tools is not there."""
+        """The channels of all platforms, made anew.
+
+        Raises UsageWrong where a group of tools is not there, and for a changed channel of another package that cannot be made: what
+        runs is not given up for it. At a start nothing runs, and it is listed as broken.
+        """
         on = self._house.on
         if alike(on.settings.channels, settings.channels):
             return {}
-        return {
-            f"{channel.name}:{channel.account}": (channel, policy) for channel, policy in platforms(settings, on.clock, on.env)
-        }
+        found = list(platforms(settings, on.clock, on.env))
+        for channel, _ in found:
+            before, now = (channels.plugins.get(channel.name) for channels in (on.settings.channels, settings.channels))
+            if isinstance(channel, AbsentChannel) and not alike(before, now):
+                raise UsageWrong(channel.why, where=f"channels.plugins.{channel.name}", mend=channel.mend)
+        return {f"{channel.name}:{channel.account}": (channel, policy) for channel, policy in found}
 
     async def _take(
         self, difference: Difference, fresh: dict[str, tuple[Channel, Policy]], newcomers: Sequence[Resident]
