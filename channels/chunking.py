@@ -31,11 +31,15 @@ def utf16_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def cut(markdown: str, limit: int, length: Callable[[str], int] = utf16_length) -> list[str]:
-    """Return the text in Markdown pieces of at most ``limit`` units once rendered; none when there is nothing to read."""
+def cut(markdown: str, limit: int, length: Callable[[str], int] = utf16_length, *, apart: bool = False) -> list[str]:
+    """Return the text in Markdown pieces of at most ``limit`` units once rendered; none when there is nothing to read.
+
+    ``apart``: each paragraph, list, table or code block is a piece of its own; a heading stays with what it is above.
+    """
     cutter = _Cutter(max(limit, SMALLEST), length)
     unified = markdown.replace("\r\n", "\n").replace("\r", "\n")
-    pieces = [piece.strip("\n") for piece in cutter.sure(cutter.pieces(unified))]
+    parts = cutter.apart(unified) if apart else [unified]
+    pieces = [piece.strip("\n") for part in parts for piece in cutter.sure(cutter.pieces(part))]
     return [piece for piece in pieces if plain(styled(piece)).strip()]
 
 
@@ -50,12 +54,23 @@ class _Cutter:
         if self._fits(source):
             return [source]
         lines = _lines(source)
-        blocks = [token for token in _tokens(source) if token.level == 0 and token.map and token.nesting >= 0]
-        starts = [0, *(token.map[0] for token in blocks[1:] if token.map)]
-        slices = ["".join(lines[start:end]) for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
+        blocks, slices = _sliced(source, lines)
         if not blocks:
             return self._text(source)
         parts = self._packed(zip(slices, [partial(self._block, block) for block in blocks], strict=True))
+        return self._linked(parts, _definitions(blocks, lines))
+
+    def apart(self, source: str) -> list[str]:
+        """Return each block by itself, but for headings, which stay with the one below."""
+        lines = _lines(source)
+        blocks, slices = _sliced(source, lines)
+        if not blocks:
+            return [source]
+        parts: list[str] = []
+        headed = False
+        for block, one in zip(blocks, slices, strict=True):
+            parts[-1:] = [parts[-1] + one] if headed else [*parts[-1:], one]
+            headed = block.type == "heading_open"
         return self._linked(parts, _definitions(blocks, lines))
 
     def sure(self, parts: Iterable[str]) -> list[str]:
@@ -206,6 +221,13 @@ class _Cutter:
 def _lines(source: str) -> list[str]:
     """Return the lines as the parser counts them, with their ends."""
     return [line for line in re.split(r"(?<=\n)", source) if line]
+
+
+def _sliced(source: str, lines: list[str]) -> tuple[list[Token], list[str]]:
+    """Return the outermost blocks of a text, and the lines of each."""
+    blocks = [token for token in _tokens(source) if token.level == 0 and token.map and token.nesting >= 0]
+    starts = [0, *(token.map[0] for token in blocks[1:] if token.map)]
+    return blocks, ["".join(lines[start:end]) for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
 
 
 def _numbered(item: str, number: int) -> str:

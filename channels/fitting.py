@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def fitted(markdown: str, limit: int, written: Callable[[str], str], *, lines: int | None = None) -> list[str]:
+def fitted(
+    markdown: str, limit: int, written: Callable[[str], str], *, lines: int | None = None, apart: bool = False
+) -> list[str]:
     """Cut a reply so that no piece is longer than ``limit`` once ``written``, nor shows more than ``lines`` lines.
 
     Marks and escapes make a text longer, and short lines make it taller, so a piece that is over is cut again with less room
-    until it fits. The smallest room, 16 letters, may hold as many lines, so fewer cannot be promised.
+    until it fits. ``apart`` is that of ``cut``. The smallest room, 16 letters, may hold as many lines, so fewer cannot be promised.
     """
-    return [piece for part in cut(markdown, limit, len) for piece in _fitting(part, limit, limit, written, lines)]
+    return [piece for part in cut(markdown, limit, len, apart=apart) for piece in _fitting(part, limit, limit, written, lines)]
 
 
 def _fitting(piece: str, room: int, limit: int, written: Callable[[str], str], lines: int | None) -> list[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from channels.terminal.channel import TerminalChannel
 from gateway.attachments.post_room import PostRoom
+from gateway.attachments.settings import largest_file
 from gateway.backlog import Backlog
 from gateway.channel_keeper import ChannelKeeper
 from gateway.desks.commands import MENU
@@ -83,6 +84,7 @@ class House:
             clock=on.clock,
             channel=self.channel,
             settings=lambda: self.on.settings.messages.attachments,
+            largest=lambda place: largest_file(self.on.settings.channels, place),
         )
         self.delivery = Delivery(
             ledger, on.clock, jitter=on.random.random, delivered=self.post.delivered, refused=self._told_refused
@@ -129,7 +131,7 @@ class House:
             ready=self.delivery.ready,
             alive=self._alive,
             heard=mentions.heard,
-            history=lambda: mentions.history,
+            history=mentions.history,
             housed=self.agents.__contains__,
         )
         self.inbox = Inbox(

@@ -305,6 +305,7 @@ class Turns:
         inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
         conversation = await case.agent.conversations.open(case.record, audience, model=inbound.hints.get("model"))
         intake = self._post.intake
+        self._post.begin(name, inbound.conversation)
         first = await heard(conversation, case.arrived, intake)
         further = [Further(one.row.uid, await heard(conversation, one, intake)) for one in case.further]
         steering = Steering(

@@ -19,9 +19,8 @@ MAX_CAPTION = 1000
 class Outgoing(Protocol):
     """Where files wait for the reply that they go with. Blocking."""
 
-    @property
-    def max_bytes(self) -> int:
-        """The largest file that is taken."""
+    def largest(self, turn: str) -> int:
+        """Return how many bytes the largest file may have that goes with a turn's reply."""
         ...
 
     def put(self, turn: str, path: str, data: bytes, caption: str) -> str | None:
@@ -62,7 +61,7 @@ class SendFile(CheckedTool[SendFileArguments]):
 
     def _send(self, arguments: SendFileArguments, scene: Scene) -> Outcome:
         path = self._desk.readable(arguments.path, scene.audience)
-        data = self._desk.enclosure.read(path, limit=self._outgoing.max_bytes).data
+        data = self._desk.enclosure.read(path, limit=self._outgoing.largest(scene.turn)).data
         if not data:
             return failed(f"{path} is empty: there is nothing to send")
         refusal = self._outgoing.put(scene.turn, str(path), data, arguments.caption)

@@ -99,7 +99,9 @@ class DiscordChannel:
 
     def chunks(self, markdown: str) -> list[str]:
         """Cut a reply into messages of at most 2,000 letters and 17 lines."""
-        return fitted(markdown, self._settings.text_chunk_limit, written, lines=self._settings.max_lines_per_message)
+        settings = self._settings
+        apart = settings.chunk_mode == "newline"
+        return fitted(markdown, settings.text_chunk_limit, written, lines=settings.max_lines_per_message, apart=apart)
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
         """Deliver one chunk; see ``channels.discord.sending``."""

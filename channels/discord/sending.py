@@ -57,7 +57,7 @@ class Sender:
             NotSent: it did not arrive.
             Uncertain: it may have.
         """
-        size = await asyncio.to_thread(_size, outbound.enclosure, self._settings.media_max_mb)
+        size = await asyncio.to_thread(_size, outbound.enclosure, self._settings.sent_max_mb)
         preview = _after(outbound.recorded, PREFIX)
         if preview is None and outbound.enclosure is None:
             preview = await previews.take(outbound.conversation)

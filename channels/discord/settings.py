@@ -19,6 +19,8 @@ HOW_TO_GET_ONE = (
     "make a bot at https://discord.com/developers/applications (Bot, Reset Token), then: "
     "homebody config set channels.discord.token TOKEN"
 )
+TAKEN_FROM_BOTS = 10.0
+"""What Discord takes as a file from a bot, in MB, where nobody boosts the server."""
 _ID = re.compile(r"[1-9]\d{4,19}")
 
 
@@ -126,10 +128,15 @@ class DiscordAccount(_Section):
     """Servers by id, or `*` for all others."""
     text_chunk_limit: int = Field(default=2000, ge=200, le=2000)
     """The longest message that is sent, in letters; longer replies become several messages."""
+    chunk_mode: Literal["length", "newline"] = "length"
+    """Whether a reply is cut only where it is too long, or each of its paragraphs becomes a message."""
     block_streaming: bool | None = None
     """Whether answers are sent in blocks while they are written; as `agents.defaults.blockStreamingDefault` says when not set."""
     block_streaming_coalesce: BlockCoalescing | None = None
     """How long blocks are gathered before they are sent; as `agents.defaults.blockStreamingCoalesce` says when not set."""
+    history_limit: Annotated[int, Field(ge=0, le=200)] | None = None
+    """How many messages of a group that were not for the agent are kept to be told with the next one that is; as
+    `messages.groupChat.historyLimit` says when not set."""
     max_lines_per_message: int = Field(default=17, ge=16, le=2000)
     """The most lines in one message, so that a list does not fill the screen."""
     reply_to_mode: Literal["off", "first", "all"] = "off"
@@ -138,8 +145,9 @@ class DiscordAccount(_Section):
     """Whether other bots and webhooks are heard, by the same rules as people; the bot never hears itself."""
     reaction_notifications: Reactions = "own"
     """Which emoji under messages the agent is told of: none, those under its own messages, or all."""
-    media_max_mb: float = Field(default=10, gt=0, le=500)
-    """The largest file that is sent, in MB; Discord takes 10 from a bot, and more on a boosted server."""
+    media_max_mb: Annotated[float, Field(gt=0, le=500)] | None = None
+    """The largest file that is taken or sent, in MB (1,048,576 bytes). When it is not set, files are taken as
+    `messages.attachments.maxBytes` says, and sent up to 10 MB, which is what Discord takes from a bot; on a boosted server it is more."""
     commands: DiscordCommands = DiscordCommands()
     """The menu of commands."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
@@ -148,6 +156,11 @@ class DiscordAccount(_Section):
     """After how many silent seconds the connection is opened anew; Discord gives a sign of life every 41."""
     streaming: Literal["off", "edit"] = "edit"
     """Whether an answer that takes longer than three seconds is shown while it is written, by editing its message."""
+
+    @property
+    def sent_max_mb(self) -> float:
+        """The largest file that is sent, in MB."""
+        return TAKEN_FROM_BOTS if self.media_max_mb is None else self.media_max_mb
 
     def secret(self) -> str:
         """Return the token; reads the file when there is one.

@@ -181,7 +181,7 @@ class SlackChannel:
 
     def chunks(self, markdown: str) -> list[str]:
         """Cut a reply into messages of at most 4,000 letters, as Markdown and as Slack's own notation."""
-        return fitted(markdown, self._settings.text_chunk_limit, longer)
+        return fitted(markdown, self._settings.text_chunk_limit, longer, apart=self._settings.chunk_mode == "newline")
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
         """Deliver one chunk; see ``channels.slack.sending``."""

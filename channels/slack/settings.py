@@ -135,10 +135,17 @@ class SlackAccount(_Section):
     """What text is sent as: Markdown, which Slack shows with tables and headings, or Slack's own older notation."""
     text_chunk_limit: int = Field(default=4000, ge=200, le=4000)
     """The longest message that is sent, in letters as Slack stores them; longer replies become several messages."""
+    chunk_mode: Literal["length", "newline"] = "length"
+    """Whether a reply is cut only where it is too long, or each of its paragraphs becomes a message."""
     block_streaming: bool | None = None
     """Whether answers are sent in blocks while they are written; as `agents.defaults.blockStreamingDefault` says when not set."""
     block_streaming_coalesce: BlockCoalescing | None = None
     """How long blocks are gathered before they are sent; as `agents.defaults.blockStreamingCoalesce` says when not set."""
+    media_max_mb: Annotated[float, Field(ge=0, le=100)] | None = None
+    """The largest file that is taken or sent, in MB (1,048,576 bytes); as `messages.attachments.maxBytes` says when not set."""
+    history_limit: Annotated[int, Field(ge=0, le=200)] | None = None
+    """How many messages of a group that were not for the agent are kept to be told with the next one that is; as
+    `messages.groupChat.historyLimit` says when not set."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     """How long one request to Slack may take."""
     ping_seconds: float = Field(default=10, gt=0, le=120)

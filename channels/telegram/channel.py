@@ -90,7 +90,8 @@ class TelegramChannel:
 
     def chunks(self, markdown: str) -> list[str]:
         """Cut a reply into messages. Takes about 1 ms a kilobyte of text: call it in a thread for very long ones."""
-        pieces = cut(markdown, self._settings.text_chunk_limit, utf16_length)
+        apart = self._settings.chunk_mode == "newline"
+        pieces = cut(markdown, self._settings.text_chunk_limit, utf16_length, apart=apart)
         return [piece for piece in pieces if _visible(plain(styled(piece)))]
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:

@@ -61,7 +61,7 @@ class Intake:
         channel: Callable[[Place], Channel],
         folder: Path,
         clock: Clock,
-        settings: Callable[[], AttachmentSettings],
+        settings: Callable[[Place], AttachmentSettings],
         *,
         patience: float = PATIENCE,
     ) -> None:
@@ -73,7 +73,7 @@ class Intake:
 
     async def take(self, conversation: Conversation, arrived: Arrived) -> Taken:
         """Take a message's files in. Run again after a crash, it finds what is there already. Nothing that goes wrong is raised."""
-        taken, settings = Taken(), self._settings()
+        taken, settings = Taken(), self._settings(arrived.inbound.conversation)
         attachments = arrived.inbound.attachments
         for number, attachment in enumerate(attachments[: settings.max_count], 1):
             try:
@@ -96,7 +96,8 @@ class Intake:
         attachment = arrived.inbound.attachments[number - 1]
         enclosure, folder = conversation.workspace.enclosure, conversation.audience.inbox
         head = f"{arrived.row.uid}-{number}-"
-        there = await asyncio.to_thread(_found, enclosure, folder, head, self._settings().max_bytes)
+        largest = self._settings(arrived.inbound.conversation).max_bytes
+        there = await asyncio.to_thread(_found, enclosure, folder, head, largest)
         if there is not None:
             return there
         if limit <= 0 or (attachment.size or 0) > limit:

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 _ABOUT: Final = "about.json"
 _TURN: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
+TURNS: Final = 1000
+"""Turns of which is remembered where their replies go; there are never so many at once."""
 ORPHANED_AFTER: Final = 86_400.0 * 2
 """Seconds after which a copy that no message refers to belongs to no turn that might still go on."""
 
@@ -48,23 +50,32 @@ class Outgoing:
     def __init__(self, folder: Path, settings: Callable[[], AttachmentSettings]) -> None:
         self._folder = folder
         self._settings = settings
+        self._differing: dict[str, AttachmentSettings] = {}
 
-    @property
-    def max_bytes(self) -> int:
-        """The largest file that is taken."""
-        return self._settings().max_bytes
+    def expect(self, turn: str, settings: AttachmentSettings) -> None:
+        """Go by other settings for the files of one turn, because of where its reply goes."""
+        while len(self._differing) >= TURNS:
+            del self._differing[next(iter(self._differing))]
+        self._differing[turn] = settings
+
+    def largest(self, turn: str) -> int:
+        """See ``agent.tools.send_file.Outgoing``."""
+        return self._of(turn).max_bytes
+
+    def _of(self, turn: str) -> AttachmentSettings:
+        return self._differing.get(turn) or self._settings()
 
     def put(self, turn: str, path: str, data: bytes, caption: str) -> str | None:
         """See ``agent.tools.send_file.Outgoing``."""
         if _TURN.fullmatch(turn) is None:
             return "files can be sent in an answer to somebody, and not from here"
         key = hashlib.sha256(path.encode()).hexdigest()[:16]
-        known = self._described(turn)
+        known, settings = self._described(turn), self._of(turn)
         others = [about for name, about in known if name != key]
-        if len(others) >= self._settings().max_count:
-            return f"at most {self._settings().max_count} files go with one reply"
-        if sum(about["size"] for about in others) + len(data) > self._settings().total_bytes:
-            return f"at most {self._settings().total_bytes:,} bytes go with one reply"
+        if len(others) >= settings.max_count:
+            return f"at most {settings.max_count} files go with one reply"
+        if sum(about["size"] for about in others) + len(data) > settings.total_bytes:
+            return f"at most {settings.total_bytes:,} bytes go with one reply"
         place = next((about["place"] for name, about in known if name == key), len(known))
         kind = media_type(data)
         about = {

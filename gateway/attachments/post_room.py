@@ -28,7 +28,10 @@ log = logging.getLogger(__name__)
 
 
 class PostRoom:
-    """Everything that has to do with files of messages. ``state`` is the folder of the house; ``settings`` gives those in force."""
+    """Everything that has to do with files of messages. ``state`` is the folder of the house; ``settings`` gives those in force.
+
+    ``largest`` is what is said of a conversation's largest file in particular, in bytes.
+    """
 
     def __init__(
         self,
@@ -38,13 +41,26 @@ class PostRoom:
         clock: Clock,
         channel: Callable[[Conversation], Channel],
         settings: Callable[[], AttachmentSettings],
+        largest: Callable[[Conversation], int | None] = lambda _place: None,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._settings = settings
+        self._largest = largest
         self._incoming = state / "incoming"
-        self.intake = Intake(channel, self._incoming, clock, settings)
+        self.intake = Intake(channel, self._incoming, clock, self._at)
         self.outgoing = Outgoing(state / "media", settings)
+
+    def begin(self, turn: str, place: Conversation) -> None:
+        """Take note where the files of a turn will go."""
+        self.outgoing.expect(turn, self._at(place))
+
+    def _at(self, place: Conversation) -> AttachmentSettings:
+        """Return the settings for a conversation."""
+        settings, largest = self._settings(), self._largest(place)
+        if largest is None:
+            return settings
+        return settings.model_copy(update={"max_bytes": largest, "total_bytes": max(settings.total_bytes, largest)})
 
     async def enclosed(self, turn: str, place: Conversation) -> list[NewOutbound]:
         """Return the files that go out behind the reply of a turn, each a message of its own."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+if TYPE_CHECKING:
+    from channels.messages import Conversation
+    from gateway.config.settings import ChannelsSettings
 
 MB = 1024 * 1024
 
@@ -29,3 +33,9 @@ class AttachmentSettings(BaseModel):
     """Days after which files that were sent to the house are removed from its ``inbox`` folders; 0 keeps them for ever."""
     keep_bytes: Annotated[int, Field(ge=0)] = 2048 * MB
     """Most bytes that the ``inbox`` folders of an agent may hold; beyond it the oldest files are removed. 0 sets no bound."""
+
+
+def largest_file(channels: ChannelsSettings, place: Conversation) -> int | None:
+    """Return what ``mediaMaxMb`` says for a conversation, in bytes: that of its account, or else of its channel."""
+    said: float | None = getattr(channels.account(place.channel, place.account), "media_max_mb", None)
+    return None if said is None else int(said * MB)

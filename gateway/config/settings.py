@@ -119,6 +119,10 @@ class PluginChannel(Section):
     """Ids of the groups that are read, where those in `allowFrom` may speak to the agent by mentioning it."""
     block_streaming: bool | None = None
     """Whether answers are sent in blocks while they are written; as `agents.defaults.blockStreamingDefault` says when not set."""
+    media_max_mb: Annotated[float, Field(ge=0, le=100)] | None = None
+    """The largest file that is taken or sent, in MB (1,048,576 bytes); as `messages.attachments.maxBytes` says when not set."""
+    history_limit: Annotated[int, Field(ge=0, le=200)] | None = None
+    """How many messages of a group that were not for the agent are kept; as `messages.groupChat.historyLimit` says when not set."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """What the package itself wants to know; its documentation tells."""
 

@@ -60,7 +60,7 @@ class House:
     refused: Callable[[Inbound, UsageWrong], None] = lambda _message, _error: None
     stop: Callable[[Inbound, Route], Awaitable[None]] = _nothing_runs
     heard: Callable[[Inbound], Inbound] = lambda message: message
-    history: Callable[[], int] = lambda: MESSAGES
+    history: Callable[[Conversation], int] = lambda _place: MESSAGES
     housed: Callable[[str], bool] = lambda _agent: True
 
 
@@ -281,7 +281,7 @@ class AccountDoor:
     def _overheard(self, inbound: Inbound) -> None:
         if inbound.event == "message":
             self._inbox.bots.passes(inbound, self._inbox.habits().bots_in_a_row)
-            self._inbox.overheard.note(inbound, most=self._inbox.house.history())
+            self._inbox.overheard.note(inbound, most=self._inbox.house.history(inbound.conversation))
         elif inbound.event == "edited":
             self._inbox.overheard.amend(inbound)
 

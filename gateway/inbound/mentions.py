@@ -13,7 +13,7 @@ from gateway.inbound.mention_patterns import Pattern, by_name, called
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from channels.messages import Inbound
+    from channels.messages import Conversation, Inbound
     from gateway.config.settings import Settings
     from gateway.routing.router import Router
 
@@ -67,7 +67,9 @@ class Mentions:
         hit = any(called(inbound.text, patterns_of(settings, agent)) for agent in agents)
         return replace(inbound, mentioned=True) if hit else inbound
 
-    @property
-    def history(self) -> int:
-        """How many overheard messages of a group are kept."""
-        return self._settings().messages.group_chat.history_limit
+    def history(self, place: Conversation) -> int:
+        """How many overheard messages of a group are kept: as its account or its channel says, else the house."""
+        settings = self._settings()
+        section = settings.channels.account(place.channel, place.account)
+        said: int | None = getattr(section, "history_limit", None)
+        return settings.messages.group_chat.history_limit if said is None else said
