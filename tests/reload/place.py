@@ -71,6 +71,8 @@ class Place:
         started = asyncio.Event()
         running = asyncio.ensure_future(house.run(started.set))
         await asyncio.wait([running, asyncio.ensure_future(started.wait())], return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            await running  # it says why it did not start
         try:
             yield house
         finally:

@@ -8,8 +8,6 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from agent.events import TextDelta
 from agent.models.scripted import Stall
 from channels.messages import Conversation, Inbound, Sender
@@ -22,8 +20,6 @@ from gateway.reload import EMPTY_SECONDS, Reload
 from tests.reload.place import Place, ask, homebody, listening, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from channels.protocol import Door
     from gateway.house import House
 
@@ -58,59 +54,6 @@ async def test_a_turn_under_way_keeps_what_it_began_with(place: Place) -> None:
         assert await slow == "slow"
         assert await ask(house, "and now?") == "scripted/two"
         assert conversation.settings is not settings
-
-
-@pytest.mark.parametrize(
-    ("given", "look", "before", "after"),
-    [
-        ({"session": {"reset": {"mode": "none"}}}, lambda h: h.agents["main"]._session_settings.reset.mode, "daily", "none"),
-        ({"hooks": {"internal": {"enabled": False}}}, lambda h: h.agents["main"]._hook.enabled, True, False),
-        ({"budgets": {"day": {"usd": 7}}}, lambda h: h.agents["main"].brake._settings.day.usd, 5.0, 7.0),
-        ({"session": {"dmScope": "per-peer"}}, lambda h: h.router._scope, "main", "per-peer"),
-        ({"bindings": [{"agentId": "main", "match": {"channel": "x"}}]}, lambda h: len(h.router._bindings), 0, 1),
-        (
-            {
-                "models": {
-                    "providers": {"mine": {"baseUrl": "http://127.0.0.1:9/v1", "models": [{"id": "m", "cost": {"input": 3}}]}}
-                }
-            },
-            lambda h: getattr(h.shelf.price("mine/m"), "input", None),
-            None,
-            3.0,
-        ),
-        (
-            {"messages": {"queue": {"mode": "followup"}}},
-            lambda h: h.line.rule("agent:main:main", "terminal").mode,
-            "collect",
-            "followup",
-        ),
-        (
-            {"broadcast": {"telegram:1": ["main"]}},
-            lambda h: len(h.router._broadcast),
-            0,
-            1,
-        ),
-        (
-            {"agents": {"list": [{"id": "main", "promptMode": "none"}]}},
-            lambda h: h.agents["main"].profile.settings.prompt_mode,
-            "full",
-            "none",
-        ),
-        ({"tools": {"deny": ["*"]}}, lambda h: len(h.agents["main"].conversations.rack.box().specs) > 0, True, False),
-    ],
-    ids=["session", "hooks", "budgets", "dmScope", "bindings", "models", "messages", "broadcast", "entry", "tools"],
-)
-async def test_each_section_holds_at_once(
-    place: Place, given: dict[str, Any], look: Callable[[House], Any], before: Any, after: Any
-) -> None:
-    async with place.open() as house:
-        assert look(house) == before
-        place.write(given)
-        came = await house.reload.now()
-        assert (look(house), came["waiting"], bool(came["taken"])) == (after, [], True)
-        place.write({})
-        await house.reload.now()
-        assert look(house) == before
 
 
 async def test_a_reset_rule_that_was_changed_is_kept_to_by_the_schedule(place: Place) -> None:
