@@ -240,7 +240,8 @@ def seed_of_the_day() -> int:
 
 def moments(scenario: Scenario) -> list[tuple[str, int]]:
     """When peers are asked during a scenario that is left alone."""
-    asked = {"model": 3 * len(scenario.says), PLATFORMS[scenario.platform].kind: len(scenario.answers)}
+    kind = PLATFORMS[scenario.platform].kind
+    asked = {"model": 3 * len(scenario.says), kind: len(scenario.answers), "file": len(scenario.files)}
     return [(peer, count) for peer, most in asked.items() for count in range(1, most + 1)]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from tests.peers.discord import DiscordPeer
+from tests.peers.discord_links import Links
 from tests.peers.discord_state import Channel
 from tests.peers.slack import SlackPeer
 from tests.peers.telegram import TOKEN, TelegramPeer
@@ -44,7 +45,10 @@ async def nobody(_peer: str, _count: int) -> None:
 
 
 class Platform(Protocol):
-    """What a world asks of a platform. ``watcher`` looks on between the effect of a send and its answer; ``sends`` counts those."""
+    """What a world asks of a platform. ``watcher`` looks on between the effect of a send and its answer, and before a file is given.
+
+    ``sends`` and ``fetches`` count those.
+    """
 
     kind: ClassVar[str]
     heavy: ClassVar[tuple[str, ...]]
@@ -52,6 +56,7 @@ class Platform(Protocol):
     tells_all: ClassVar[bool]
     """Whether all that the house has not taken is ``unconfirmed``; else the house looks back once it is connected."""
     sends: int
+    fetches: int
     watcher: Watcher
     port_of_house: int
     """Where it calls the house; 0 where the house calls it."""
@@ -83,7 +88,20 @@ class Platform(Protocol):
         """What the person reads from the bot, in order."""
 
 
-class WatchedTelegram(TelegramPeer):
+class Watched:
+    """What every platform has: its counters, and whoever looks on."""
+
+    sends = 0
+    fetches = 0
+    watcher: Watcher = staticmethod(nobody)
+
+    async def fetched(self) -> None:
+        """Note that the house asked for the content of a file."""
+        self.fetches += 1
+        await self.watcher("file", self.fetches)
+
+
+class WatchedTelegram(Watched, TelegramPeer):
     """Is polled."""
 
     kind = "telegram"
@@ -91,17 +109,16 @@ class WatchedTelegram(TelegramPeer):
     tells_all = True
     port_of_house = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.sends = 0
-        self.watcher: Watcher = nobody
-
     async def _do(self, method: str, arguments: dict[str, Any]) -> Any:
         result = await super()._do(method, arguments)
         if method in {"sendMessage", "editMessageText"}:
             self.sends += 1
             await self.watcher(self.kind, self.sends)
         return result
+
+    async def _download(self, request: web.Request) -> web.StreamResponse:
+        await self.fetched()
+        return await super()._download(request)
 
     def settings(self) -> dict[str, Any]:
         given = {"botToken": TOKEN, "apiRoot": self.root, "pacing": False, "pollTimeoutSeconds": 2}
@@ -168,7 +185,7 @@ def _kept_places() -> list[socket.socket]:
     raise OSError(errno.EADDRINUSE, "no port is free on both families")
 
 
-class WatchedSlack(SlackPeer):
+class WatchedSlack(Watched, SlackPeer):
     """Tells the house over a connection that the house opens, and again what it did not acknowledge."""
 
     kind = "slack"
@@ -176,17 +193,16 @@ class WatchedSlack(SlackPeer):
     tells_all = False
     port_of_house = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.sends = 0
-        self.watcher: Watcher = nobody
-
     async def _web(self, request: web.Request) -> web.Response:
         answer = await super()._web(request)
         if request.match_info["method"] in {"chat.postMessage", "chat.update"}:
             self.sends += 1
             await self.watcher(self.kind, self.sends)
         return answer
+
+    async def _download(self, request: web.Request) -> web.StreamResponse:
+        await self.fetched()
+        return await super()._download(request)
 
     @property
     def unconfirmed(self) -> int:
@@ -214,7 +230,15 @@ class WatchedSlack(SlackPeer):
         return self.said(self.dm(SLACK_OWNER))
 
 
-class WatchedDiscord(DiscordPeer):
+class WatchedLinks(Links):
+    peer: WatchedDiscord
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        await self.peer.fetched()
+        return await super().serve(request)
+
+
+class WatchedDiscord(Watched, DiscordPeer):
     """Tells whoever listens, once, and never asks whether it was kept: a house has to read on by itself.
 
     Whoever never wrote to this house before does so once it is there.
@@ -231,8 +255,7 @@ class WatchedDiscord(DiscordPeer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.sends = 0
-        self.watcher: Watcher = nobody
+        self.links = WatchedLinks(self)
         self._acquainted = False
         self._held: list[tuple[str, Document | None]] = []
         self._told_at = self._asked_at = -self.patience

@@ -232,7 +232,7 @@ class World:
             kill, how = None, how | {"fault": str(kill)}
         pid = await self.nursery.spawn(self.root, heavy=self.platform.heavy, **how)
         life = Life(pid)
-        self.model.calls = self.platform.sends = 0
+        self.model.calls = self.platform.sends = self.platform.fetches = 0
         if kill is not None and kill.after is None:
             life.strace = await _under_strace(pid, kill, self.root / "calls")
 
