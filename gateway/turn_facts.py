@@ -44,7 +44,8 @@ def turn_facts(
 ) -> dict[str, Any]:
     """What ``homebody agent --json`` prints, with the fields that a client needs. A figure not known is None.
 
-    ``chosen`` is the model that was to answer, ``model`` the one that did. ``keys`` are those of the pieces of the reply, by which a client knows them among others that arrive.
+    ``chosen`` is the model that was to answer, ``model`` the one that did. ``keys`` are those of the pieces of the reply, by
+    which a client knows them among others that arrive.
     """
     usage = result.usage if result else None
     return {

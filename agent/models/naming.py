@@ -65,6 +65,8 @@ class ModelNames:
             ModelUnusable: the model may not be chosen, or lacks a key or an address.
         """
         ref = self._meant(self.full(wanted))
+        if any(letter.isspace() for letter in ref):
+            raise UnknownModel(f"No model answers to {wanted!r}.", mend="Say its name alone. /models lists them all.")
         full = ref if ref in self._ready else self._found(ref)
         if not self.may_choose(full):
             raise ModelUnusable(
@@ -119,5 +121,5 @@ class ModelNames:
 
 
 def _folded(name: str) -> str:
-    """A name without what people leave out: capitals, blanks, dots, dashes."""
-    return re.sub(r"[^a-z0-9/:]+", "", name.casefold())
+    """A name without what people leave out: capitals, blanks, dots, dashes, slashes."""
+    return re.sub(r"[^a-z0-9:]+", "", name.casefold())

@@ -47,7 +47,7 @@ def told(found: dict[str, Any]) -> str:
     lines = ["| day | agent | model | calls | in | out | cache | cost |", "|---|---|---|---:|---:|---:|---:|---:|"]
     for row in found["usage"]:
         sent = row["input"] + row["cacheRead"] + row["cacheWrite"]
-        cost = "?" if row["unpriced"] == row["calls"] else f"${row['cost']:.2f}"
+        cost = "?" if row["unpriced"] and not row["cost"] else f"{'≥ ' if row['unpriced'] else ''}${row['cost']:.2f}"
         lines.append(
             f"| {row['day']} | {row['agent']} | {row['model']} | {row['calls']} | {sent:,} | {row['output']:,} "
             f"| {row['cacheHit']:.0%} | {cost} |"

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from gateway.sessions.record import SessionRecord
 
 MOST_DAYS = 400
-_YES = frozenset({"on", "yes", "true", "1"})
+_YES, _NO = frozenset({"on", "yes", "true", "1", "full"}), frozenset({"off", "no", "false", "0"})
+_TABLE = frozenset({"", "tokens", "full", "cost"})
 
 
 class CommandDesk:
@@ -124,7 +125,10 @@ class CommandDesk:
         return told(context_report(conversation), argument.casefold())
 
     async def _verbose(self, argument: str) -> str:
-        wanted = argument.casefold() in _YES if argument else not self._record.verbose
+        said = argument.casefold()
+        if said and said not in _YES | _NO:
+            return "Say /verbose on or /verbose off."
+        wanted = said in _YES if said else not self._record.verbose
         await self._agent.store.change(self._record.key, verbose=wanted)
         return "I show notices such as compactions." if wanted else "I keep notices such as compactions to myself."
 
@@ -142,7 +146,9 @@ class CommandDesk:
     async def _usage(self, argument: str) -> str:
         if not self._arrived.actor.owner or self._agent.brake is None:
             return "Only my owner is told what I cost."
-        days = int(argument) if argument.isdecimal() and 0 < int(argument) <= MOST_DAYS else 1
+        days = 1 if argument.casefold() in _TABLE else int(argument) if argument.isdecimal() else 0
+        if not 0 < days <= MOST_DAYS:
+            return f"Say /usage for today, or /usage with a number of days up to {MOST_DAYS}."
         return usage_told(usage_facts(await self._agent.brake.usage(days)))
 
     async def _budget(self, argument: str) -> str:

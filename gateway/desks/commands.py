@@ -61,6 +61,9 @@ COMMANDS = {
         Command("whoami", "who you are to me"),
     )
 }
+OTHER_NAMES = {"commands": "help", "id": "whoami"}
+STOP_WORDS = frozenset({"stop", "abort", "esc", "wait", "exit", "interrupt"})
+"""Words that mean ``/stop`` while a turn runs, when they are all that is said."""
 HELP = "\n".join(
     ["What you can say to me, besides anything else:", ""]
     + [f"- `/{c.name}{' ' + c.argument if c.argument else ''}` — {c.help}" for c in COMMANDS.values()]
@@ -68,6 +71,11 @@ HELP = "\n".join(
 
 MENU = tuple(MenuEntry(name=c.name, help=c.help, argument=c.argument) for c in COMMANDS.values())
 """What channels with a menu offer."""
+
+
+def says_stop(text: str) -> bool:
+    """Whether a message is nothing but a word that asks to stop."""
+    return text.strip().rstrip("!. ").casefold() in STOP_WORDS
 
 
 def parse(text: str, triggers: Sequence[str] = ()) -> tuple[Command, str] | None:
@@ -84,5 +92,5 @@ def parse(text: str, triggers: Sequence[str] = ()) -> tuple[Command, str] | None
     if not head.startswith("/"):
         return None
     name = head[1:].partition("@")[0].casefold()
-    command = COMMANDS.get(name)
+    command = COMMANDS.get(OTHER_NAMES.get(name, name))
     return (command, argument.strip()) if command else None

@@ -11,7 +11,7 @@ from channels.errors import NotSent, Uncertain
 from channels.messages import Outbound
 from channels.terminal.link import Done
 from gateway.desks.command_desk import counted
-from gateway.desks.commands import parse
+from gateway.desks.commands import parse, says_stop
 from gateway.errors import StorageFailed
 from gateway.ledger.rows import NewOutbound
 from gateway.outbound.showing import show_frame
@@ -60,7 +60,8 @@ class Urgent:
     async def __call__(self, inbound: Inbound, actor: Actor, route: Route) -> bool:
         """Deal with a message if it is urgent, and say whether it was."""
         self._sessions[inbound.conversation] = route.session
-        command = parse(inbound.text)
+        text = "/stop" if says_stop(inbound.text) and self._lanes.busy(route.session) else inbound.text
+        command = parse(text)
         if command is None or not command[0].urgent:
             return False
         if command[0].name == "queue":

@@ -67,12 +67,7 @@ async def test_the_models_of_a_provider_are_listed_together_also_where_one_of_an
     )
     async with s.house() as (_, talk):
         listed = await told(talk, "/models")
-    assert [line for line in listed.splitlines() if line.startswith("**")] == [
-        "**nas**",
-        "**box**",
-        "**offline**",
-        "**scripted**",
-    ]
+    assert [line for line in listed.splitlines() if line.startswith("**")] == ["**nas**", "**box**", "**offline**"]
 
 
 async def test_thinking_is_set_for_a_conversation_and_asked_of_every_call(street: Make) -> None:

@@ -33,6 +33,7 @@ def names(providers: dict[str, Any] | None = None, **agent: Any) -> ModelNames:
         ("gpt-5.4", "openai/gpt-5.4"),
         ("ANTHROPIC/claude-opus-5", "anthropic/claude-opus-5"),
         ("flash", "google/gemini-3.8-flash"),
+        ("openai gpt-6 astra", "openai/gpt-6-astra"),
         ("notebook", "offline/notebook"),
         ("anthropic/claude-next-9", "anthropic/claude-next-9"),
         ("ollama/qwen3:8b", "ollama/qwen3:8b"),
@@ -40,6 +41,13 @@ def names(providers: dict[str, Any] | None = None, **agent: Any) -> ModelNames:
 )
 def test_a_part_that_only_one_has_is_enough(wanted: str, ref: str) -> None:
     assert names().resolve(wanted) == ref
+
+
+def test_a_name_with_more_words_behind_it_is_none() -> None:
+    made = names(providers={"nas": {"baseUrl": "http://nas/v1"}})
+    assert made.resolve("nas/any") == "nas/any"
+    with pytest.raises(UnknownModel, match="nas/any and good morning"):
+        made.resolve("nas/any and good morning")
 
 
 def test_of_several_all_are_named() -> None:

@@ -414,3 +414,26 @@ async def test_the_status_tells_of_repeats_and_of_what_brakes_a_turn(town: Make)
     assert "- A turn: at most 40 tool calls and 600 s, 3 times the same call with the same result" in wire.said()[2]
     assert "1 turn\n" in wire.said()[2]
     assert "Under way: 0 turns, 0 waiting here, 0 in all" in wire.said()[2]
+
+
+@pytest.mark.parametrize("word", ["stop", "Stop!", "ABORT", "wait", "esc"])
+async def test_a_word_that_asks_to_stop_does_so_while_a_turn_runs_and_is_a_message_otherwise(town: Make, word: str) -> None:
+    t = town()
+    wire = t.wire()
+    asked = asyncio.Event()
+
+    def answer(_: Request) -> Any:
+        asked.set()
+        return [Stall()] if len(t.model.requests) == 1 else "you said it"
+
+    t.answer = answer
+    async with t.house(wire):
+        await wire.say("work on it")
+        await asked.wait()
+        await wire.say(word)
+        await wire.until(lambda: wire.sent)
+        assert wire.said() == ["⏹️ Stopped."]
+        await wire.say(word)
+        await wire.until(lambda: len(wire.sent) == 2)
+    assert wire.said()[1] == "you said it"
+    assert word in t.model.requests[-1].messages[-1].text

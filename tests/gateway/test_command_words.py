@@ -1,0 +1,52 @@
+"""What is said behind a command: a word that means nothing there is told, and never taken for another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gateway.budget.report import facts, told
+from gateway.desks.commands import COMMANDS, OTHER_NAMES, parse
+from gateway.ledger.spending import UsageRow
+
+if TYPE_CHECKING:
+    from tests.gateway.conftest import Street
+
+Make = Callable[..., "Street"]
+
+
+async def test_a_word_that_means_nothing_to_a_command_changes_nothing(street: Make) -> None:
+    s = street()
+    async with s.house() as (_, talk):
+        assert (await talk.ask("/verbose maybe"))["reply"] == "Say /verbose on or /verbose off."
+        assert "I show notices" in (await talk.ask("/verbose ON"))["reply"]
+        assert "/usage with a number of days" in (await talk.ask("/usage weekly"))["reply"]
+        assert "/usage with a number of days" in (await talk.ask("/usage 0"))["reply"]
+        assert (await talk.ask("/usage full"))["reply"] == (await talk.ask("/usage"))["reply"]
+        assert "No model answers" in (await talk.ask("/new scripted/model and good morning"))["reply"]
+
+
+def test_other_names_lead_to_commands() -> None:
+    for name, meant in OTHER_NAMES.items():
+        assert parse(f"/{name}") == (COMMANDS[meant], "")
+
+
+def test_what_costs_an_unknown_amount_is_not_told_as_free() -> None:
+    def row(cost: float, unpriced: int) -> UsageRow:
+        return UsageRow(
+            day="2026-11-22",
+            agent="main",
+            model="nas/m",
+            calls=3,
+            input=9,
+            output=1,
+            cache_read=0,
+            cache_write=0,
+            cost=cost,
+            unpriced=unpriced,
+            open=0,
+        )
+
+    assert "| ? |" in told(facts([row(0.0, 2)]))
+    assert "| ≥ $0.10 |" in told(facts([row(0.1, 2)]))
+    assert "| $0.10 |" in told(facts([row(0.1, 0)]))
