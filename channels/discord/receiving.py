@@ -142,10 +142,9 @@ class Receiver:
 
     async def _other(self, name: str, content: dict[str, Any], stamp: str) -> None:
         if name in _CONNECTED:
-            taken = self._places.marks.all()
+            if name == "READY" and self._gap:  # at first, for where the gap began is known only until something newer is stored
+                await self._read_all(self._places.marks.all(), self._look_again)
             await self._catch_up()
-            if name == "READY" and self._gap:
-                await self._read_all(taken, self._look_again)
             self._door.ready()
         elif name == "GUILD_CREATE":
             unread, self._places.unread = self._places.unread, []
@@ -196,10 +195,8 @@ class Receiver:
         pauses = self._new_pauses()
         while True:
             try:
-                place = self._places.known(channel) or place_of(dict(await self.link.http.get_channel(int(channel))))
-                self._places.note(place)
-                reads = self._places.reads(place)
-                page = await self.link.http.logs_from(int(channel), PAGE, after=int(mark)) if reads else []
+                place = await self._where(channel)
+                page = await self._page(place, PAGE, after=int(mark))
             except (discord.Forbidden, discord.NotFound) as error:
                 text, mend = meaning(error)
                 self._log.warning(
@@ -210,30 +207,40 @@ class Receiver:
             except TROUBLE as error:
                 await pauses.wait("a channel could not be read on", str(error))
                 continue
-            found: list[dict[str, Any]] = sorted(map(dict, page), key=lambda one: int(one["id"]))
-            await self._take(found)
-            if len(found) < PAGE:
+            await self._take(page)
+            if len(page) < PAGE:
                 return
-            mark = str(found[-1]["id"])
+            mark = str(page[-1]["id"])
 
     async def _look_again(self, channel: str, mark: str) -> None:
         """Tell what people changed in the gap of what was taken before it. What the house has heard of, it passes over by its key."""
-        place = self._places.known(channel)
-        if place is None or not self._places.reads(place) or made_at(mark) < self._clock.now() - RECENT:
+        if made_at(mark) < self._clock.now() - RECENT:
             return
         since = max(made_at(str(self._gap)) - timedelta(seconds=SLACK_SECONDS), self._clock.now() - RECENT)
         pauses = self._new_pauses()
         while True:
             try:
-                page = [dict(one) for one in await self.link.http.logs_from(int(channel), LOOK_BACK, before=int(mark) + 1)]
+                place = await self._where(channel)
+                page = await self._page(place, LOOK_BACK, before=int(mark) + 1)
                 break
             except (discord.Forbidden, discord.NotFound):
                 return
             except TROUBLE as error:
                 await pauses.wait("what was changed in a channel could not be looked at", str(error))
-        changes = [found for one in reversed(page) if (found := self._edited(one, place)) is not None and found.at >= since]
+        changes = [found for one in page if (found := self._edited(one, place)) is not None and found.at >= since]
         if changes:
             await self._store(changes)
+
+    async def _where(self, channel: str) -> Place:
+        """Return a channel of which a message was taken. Raises one of ``TROUBLE``."""
+        return self._places.note(self._places.known(channel) or place_of(dict(await self.link.http.get_channel(int(channel)))))
+
+    async def _page(self, place: Place, most: int, **where: Any) -> list[dict[str, Any]]:
+        """Return messages of a channel, oldest first; none where the settings do not let them be read. Raises one of ``TROUBLE``."""
+        if not self._places.reads(place):
+            return []
+        found = await self.link.http.logs_from(int(place.id), most, **where)
+        return sorted(map(dict, found), key=lambda one: int(one["id"]))
 
     def _edited(self, message: dict[str, Any], place: Place) -> Inbound | None:
         return edited(message, place, self._account, self.link.me, bots=self._settings.allow_bots)

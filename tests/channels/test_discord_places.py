@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from channels.discord.places import Places
+from channels.discord.places import Places, first_id
 from channels.discord.settings import DiscordSettings
 from channels.errors import NotSent
 from tests.channels.discord_line import ANNA, BEN, DIRECT, GUILD, Line
 from tests.peers.discord import FORUM, DiscordPeer
+from tests.peers.discord_state import person
 from tests.peers.door import BookDoor
 
 if TYPE_CHECKING:
@@ -321,9 +322,39 @@ async def test_what_was_changed_in_an_outage_is_told_and_after_that_no_more(peer
         async with line.running():
             pass
     assert [(one.event, one.text, one.target) for one in line.door.messages[3:]] == [
-        ("message", "and more", None),
         ("edited", "thank you", last),
+        ("message", "and more", None),
     ]
+
+
+class DyingDoor(BookDoor):
+    """A house that stores once."""
+
+    async def accept(self, messages: Any, cursor: Any = None) -> None:
+        await super().accept(messages, cursor)
+        self.refuse = OSError("it dies")
+
+
+async def test_what_was_changed_long_ago_in_an_outage_is_told_though_a_house_dies_over_reading_on(peer: DiscordPeer) -> None:
+    def ago(minutes: float) -> datetime:
+        return datetime.now(UTC) - timedelta(minutes=minutes)
+
+    place, anna = peer.dm(ANNA), person(ANNA, "Anna")
+    old, missed = [str(first_id(ago(minutes))) for minutes in (20, 10)]
+    peer.note(place, anna, "thank you", identity=old, edited_timestamp=ago(15).isoformat())
+    peer.note(place, anna, "and more", identity=missed)
+    first = Line(peer)
+    first.door = DyingDoor({"read": json.dumps({place.id: old}), "begun": "1"})
+    task = asyncio.ensure_future(first.channel.run(first.door))
+    await first.door.until(lambda: first.door.refused > 0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    again = Line(peer, dict(first.door.cursors))
+    async with again.running():
+        assert {(one.event, one.text) for one in [*first.door.messages, *again.door.messages]} == {
+            ("edited", "thank you"),
+            ("message", "and more"),
+        }
 
 
 async def test_a_message_that_was_changed_before_it_was_read_is_told_with_that_change_and_it_is_not_told_again(
