@@ -96,9 +96,10 @@ class Conversations:
 
         Raises:
             NotKept: its transcript cannot be used.
-            AgentError: its model cannot be used.
+            AgentError: its model cannot be used, or ``model``, which somebody asks for now, may not be chosen.
         """
-        chosen = self._metered(await self._chosen(model or record.model), record.key)
+        wanted = self.models.names(self.profile.settings).resolve(model) if model else record.model
+        chosen = self._metered(await self._chosen(wanted), record.key)
         conversation = self._open.get(record.session)
         if conversation is None:
             conversation = await self.of(record, record.session, audience, chosen)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from pydantic import SecretStr
+
 from gateway.auth.profiles import Profiles
 from gateway.clock import SystemClock
 from gateway.config.secrets import revealed
@@ -19,8 +21,6 @@ from memory.workspace import WorkspaceMemory
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from random import Random
-
-    from pydantic import SecretStr
 
     from gateway.config.settings import AgentProfile, Settings
     from gateway.paths import Paths
@@ -155,7 +155,8 @@ def _key_ring(agent: str, present: Callable[[], Settings], profiles: Profiles, e
         provider = present().models.providers.get(name)
         if provider is None:
             return ProviderAccess()
-        return ProviderAccess(api_key=provider.api_key, base_url=provider.base_url, headers=_plain(provider.headers))
+        key = next((SecretStr(secret) for _, secret in provider.keys), None)
+        return ProviderAccess(api_key=key, base_url=provider.base_url, headers=_plain(provider.headers))
 
     return KeyRing(profile=profiles.for_embeddings(agent), providers=access, environ=env)
 

@@ -58,10 +58,7 @@ def _in_settings(provider: str, settings: ModelsSettings) -> list[Key]:
     own = settings.providers.get(provider)
     if own is None:
         return []
-    at = f"models.providers.{provider}"
-    first = [] if own.api_key is None else [(f"{at}.apiKey", own.api_key)]
-    placed = [*first, *((f"{at}.apiKeys[{number}]", secret) for number, secret in enumerate(own.api_keys))]
-    return [Key(label, "settings", text) for label, secret in placed if (text := secret.get_secret_value().strip())]
+    return [Key(f"models.providers.{provider}.{place}", "settings", secret) for place, secret in own.keys]
 
 
 def _in_environment(provider: str, env: Mapping[str, str]) -> list[Key]:

@@ -48,8 +48,8 @@ class ProviderSettings(Section):
 
     base_url: str | None = None
     """The address of the API, such as `http://127.0.0.1:8000/v1`; the provider's public one when not set."""
-    api_key: SecretStr | None = None
-    """The key that is sent; the provider's environment variable is used when not set."""
+    api_key: SecretStr | tuple[SecretStr, ...] | None = None
+    """The key that is sent, or a list of keys that are tried in turn; the provider's environment variable is used when not set."""
     api_keys: tuple[SecretStr, ...] = ()
     """Further keys: when one is refused or used up for now, the next one is tried."""
     api: Api | None = None
@@ -58,6 +58,15 @@ class ProviderSettings(Section):
     """Further HTTP headers sent with every call; they may hold secrets and are masked like keys."""
     models: tuple[ModelSettings, ...] = ()
     """The models it offers, where they need describing."""
+
+    @property
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        """Every key that is said here, as it is sent, behind the name of its place (``apiKey``, ``apiKeys[1]``)."""
+        listed = () if self.api_key is None or isinstance(self.api_key, SecretStr) else self.api_key
+        placed = [("apiKey", self.api_key)] if isinstance(self.api_key, SecretStr) else []
+        placed += [(f"apiKey[{number}]", secret) for number, secret in enumerate(listed)]
+        placed += [(f"apiKeys[{number}]", secret) for number, secret in enumerate(self.api_keys)]
+        return tuple((place, text) for place, secret in placed if (text := secret.get_secret_value().strip()))
 
 
 class ModelsSettings(Section):

@@ -223,12 +223,12 @@ def test_secrets_come_from_the_environment_a_file_or_the_value_itself(tmp_path):
     (tmp_path / "key").write_text("from-file\n")
     text = (
         "models: {providers: {a: {apiKey: env:KEY}, b: {apiKeys: ['file:key', env:KEY]}, "
-        "c: {apiKey: sk-in-line, headers: {X-Auth: env:KEY}}}}"
+        "c: {apiKey: sk-in-line, headers: {X-Auth: env:KEY}}, d: {apiKey: ['file:key', sk-listed]}}}"
     )
     settings = load(written(tmp_path, text), {"KEY": "from-env"}).settings
-    assert sorted(secrets_of(settings)) == ["from-env", "from-env", "from-env", "from-file", "sk-in-line"]
+    assert sorted(secrets_of(settings)) == [*["from-env"] * 3, *["from-file"] * 2, "sk-in-line", "sk-listed"]
     shown = json.dumps(masked(settings))
-    assert not any(secret in shown + repr(settings) for secret in ("from-env", "from-file", "sk-in-line"))
+    assert not any(secret in shown + repr(settings) for secret in ("from-env", "from-file", "sk-in-line", "sk-listed"))
     assert masked(settings)["models"]["providers"]["a"]["apiKey"] == MASK
 
 

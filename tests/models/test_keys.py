@@ -61,6 +61,11 @@ def test_profiles_go_before_the_settings_and_those_before_the_environment() -> N
         "ANTHROPIC_API_KEY_7",
     ]
     assert labels("openai", {}, **env) == [], "a key only opens its own provider"
+    assert labels("openai", {"apiKey": ["sk-one", " ", "sk-two"], "apiKeys": ["sk-three", "sk-one"]}) == [
+        "models.providers.openai.apiKey[0]",
+        "models.providers.openai.apiKey[2]",
+        "models.providers.openai.apiKeys[0]",
+    ]
 
 
 def test_a_key_is_never_shown() -> None:

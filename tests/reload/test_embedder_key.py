@@ -48,7 +48,7 @@ async def test_a_key_that_was_changed_is_sent_with_the_next_call_and_the_agent_s
         before = house.agents["main"]
         with pytest.raises(EmbeddingFailed):
             await embedder(house).embed(["tea"], purpose="query")
-        with_key(place, peer, KEY)
+        with_key(place, peer, [KEY, "a-second-one"])
         assert (await house.reload.now())["taken"] == ["models.providers"]
         await house.household.settled()
         assert house.agents["main"] is before

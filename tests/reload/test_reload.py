@@ -239,3 +239,14 @@ async def test_setting_a_key_says_what_the_running_gateway_made_of_it(place: Pla
         told = await homebody(place, "config", "set", "gateway.port", "4321")
         assert told == "gateway.port is set. Waiting for a restart of the gateway: gateway.port.\n"
         assert "settings that wait for a restart: gateway.port" in await homebody(place, "status")
+
+
+async def test_a_model_that_may_not_be_chosen_cannot_be_had_by_a_hint_either(place: Place) -> None:
+    place.write({"agents": {"defaults": {"models": {"scripted/one": {"alias": "first"}}}}})
+    async with place.open() as house:
+        told = await ask(house, "hello", model="scripted/two")
+        assert "scripted/two is not among the models that may be chosen here." in told
+        assert "There is: scripted/one" in told
+        assert not place.models["scripted/two"].requests
+        assert await ask(house, "hello there", model="first") == "scripted/one"
+        assert "No model answers to 'nonesuch'" in await ask(house, "and", model="nonesuch")
