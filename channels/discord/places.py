@@ -52,9 +52,10 @@ class Places:
 
     def connected(self) -> int:
         """Begin a session: what is newer than all that was taken so far came in the gap. Returns where the gap began, or 0."""
-        self._since = max((int(mark) for mark in self.marks.all().values()), default=0 if self._first else self._begun)
+        self._since = max((int(mark) for mark in self.marks.all().values()), default=0)
+        gap = self._since or (0 if self._first else self._begun)
         self._first = False
-        return self._since
+        return gap
 
     def joined(self, guild: dict[str, Any]) -> None:
         """Learn of a server, with its channels and the threads that are open."""

@@ -309,6 +309,13 @@ async def test_the_first_word_of_a_listed_person_is_heard_though_the_first_house
         assert again.door.texts == ["hello"]
 
 
+async def test_a_server_is_not_read_back_by_a_house_that_never_took_anything(peer: DiscordPeer) -> None:
+    await peer.say(ANNA, "long ago", channel=peer.guild_channel(GUILD))
+    line = Line(peer, {"begun": "1"}, guilds={GUILD: {}})
+    async with line.running():
+        assert line.door.texts == []
+
+
 async def test_what_was_changed_in_an_outage_is_told_and_after_that_no_more(peer: DiscordPeer) -> None:
     line = Line(peer)
     async with line.running():
