@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _TAG: Final = re.compile(r"\[\[\s*(?:reply_to_current|reply_to\s*:\s*(?P<id>[^\[\]\r\n]{1,120}?))\s*\]\][ \t]?", re.IGNORECASE)
-_LONGEST: Final = 160
+LONGEST: Final = 160
 """No tag is longer: what is open for longer is none."""
 _WORD: Final = "reply_to"
 
@@ -59,7 +59,7 @@ def may_end(text: str) -> Callable[[int], bool]:
 
 def _beginning(text: str) -> int | None:
     """Return where a tag begins that is not whole yet."""
-    for at in range(max(0, len(text) - _LONGEST), len(text)):
+    for at in range(max(0, len(text) - LONGEST), len(text)):
         if text[at] == "[" and _may_become_tag(text[at:]):
             return at
     return None

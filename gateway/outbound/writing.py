@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agent.entries import Ahead
 from agent.speaking import Speaker
 from channels.unfinished import Limits, next_piece, reopening
-from gateway.outbound.reply_tags import may_end, shown
+from gateway.outbound.reply_tags import LONGEST, may_end, shown
 from gateway.unbroken import whole
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Writing(Speaker):
         self._keep = keep
         self._text = ""
         self._sent = 0
+        self._opening = ""
         self._news = asyncio.Event()
         self._sending = asyncio.Lock()
 
@@ -41,7 +42,7 @@ class Writing(Speaker):
     async def stop(self) -> None:
         """See ``Speaker``: what is being kept is kept first."""
         async with self._sending:
-            self._text, self._sent = "", 0
+            self._text, self._sent, self._opening = "", 0, ""
             self._news.clear()
 
     async def run(self) -> None:
@@ -71,20 +72,27 @@ class Writing(Speaker):
 
     async def _kept(self, piece: Ahead) -> bool:
         kept = await self._keep(piece)
-        self._sent += len(piece.text) if kept else 0
+        if kept:
+            self._sent += len(piece.text)
+            self._opening = reopening(self._text[: self._sent])
         return kept
 
     def _next(self, *, resting: bool) -> Ahead | None:
         """Return what may be sent now of what was heard."""
-        text, sent = self._text[self._sent :], self._text[: self._sent]
+        text = self._text[self._sent :]
         limits = self._manner.limits
         if resting:
             limits = Limits(self._manner.resting, limits.most, limits.prefer)
         if len(text) < limits.least:
             return None
-        may = may_end(self._text)
+        before = min(self._sent, LONGEST)
+        may = may_end(self._text[self._sent - before :])
         found = next_piece(
-            text, limits, reopening(sent), resting=resting, allowed=lambda place: may(self._sent + place) and self._shows(place)
+            text,
+            limits,
+            self._opening,
+            resting=resting,
+            allowed=lambda place: may(before + place) and self._shows(place),
         )
         return None if found is None else Ahead(text=found.text, opening=found.opening, closing=found.closing)
 
