@@ -1,7 +1,7 @@
-"""Measures a channel against its peer on loopback, with the platform's limits off.
+"""Measures a channel, and a whole house with an instant model behind it, against the platform's peer on loopback, limits off.
 
     PYTHONPATH=. python benchmarks/platforms.py --channel telegram
-    PYTHONPATH=. python benchmarks/platforms.py --channel telegram --messages 2000 --chats 100
+    PYTHONPATH=. python benchmarks/platforms.py --channel slack --messages 2000 --chats 100
 
 Another platform is added by a class with the methods of ``Telegram`` and a row in ``PLATFORMS``.
 """
@@ -12,13 +12,20 @@ import argparse
 import asyncio
 import contextlib
 import statistics
+import tempfile
 import time
+from pathlib import Path
 
+from agent.models.scripted import ScriptedModel
 from channels.conformance import RecordingDoor
 from channels.messages import Conversation, Outbound
 from gateway.clock import SystemClock
+from gateway.config.settings import Settings
+from gateway.house import Foundation, House
+from gateway.paths import Paths
 
 FIRST = 5000
+PATIENCE = 300
 
 
 class Telegram:
@@ -30,8 +37,8 @@ class Telegram:
         from tests.peers.telegram import TOKEN, TelegramPeer
 
         self.peer = await TelegramPeer().__aenter__()
-        given = {"botToken": TOKEN, "apiRoot": self.peer.root, "pacing": False}
-        self.channel = TelegramChannel(TelegramSettings.model_validate(given), "default", clock=SystemClock())
+        self.given = {"botToken": TOKEN, "apiRoot": self.peer.root, "pacing": False, "dmPolicy": "open", "allowFrom": ["*"]}
+        self.channel = TelegramChannel(TelegramSettings.model_validate(self.given), "default", clock=SystemClock())
         return self
 
     async def __aexit__(self, *_):
@@ -40,6 +47,11 @@ class Telegram:
 
     async def say(self, person: int, text: str) -> None:
         await self.peer.say(person, text)
+
+    say_where_typing_shows = say
+
+    def said(self, person: int) -> list[str]:
+        return self.peer.chats.said(person)
 
     def typed(self) -> int:
         return len(self.peer.chats.actions)
@@ -63,8 +75,9 @@ class Discord:
         from tests.peers.discord import TOKEN, DiscordPeer
 
         self.peer = await DiscordPeer().__aenter__()
-        given = {"token": TOKEN, "apiRoot": self.peer.root, "gatewayUrl": self.peer.gateway}
-        self.channel = DiscordChannel(DiscordSettings.model_validate(given), "default", clock=SystemClock())
+        self.given = {"token": TOKEN, "apiRoot": self.peer.root, "gatewayUrl": self.peer.gateway}
+        self.given["dm"] = {"policy": "open", "allowFrom": ["*"]}
+        self.channel = DiscordChannel(DiscordSettings.model_validate(self.given), "default", clock=SystemClock())
         return self
 
     async def __aexit__(self, *_):
@@ -73,6 +86,11 @@ class Discord:
 
     async def say(self, person: int, text: str) -> None:
         await self.peer.say(str(person), text)
+
+    say_where_typing_shows = say
+
+    def said(self, person: int) -> list[str]:
+        return self.peer.said(self.peer.dm(str(person)))
 
     def typed(self) -> int:
         return len(self.peer.typed)
@@ -87,7 +105,50 @@ class Discord:
         return Conversation(channel="discord", kind="direct", id=str(person))
 
 
-PLATFORMS = {"discord": Discord, "telegram": Telegram}
+class Slack:
+    """The peer runs in this process, as Telegram's does. Typing is shown in threads alone."""
+
+    async def __aenter__(self):
+        from channels.slack.channel import SlackChannel
+        from channels.slack.settings import SlackSettings
+        from tests.peers.slack import SlackPeer
+
+        self.peer = await SlackPeer(ack_seconds=30).__aenter__()
+        tokens = {"botToken": self.peer.bot_token, "appToken": self.peer.app_token}
+        self.given = {**tokens, "apiRoot": self.peer.root, "dm": {"policy": "open", "allowFrom": ["*"]}, "channels": {ROOM: {}}}
+        self.channel = SlackChannel(SlackSettings.model_validate(self.given), "default", clock=SystemClock())
+        self._root = ""
+        return self
+
+    async def __aexit__(self, *_):
+        await self.channel.close()
+        await self.peer.__aexit__()
+
+    async def say(self, person: int, text: str) -> None:
+        await self.peer.say(f"U{person:08d}", text)
+
+    async def say_where_typing_shows(self, person: int, text: str) -> None:
+        stamp = await self.peer.say(f"U{person:08d}", text, channel=ROOM, thread=self._root)
+        self._root = self._root or stamp
+
+    def said(self, person: int) -> list[str]:
+        return self.peer.said(self.peer.dm(f"U{person:08d}"))
+
+    def typed(self) -> int:
+        return len(self.peer.statuses)
+
+    async def until_typed(self, count: int) -> None:
+        await self.peer.until(lambda: self.typed() >= count)
+
+    def heard(self) -> int:
+        return sum(len(self.peer.said(place)) for place in self.peer.people.values())
+
+    def place(self, person: int) -> Conversation:
+        return Conversation(channel="slack", kind="direct", id=self.peer.dm(f"U{person:08d}"))
+
+
+ROOM = "CROOM0001"
+PLATFORMS = {"discord": Discord, "slack": Slack, "telegram": Telegram}
 
 
 class TypingDoor(RecordingDoor):
@@ -113,9 +174,11 @@ def say(name: str, figure: str, bar: str = "") -> None:
 
 async def typing(stage, count: int) -> None:
     took = []
+    await stage.say_where_typing_shows(FIRST, "the first one warms up, and may begin a thread")
+    await asyncio.sleep(1)
     for number in range(count):
         began, before = time.perf_counter(), stage.typed()
-        await stage.say(FIRST, f"message {number}")
+        await stage.say_where_typing_shows(FIRST, f"message {number}")
         await stage.until_typed(before + 1)
         took.append(1000 * (time.perf_counter() - began))
     took.sort()
@@ -129,7 +192,12 @@ async def receiving(stage, door, messages: int, chats: int) -> None:
     for number in range(messages):
         await stage.say(FIRST + number % chats, f"message {number}")
     await door.until(lambda: len(door.messages) >= before + messages, "all were taken in")
-    say(f"{messages} messages of {chats} chats taken in", f"{messages / (time.perf_counter() - began):.0f}/s")
+    rate = messages / (time.perf_counter() - began)
+    texts = [(one.conversation.id, int(one.text.split()[1])) for one in door.messages[before:]]
+    held = all(
+        numbers == sorted(numbers) for chat in {chat for chat, _ in texts} for numbers in [[n for c, n in texts if c == chat]]
+    )
+    say(f"{messages} messages of {chats} chats taken in", f"{rate:.0f}/s, {'in order' if held else 'OUT OF ORDER'}")
 
 
 async def sending(stage, messages: int, chats: int, parallel: int = 8) -> None:
@@ -154,6 +222,50 @@ async def sending(stage, messages: int, chats: int, parallel: int = 8) -> None:
     )
 
 
+async def through_a_house(name: str, messages: int, chats: int) -> None:
+    """Write everything at once, and wait until each message has its answer."""
+    async with PLATFORMS[name]() as stage:
+        with tempfile.TemporaryDirectory() as folder:
+            given = {
+                "agents": {"defaults": {"workspace": f"{folder}/workspace", "model": "scripted/model"}},
+                "channels": {name: stage.given},
+                "messages": {"queue": {"mode": "followup"}},
+                "gateway": {"port": 0},
+                "logging": {"consoleLevel": "error"},
+            }
+            paths = Paths(Path(folder) / "home")
+            house = await House.open(
+                Foundation(settings=Settings.model_validate(given), paths=paths, env={}, clock=SystemClock(), serving=True)
+            )
+            house.shelf.put("scripted/model", ScriptedModel(lambda request: request.messages[-1].text.splitlines()[-1]))
+            running = asyncio.ensure_future(house.run())
+            await stage.say(FIRST - 1, "warm up")
+            while not stage.said(FIRST - 1):  # noqa: ASYNC110 - a peer is looked at
+                await asyncio.sleep(0.05)
+            began, worked = time.perf_counter(), time.process_time()
+            for number in range(messages):
+                await stage.say(FIRST + number % chats, f"message {number}")
+            people = range(FIRST, FIRST + chats)
+            while (  # noqa: ASYNC110 - the same
+                sum(len(stage.said(person)) for person in people) < messages and time.perf_counter() - began < PATIENCE
+            ):
+                await asyncio.sleep(0.05)
+            took, worked = time.perf_counter() - began, 1000 * (time.process_time() - worked) / messages
+            lost = messages - sum(len(stage.said(person)) for person in people)
+            wrong = sum(
+                stage.said(person) != [f"message {number}" for number in range(person - FIRST, messages, chats)]
+                for person in people
+            )
+            say(
+                f"{messages} messages of {chats} chats answered by a house",
+                f"{messages / took:.0f}/s ({worked:.1f} ms of CPU each, peer and all), {lost} lost, {wrong} chats out of order",
+                "at least 100/s, none, none",
+            )
+            house.stop()
+            await running
+            await house.close()
+
+
 async def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--channel", choices=PLATFORMS, default="telegram")
@@ -170,6 +282,7 @@ async def main() -> None:
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running
+    await through_a_house(given.channel, given.messages, given.chats)
 
 
 asyncio.run(main())
