@@ -55,10 +55,11 @@ def meant(stores: Mapping[str, SessionStore], wish: str) -> SessionRecord:
 
 def offered(records: list[SessionRecord], zone: ZoneInfo) -> list[str]:
     """Put the latest sessions into lines to choose from."""
-    return [f"{number}. {record.key}  ({_told(record, zone)})" for number, record in enumerate(records[:OFFERED], 1)]
+    return [f"{number}. {record.key}  ({told(record, zone)})" for number, record in enumerate(records[:OFFERED], 1)]
 
 
-def _told(record: SessionRecord, zone: ZoneInfo) -> str:
+def told(record: SessionRecord, zone: ZoneInfo) -> str:
+    """Say how long a session is, and when it was spoken with by its owner's clock."""
     turns = "1 turn" if record.turns == 1 else f"{record.turns} turns"
     return f"{turns}, last {record.spoken.astimezone(zone):%a %d %b %H:%M}"
 

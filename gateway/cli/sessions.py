@@ -14,6 +14,8 @@ from gateway.cli.invocation import Invocation, pass_invocation
 from gateway.errors import StorageFailed, UsageWrong
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from gateway.sessions.finding import Found
     from gateway.sessions.store import SessionStore
 
@@ -30,6 +32,8 @@ def sessions() -> None:
 @pass_invocation
 def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool, as_json: bool) -> None:
     """List the sessions of all agents, the one spoken with last first."""
+    from gateway.cli.resuming import told
+    from gateway.memories import owner_zone
     from gateway.sessions.finding import key_of, left
 
     stores = stores_of(invocation, agent_id)
@@ -54,8 +58,12 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
     if as_json:
         click.echo(json.dumps(rows + former, ensure_ascii=False))
         return
-    for row in rows:
-        click.echo(f"{row['sessionKey']}  {row['turns']} turns, last {row['lastInteractionAt']}  ({row['sessionId']})")
+    lines: list[tuple[datetime, str]] = []
+    for agent, store in stores.items():
+        zone = owner_zone(invocation.loaded.settings.agent(agent))
+        lines += [(record.spoken, f"{record.key}  {told(record, zone)}  ({record.session})") for record in store.all()]
+    for _, line in sorted(lines, reverse=True):
+        click.echo(line)
     for row in former:
         click.echo(f"{row['sessionKey'] or '?'}  left  ({row['sessionId']})")
     if not rows and not former:
@@ -67,11 +75,13 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each entry.")
 @pass_invocation
 def show(invocation: Invocation, key: str, as_json: bool) -> None:
-    """Show the conversation of a session key, or of a session id."""
+    """Show the conversation of a session key, the end of one, or of a session id."""
     from agent.entries import Said
     from channels.terminal.visible import visible
+    from gateway.memories import owner_zone
 
     found = _found(invocation, key)
+    zone = owner_zone(invocation.loaded.settings.agent(found.agent))
     if as_json:
         for line in found.lines():
             click.echo(line.decode("utf-8", "replace"))
@@ -80,9 +90,9 @@ def show(invocation: Invocation, key: str, as_json: bool) -> None:
         if entry is None:
             click.echo("(a line that cannot be read)")
         elif isinstance(entry.body, Said):
-            click.echo(visible(_told(entry.at.isoformat(timespec="minutes"), entry.body.message)))
+            click.echo(visible(_told(f"{entry.at.astimezone(zone):%Y-%m-%d %H:%M}", entry.body.message)))
         else:
-            click.echo(f"{entry.at:%Y-%m-%d %H:%M}  · {entry.body.kind}")
+            click.echo(f"{entry.at.astimezone(zone):%Y-%m-%d %H:%M}  · {entry.body.kind.replace('_', ' ')}")
 
 
 @sessions.command()
@@ -158,7 +168,9 @@ def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
 def _found(invocation: Invocation, key: str) -> Found:
     from gateway.sessions.finding import find
 
-    found = find(stores_of(invocation, None), key)
+    stores = stores_of(invocation, None)
+    ends = [record.key for store in stores.values() for record in store.all() if record.key.endswith(f":{key.lower()}")]
+    found = find(stores, key) or (find(stores, ends[0]) if len(ends) == 1 else None)
     if found is None:
         raise UsageWrong(f"there is no session {key!r}", mend="`homebody sessions list --all` shows them.")
     return found
@@ -179,7 +191,7 @@ def _write_new(target: Path, text: bytes) -> None:
 def _told(at: str, message: Any) -> str:
     who = {"user": "you", "assistant": "agent", "tool": "tool"}[message.role]
     calls = "".join(f" [{call.name}]" for call in getattr(message, "calls", ()))
-    return f"{at[:16].replace('T', ' ')}  {who}: {message.text}{calls}"
+    return f"{at}  {who}: {message.text}{calls}"
 
 
 def stores_of(invocation: Invocation, agent_id: str | None) -> dict[str, SessionStore]:

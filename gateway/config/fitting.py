@@ -80,13 +80,19 @@ class Fitting:
 
 
 def nearest(key: str, path: KeyPath, known: list[str], model: type[BaseModel]) -> str:
-    """Return the key that was likely meant: a neighbour that looks alike, else one of that name elsewhere, else nothing."""
+    """Return the key that was likely meant: a neighbour that looks alike, else what has that name elsewhere, nearest places first."""
     by_folded = {_folded(name): name for name in known}
     close = get_close_matches(_folded(key), list(by_folded), n=1, cutoff=0.75)
     if close:
         return dotted((*path, by_folded[close[0]]))
     elsewhere = [other for other in every_key(model) if _folded(str(other[-1])) == _folded(key)]
-    return dotted(min(elsewhere, key=len)) if elsewhere else ""
+    ranks = {other: (-_shared(other, path), len(other)) for other in elsewhere}
+    return " or ".join(dotted(other) for other in elsewhere if ranks[other] == min(ranks.values()))
+
+
+def _shared(one: KeyPath, other: KeyPath) -> int:
+    """How many steps two paths have in common."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _folded(name: str) -> str:

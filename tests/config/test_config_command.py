@@ -129,6 +129,10 @@ def test_a_wrong_value_is_refused_and_nothing_written(run, file, key, value, tol
 def test_a_misspelt_key_is_refused_unless_forced(run, file):
     code, _, err = run("set", "agents.defaults.modle", "x")
     assert (code, "Did you mean agents.defaults.model?" in err) == (2, True)
+    code, _, err = run("set", "agents.defaults.timeoutSeconds", "300")
+    assert (code, "agents.defaults.limits.timeoutSeconds" in err, "telegram" in err) == (2, True, False), (
+        "what is near goes first"
+    )
     code, _, err = run("set", "--force", "agents.defaults.modle", "x")
     assert (code, "it is kept and passed over" in err) == (0, True)
 

@@ -146,6 +146,18 @@ def test_one_that_was_left_is_listed_and_found_also_in_the_archive(
     assert (code, "`homebody sessions list --all`" in err) == (2, True)
 
 
+def test_a_session_is_found_by_the_end_of_its_key_and_told_by_its_owners_clock(
+    run: Callable[..., tuple[int, str, str]],
+) -> None:
+    run("config", "set", "agents.defaults.userTimezone", "Asia/Kathmandu")
+    run("agent", "-m", "Remember that the shed is green.", "--session", "shed")
+    started = datetime.fromisoformat(json.loads(run("sessions", "list", "--json")[1])[0]["startedAt"])
+    there = started.astimezone(ZoneInfo("Asia/Kathmandu"))
+    assert f"agent:main:shed  1 turn, last {there:%a %d %b %H:}" in run("sessions", "list")[1]
+    code, out, _ = run("sessions", "show", "shed")
+    assert (code, f"{there:%Y-%m-%d %H:}" in out, "turn ended" in out) == (0, True, True)
+
+
 def test_what_is_shown_cannot_drive_the_terminal(run: Callable[..., tuple[int, str, str]]) -> None:
     run("agent", "-m", "a\x1b]0;title\x07b")
     assert "\x1b" not in run("sessions", "show")[1]
