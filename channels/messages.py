@@ -122,6 +122,7 @@ class Outbound:
 
     ``key`` (25 characters at most) is the same on every attempt. ``attempt`` starts at 1. ``recorded`` is what an earlier
     attempt passed to ``record`` (a placeholder's id, say), or None. ``uncertain`` says that an earlier attempt may have arrived.
+    ``turn`` is the one whose answer it is, as ``draft`` is told of it; empty for what is said beside a turn; None: that is not known.
     """
 
     key: str
@@ -133,6 +134,7 @@ class Outbound:
     attempt: int = 1
     recorded: str | None = None
     uncertain: bool = False
+    turn: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

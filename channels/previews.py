@@ -43,6 +43,7 @@ class _Preview:
     message: str | None = None
     shown: str = ""
     edited: float = 0.0
+    ended: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -100,11 +101,21 @@ class Previews:
         if self._clock.monotonic() - preview.edited >= older:
             await asyncio.shield(asyncio.ensure_future(self._show(conversation, preview, preview.shown)))
 
-    async def take(self, conversation: Conversation) -> str | None:
-        """End the preview of a conversation and return its message, which becomes the answer; None when there is none."""
-        preview = self._open.pop(conversation.address, None)
-        if preview is None:
+    def end(self, conversation: Conversation, turn: str) -> None:
+        """No more is shown of a turn: what is sent next may take the place of its preview, whatever it is."""
+        preview = self._open.get(conversation.address)
+        if preview is not None and preview.turn == turn:
+            preview.ended = True
+
+    async def take(self, conversation: Conversation, turn: str | None = None) -> str | None:
+        """End the preview of a conversation and return its message, which becomes what is sent; None when there is none.
+
+        With ``turn`` that of another one is left alone, as long as it goes on: it is not what is sent now that was shown.
+        """
+        preview = self._open.get(conversation.address)
+        if preview is None or (turn is not None and turn != preview.turn and not preview.ended):
             return None
+        del self._open[conversation.address]
         while len(self._over) >= MOST:
             del self._over[next(iter(self._over))]
         self._over[conversation.address] = preview.turn

@@ -89,6 +89,14 @@ class Drafts(Protocol):
         ...
 
 
+class DraftsEnd(Protocol):
+    """An extra of a channel whose previews become the answer: it is told when a turn shows no more of it."""
+
+    def draft_ended(self, conversation: Conversation, turn: str) -> None:
+        """Let whatever is sent next take the preview's place. Until then only the turn's own messages do. Quick."""
+        ...
+
+
 class Fetches(Protocol):
     """An extra that a channel may offer: getting the files that came with messages."""
 

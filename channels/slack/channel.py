@@ -197,6 +197,10 @@ class SlackChannel:
         if self._settings.streaming != "off":
             await self._try(self._previews.show(conversation, turn, text), "a preview was not shown")
 
+    def draft_ended(self, conversation: Conversation, turn: str) -> None:
+        """See ``channels.protocol.DraftsEnd``."""
+        self._previews.end(conversation, turn)
+
     async def post(self, conversation: Conversation, text: str) -> str:
         """Post a preview; see ``channels.previews``."""
         return await self._open().sender.post(conversation, text, self.chunks)

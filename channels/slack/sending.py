@@ -104,7 +104,7 @@ class Sender:
         for prefix in (PREFIX, STREAM):
             if _was(outbound, prefix):
                 return (outbound.recorded or "").removeprefix(prefix)
-        return await previews.take(outbound.conversation)
+        return await previews.take(outbound.conversation, outbound.turn)
 
     async def _sent(
         self, channel: str, outbound: Outbound, record: Callable[[str], Awaitable[None]], preview: str | None

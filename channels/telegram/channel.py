@@ -107,6 +107,11 @@ class TelegramChannel:
         if self._settings.streaming != "off":
             await self._show("a preview was not shown", lambda voice: voice.showing.show(conversation, turn, text))
 
+    def draft_ended(self, conversation: Conversation, turn: str) -> None:
+        """See ``channels.protocol.DraftsEnd``."""
+        if (voice := self._made()) is not None:
+            voice.showing.ended(conversation, turn)
+
     async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
         """Put an emoji under a message; one that Telegram does not let bots use is replaced by what comes nearest."""
         await self._show("a reaction was not shown", lambda voice: voice.react(conversation, message_id, emoji))
@@ -158,9 +163,15 @@ class TelegramChannel:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._making is not None and self._making.done() and self._making.exception() is None:
-            await self._making.result().connection.close()
+        if (voice := self._made()) is not None:
+            await voice.connection.close()
         self._making = None
+
+    def _made(self) -> Voice | None:
+        """Return the voice, if there is one yet."""
+        made = self._making
+        whole = made is not None and made.done() and not made.cancelled() and made.exception() is None
+        return made.result() if made is not None and whole else None
 
     async def _show(self, event: str, showing: Callable[[Voice], Awaitable[None]]) -> None:
         """Do what is only for show: its trouble is nobody's."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from channels.telegram.settings import TelegramAccount
 
     Record = Callable[[str], Awaitable[None]]
+    Shown = Callable[[Conversation, str | None], Awaitable[str | None]]
 
 REPEATED = "(repeated after restart)\n"
 PLACEHOLDER = "…"
@@ -52,7 +53,7 @@ class Sender:
         self._seen = seen
         self._moved = moved
 
-    async def send(self, outbound: Outbound, record: Record, shown: Callable[[Conversation], Awaitable[str | None]]) -> Sent:
+    async def send(self, outbound: Outbound, record: Record, shown: Shown) -> Sent:
         """Send a chunk as HTML, or as plain text when Telegram does not take our HTML.
 
         Telegram has no key against doubles, and a bot cannot read its chat. So a chunk that may have arrived is repeated with a mark;
@@ -65,7 +66,7 @@ class Sender:
             NotSent: it did not arrive.
             Uncertain: it may have.
         """
-        preview_id = None if outbound.enclosure is not None else await shown(outbound.conversation)
+        preview_id = None if outbound.enclosure is not None else await shown(outbound.conversation, outbound.turn)
         try:
             return await self._send(outbound, record, None if preview_id is None else int(preview_id))
         except ChatMigrated as migrated:

@@ -74,10 +74,15 @@ class Showing:
         """Show a draft again before it fades. Raises ``ChannelError``."""
         await self._drafts.refresh(conversation, DRAFT_FADES)
 
-    async def end(self, conversation: Conversation) -> str | None:
-        """End what is shown; return the message that becomes the answer, if there is one."""
-        await self._drafts.take(conversation)
-        return await self.previews.take(conversation)
+    def ended(self, conversation: Conversation, turn: str) -> None:
+        """No more is shown of a turn."""
+        self._drafts.end(conversation, turn)
+        self.previews.end(conversation, turn)
+
+    async def end(self, conversation: Conversation, turn: str | None = None) -> str | None:
+        """End what is shown of a turn; return the message that becomes the answer, if there is one."""
+        await self._drafts.take(conversation, turn)
+        return await self.previews.take(conversation, turn)
 
 
 class _Edits:

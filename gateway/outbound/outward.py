@@ -33,4 +33,5 @@ def outward(channel: Channel, row: OutboxRow) -> Outbound:
         attempt=row.attempt,
         recorded=row.recorded,
         uncertain=row.doubts > 0,
+        turn=row.turn or "",
     )

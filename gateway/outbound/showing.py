@@ -65,6 +65,9 @@ class Showing:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            ended = getattr(self._channel, "draft_ended", None)
+            if ended is not None:
+                ended(self._conversation, self._turn)
 
     def emit(self, event: Event) -> None:
         """Take one event."""
