@@ -13,6 +13,7 @@ from agent.messages import AssistantMessage, Failure, Text, ToolCall
 from agent.models.failures import PASSING
 from agent.silence import Gate
 from agent.speaking import Speaker, cut_answer
+from agent.wire import SHRINKING
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -38,7 +39,7 @@ async def ask(
     Raises:
         NotKept: the transcript could not be written.
     """
-    conversation.watch.look(request, conversation.transcript.entries)
+    conversation.watch.look(request, conversation.transcript.latest(*SHRINKING))
     call = _Call(conversation, turn, emit, speaker or Speaker())
     try:
         answer, wait = await call.streamed(request)
@@ -55,7 +56,9 @@ async def ask(
             return cut, entry.id
     assert answer is not None
     answer = with_distinct_ids(answer)
-    entry = await conversation.transcript.append(turn, Said(message=answer))
+    entry = await conversation.transcript.append(
+        turn, Said(message=answer), durable=bool(answer.calls)
+    )  # else the turn's end is
     if answer.usage is not None:
         conversation.learn(request, answer.usage.prompt)
     emit(AnswerFinished(answer))

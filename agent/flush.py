@@ -161,12 +161,8 @@ async def make_good(conversation: Conversation, turn: str) -> None:
 
 
 def _left_open(conversation: Conversation) -> FlushBegun | None:
-    for entry in reversed(conversation.transcript.entries):
-        if isinstance(entry.body, FlushReceipt):
-            return None
-        if isinstance(entry.body, FlushBegun):
-            return entry.body
-    return None
+    latest = conversation.transcript.latest(FlushBegun, FlushReceipt)
+    return latest.body if latest is not None and isinstance(latest.body, FlushBegun) else None
 
 
 def request_text(conversation: Conversation) -> str:

@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from agent.entries import Compacted, Pruned, ResultsCleared
 from agent.messages import MESSAGE
 from agent.models.protocol import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agent.entries import Entry
     from agent.messages import Message
     from agent.models.protocol import Request
@@ -49,9 +46,8 @@ class PrefixWatch:
         self._former: Request | None = None
         self._shrunk = ""
 
-    def look(self, request: Request, entries: Sequence[Entry]) -> None:
-        """Take a request of a turn. A parting that nobody meant is logged."""
-        shrunk = next((e for e in reversed(entries) if isinstance(e.body, (Compacted, ResultsCleared, Pruned))), None)
+    def look(self, request: Request, shrunk: Entry | None) -> None:
+        """Take a request of a turn. A parting that nobody meant is logged. ``shrunk`` is the latest entry that meant one."""
         mark = shrunk.id if shrunk else ""
         former, self._former = self._former, request
         self.digest = digest(request)

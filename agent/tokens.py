@@ -153,7 +153,8 @@ def weight_of_messages(messages: Iterable[Message]) -> Weight:
     """Return a likely token count of several messages, by kind."""
     prose = code = opaque = dense = plain = 0.0
     for message in messages:
-        weight = weight_of(message)
+        known = _known.get(id(message))
+        weight = weight_of(message) if known is None else known[1]
         prose += weight.prose
         code += weight.code
         opaque += weight.opaque

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import threading
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from agent import fault
@@ -40,6 +41,7 @@ class Transcript:
         self._next: dict[str, int] = {}
         self._ids: set[str] = set()
         self._turns: dict[str, list[Entry]] = {}
+        self._latest: dict[type[Body], tuple[int, Entry]] = {}
         self._last: str | None = None
         self._size = 0
 
@@ -57,8 +59,11 @@ class Transcript:
             raise _not_kept(path, error) from error
         return transcript
 
-    async def append(self, turn: str, body: Body, *, n: int | None = None) -> Entry:
+    async def append(self, turn: str, body: Body, *, n: int | None = None, durable: bool = True) -> Entry:
         """Add an entry and return it once it is on disk.
+
+        One that need not be ``durable`` has left this process then, so that a kill does not touch it, and is on disk with the
+        next one that is: for what would be made anew after a power cut.
 
         ``n`` names its place within the turn: an entry that is already there is returned as it is, which makes a repeat after
         a crash harmless. Without ``n`` it takes the next free place.
@@ -67,14 +72,20 @@ class Transcript:
             NotKept: it could not be made durable; the file is as it was.
         """
         try:
-            return await asyncio.to_thread(self._append, turn, body, n)
+            return await asyncio.to_thread(self._append, turn, body, n, durable)
         except OSError as error:
             raise _not_kept(self.path, error) from error
 
     @property
     def cycle(self) -> str | None:
         """The id of the latest compaction, or None: what flush marks refer to."""
-        return next((entry.id for entry in reversed(self.entries) if isinstance(entry.body, Compacted)), None)
+        latest = self.latest(Compacted)
+        return latest.id if latest else None
+
+    def latest(self, *kinds: type[Body]) -> Entry | None:
+        """Return the last entry of one of these kinds, of those in memory."""
+        found = [self._latest[kind] for kind in kinds if kind in self._latest]
+        return max(found, key=itemgetter(0))[1] if found else None
 
     @property
     def pins(self) -> tuple[str, ...]:
@@ -99,7 +110,7 @@ class Transcript:
         """The entries of one turn that are in memory."""
         return list(self._turns.get(turn, ()))
 
-    def _append(self, turn: str, body: Body, n: int | None) -> Entry:
+    def _append(self, turn: str, body: Body, n: int | None, durable: bool) -> Entry:
         with self._lock:
             place = self._next.get(turn, 0) if n is None else n
             entry_id = f"{turn}:{place}"
@@ -108,7 +119,7 @@ class Transcript:
                 return known or Entry(id=entry_id, parent=None, at=self._clock.now(), body=body)
             entry = Entry(id=entry_id, parent=self._last, at=self._clock.now(), body=body)
             fault.point("before", "transcript")
-            self._write(encode(entry))
+            self._write(encode(entry), durable=durable)
             fault.point("after", "transcript")
             self._take(entry)
             return entry
@@ -122,13 +133,18 @@ class Transcript:
             self.opened = entry.body
         if isinstance(entry.body, Compacted):
             self.entries = _kept(self.entries, entry.body.first_kept)
-            self._turns = {}
-            for one in self.entries:
-                self._turns.setdefault(one.id.rpartition(":")[0], []).append(one)
+            self._turns, self._latest = {}, {}
+            for index, one in enumerate(self.entries):
+                self._file(index, one)
+        self._file(len(self.entries), entry)
         self.entries.append(entry)
-        self._turns.setdefault(turn, []).append(entry)
 
-    def _write(self, line: bytes) -> None:
+    def _file(self, index: int, entry: Entry) -> None:
+        """Make an entry be found by its turn and its kind."""
+        self._turns.setdefault(entry.id.rpartition(":")[0], []).append(entry)
+        self._latest[type(entry.body)] = index, entry
+
+    def _write(self, line: bytes, *, durable: bool) -> None:
         created = not self.path.exists()
         if created:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -137,7 +153,8 @@ class Transcript:
             before = os.fstat(fd).st_size
             try:
                 _write_all(fd, line)
-                _sync(fd)
+                if durable:
+                    _sync(fd)
             except OSError:
                 os.ftruncate(fd, before)
                 raise

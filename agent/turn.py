@@ -173,7 +173,7 @@ class Turn:
         if not said:
             await self._headroom.before_turn([*messages, *(one.message for one in further)])
         for n, message in enumerate(messages):
-            await self.conversation.transcript.append(self.id, Said(message=message), n=n)
+            await self.conversation.transcript.append(self.id, Said(message=message), n=n, durable=False)  # the inbox has it
         await self._put(further)
         self.begun = True
         return _unfinished(said)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.entries import Compacted, Pruned, ResultsCleared
 from agent.messages import AssistantMessage, Image, Text, ToolMessage, UserMessage
 from agent.running_view import RunningView
 from agent.wire import view
@@ -24,11 +26,27 @@ _bodies = st.one_of(
 )
 
 
+def _of_what_was(body: Body | Message, index: int) -> Body | Message:
+    """Make a mark speak of entries before it, as all do."""
+
+    def before(place: str) -> str:
+        return f"t:{int(place.removeprefix('t:')) % max(index, 1)}"
+
+    match body:
+        case Compacted():
+            return replace(body, first_kept=before(body.first_kept))
+        case ResultsCleared():
+            return replace(body, until=before(body.until))
+        case Pruned():
+            return replace(body, trimmed=tuple(map(before, body.trimmed)), cleared=tuple(map(before, body.cleared)))
+    return body
+
+
 @given(st.lists(st.lists(_bodies, max_size=6), max_size=10))
 def test_however_a_transcript_grows_its_view_is_that_of_the_whole(steps: list[list[Body | Message]]) -> None:
     running, told, grown = RunningView(), [], []
     for step in steps:
-        told += step
+        told += [_of_what_was(body, len(told) + place) for place, body in enumerate(step)]
         grown += entries(*told)[len(grown) :]
         assert running.of(grown, ZONE) == view(grown, ZONE)
         assert running.of(grown, ZONE) == view(grown, ZONE)
