@@ -225,16 +225,17 @@ class HousedAgent:
         Raises:
             StorageFailed: it could not be written.
         """
-        changes: dict[str, Any] = {"turns": record.turns + 1, "greeted": True}
+        changes: dict[str, Any] = {}
         if result.receipts:
             changes["last_flush"] = told(result.receipts[-1], self._clock.now())
-        if result.outcome == "answered":
-            changes["stand_in"] = stand_in(result)
+        if result.outcome == "answered" and (stood_in := stand_in(result)) != record.stand_in:
+            changes["stand_in"] = stood_in
         if result.compactions:
             changes["compactions"] = record.compactions + result.compactions
         if (open_ := self.conversations.get(record.session)) is not None:
             await self.models.learnt.calibrated(open_.model.name, open_.calibration)
-        return await self.store.change(record.key, **changes)
+        weighty = bool(changes) or record.turns == 0
+        return await self.store.change(record.key, durable=weighty, turns=record.turns + 1, greeted=True, **changes)
 
     async def maintain(self) -> None:
         """Forget sessions that were left long ago, and archive transcripts that nobody can bring back any more.

@@ -205,8 +205,9 @@ class Turns:
 
     async def _claimed(self, agent: HousedAgent, found: Sequence[Arrived]) -> tuple[Turn, Sequence[Arrived]]:
         """Begin the turn for messages, and read them once more: until then their senders could edit them."""
-        turn = await self._ledger.claim(found[0].route.session, agent.id, [one.row.id for one in found])
-        return turn, await self._read(turn.inbox) or found
+        rows = [one.row.id for one in found]
+        turn, again = await asyncio.gather(self._ledger.claim(found[0].route.session, agent.id, rows), self._read(rows))
+        return turn, again or found
 
     async def _resume(self, ticket: Ticket[Any], turn: Turn) -> None:
         found = await self._read(turn.inbox)

@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import shutil
+import threading
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -51,6 +52,9 @@ class Outgoing:
         self._folder = folder
         self._settings = settings
         self._differing: dict[str, AttachmentSettings] = {}
+        self._turns: set[str] | None = None
+        """Turns that may have a copy here; None before anybody looked."""
+        self._looking = threading.Lock()
 
     def expect(self, turn: str, settings: AttachmentSettings) -> None:
         """Go by other settings for the files of one turn, because of where its reply goes."""
@@ -87,6 +91,7 @@ class Outgoing:
         }
         folder = self._folder / turn / key
         try:
+            self._with_copies().add(turn)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(folder / str(about["name"]), data)
             _write(folder / _ABOUT, json.dumps(about).encode())
@@ -97,8 +102,13 @@ class Outgoing:
             return f"the copy could not be kept ({error.strerror})"
         return None
 
+    def may_have(self, turn: str) -> bool:
+        """Whether ``of`` could bring something. The only thing here that does not block."""
+        return self._turns is None or turn in self._turns
+
     def of(self, turn: str) -> list[Waiting]:
         """Return what goes with the reply of a turn, in the order in which it was asked for."""
+        self._with_copies()
         found = sorted(self._described(turn), key=lambda one: one[1]["place"])
         return [
             Waiting(
@@ -110,6 +120,12 @@ class Outgoing:
             for key, about in found
         ]
 
+    def _with_copies(self) -> set[str]:
+        with self._looking:
+            if self._turns is None:
+                self._turns = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
+            return self._turns
+
     def let_go(self, path: Path) -> None:
         """Remove a copy that was delivered."""
         if not path.is_relative_to(self._folder) or ".." in path.parts:
@@ -117,6 +133,7 @@ class Outgoing:
         shutil.rmtree(path.parent, ignore_errors=True)
         try:
             path.parent.parent.rmdir()
+            self._with_copies().discard(path.parent.parent.name)
         except OSError:  # others of its turn are still there
             return
 

@@ -64,6 +64,8 @@ class PostRoom:
 
     async def enclosed(self, turn: str, place: Conversation) -> list[NewOutbound]:
         """Return the files that go out behind the reply of a turn, each a message of its own."""
+        if not self.outgoing.may_have(turn):
+            return []
         waiting = await asyncio.to_thread(self.outgoing.of, turn)
         return [NewOutbound(conversation=place, text=one.caption, enclosure=one.enclosure) for one in waiting]
 

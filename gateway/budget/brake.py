@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from agent.models.protocol import Model
     from gateway.budget.settings import BudgetSettings
     from gateway.ledger.protocol import SpendingLedger
-    from gateway.ledger.spending import UsageRow
+    from gateway.ledger.spending import Spent, UsageRow
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Brake:
         self._price = price
         self._tell = tell
         self._released: set[str] = set()
+        self._settling: set[asyncio.Task[None]] = set()
 
     def adopt(self, settings: BudgetSettings) -> None:
         """Go by other budgets from the next call on."""
@@ -54,7 +56,7 @@ class Brake:
 
     def metered(self, model: Model, session: str) -> Model:
         """Return a model whose calls go through this brake."""
-        return MeteredModel(model, session, self, self._ledger, self._price)
+        return MeteredModel(model, session, self, self._price)
 
     async def allow_once(self, session: str) -> None:
         """Let the next message of a session through, whatever it costs; also after a restart. Raises StorageFailed."""
@@ -91,6 +93,18 @@ class Brake:
                 if share >= self._settings.warn_at and await self._ledger.first_time(day, whose):
                     self._tell(f"💸 {min(share, 1):.0%} of the budget {whose} is used for today. `/usage` shows on what.")
         return reserved
+
+    def settle(self, row: int, spent: Spent) -> None:
+        """Note what a call used. Nobody waits for it: it is noted before anything that the ledger is told later."""
+        task = asyncio.ensure_future(self._settle(row, spent))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def _settle(self, row: int, spent: Spent) -> None:
+        try:
+            await self._ledger.settle_call(row, spent)
+        except StorageFailed as error:  # the reservation stays spent, which is the careful side
+            log.warning("a model call could not be settled: %s", error)
 
     async def usage(self, days: int) -> list[UsageRow]:
         """What all agents used in the last ``days`` days, today included."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from agent.models.catalog import Price
     from agent.models.protocol import Model, Part, Request
     from gateway.budget.brake import Brake
-    from gateway.ledger.protocol import SpendingLedger
     from gateway.ledger.spending import Limit
 
 log = logging.getLogger(__name__)
@@ -31,13 +30,10 @@ CHARS_A_TOKEN = 4
 class MeteredModel:
     """A ``Model`` around another one, for one session."""
 
-    def __init__(
-        self, model: Model, session: str, brake: Brake, ledger: SpendingLedger, price: Callable[[str], Price | None]
-    ) -> None:
+    def __init__(self, model: Model, session: str, brake: Brake, price: Callable[[str], Price | None]) -> None:
         self._model = model
         self._session = session
         self._brake = brake
-        self._ledger = ledger
         self._price = price
 
     @property
@@ -78,23 +74,17 @@ class MeteredModel:
                 if isinstance(piece, AssistantMessage):
                     settled = True  # before it is handed on: who has the answer may never come back for more
                     paid = price if piece.model == self.name else self._price(piece.model)  # another may have stood in
-                    await self._settle(reserved.row, _spent(piece.usage, paid))
+                    self._brake.settle(reserved.row, _spent(piece.usage, paid))
                 elif isinstance(piece, (TextDelta, ThinkingDelta)):
                     said += len(piece.text)
                 yield piece
         finally:
             if not settled:
                 answered = said // CHARS_A_TOKEN
-                await self._settle(reserved.row, Spent(input=sent, output=answered, cost=_cost(price, sent, answered)))
+                self._brake.settle(reserved.row, Spent(input=sent, output=answered, cost=_cost(price, sent, answered)))
 
     async def close(self) -> None:
         """Leave the model alone: it belongs to whoever lent it."""
-
-    async def _settle(self, row: int, spent: Spent) -> None:
-        try:
-            await self._ledger.settle_call(row, spent)
-        except StorageFailed as error:  # the reservation stays spent, which is the careful side
-            log.warning("a model call could not be settled: %s", error)
 
 
 def _dearest(price: Price) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from channels.messages import Attachment, Inbound, Sender
-from gateway.ledger.part import read_conversation, write_conversation
+from gateway.ledger.part import as_conversation, flat
 from gateway.routing.access import Actor
 from gateway.routing.router import Route
 from memory.audience import Audience
@@ -52,14 +52,14 @@ def write_arrived(inbound: Inbound, actor: Actor, route: Route | None, *, before
         "asides": list(asides),
         "inbound": {
             **{name: getattr(inbound, name) for name in (*_PLAIN, *_LATER)},
-            "attachments": [asdict(attachment) for attachment in inbound.attachments],
-            "conversation": json.loads(write_conversation(inbound.conversation)),
-            "sender": asdict(inbound.sender),
+            "attachments": [flat(attachment) for attachment in inbound.attachments],
+            "conversation": {name: value for name, value in flat(inbound.conversation).items() if value is not None},
+            "sender": flat(inbound.sender),
             "at": inbound.at.isoformat(),
             "hints": dict(inbound.hints),
         },
-        "actor": asdict(actor),
-        "route": None if route is None else asdict(route),
+        "actor": flat(actor),
+        "route": None if route is None else flat(route) | {"audience": flat(route.audience)},
     }
     return json.dumps(written, separators=(",", ":"))
 
@@ -87,7 +87,7 @@ def read_whole(row: InboxRow) -> tuple[Inbound, Actor, Route | None, str, tuple[
             raise Unreadable(f"it was written by another version ({written['v']})")
         said, route = written["inbound"], written["route"]
         inbound = Inbound(
-            conversation=read_conversation(json.dumps(said["conversation"])),
+            conversation=as_conversation(said["conversation"]),
             sender=Sender(**said["sender"]),
             at=datetime.fromisoformat(said["at"]),
             hints=said["hints"],

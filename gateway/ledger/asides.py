@@ -34,6 +34,11 @@ def read_asides(db: apsw.Connection, conversation: str) -> list[Aside]:
     return [Aside(id=row, line=line) for row, line in found]
 
 
+def with_asides(db: apsw.Connection) -> frozenset[str]:
+    """Return the addresses for which anything is kept."""
+    return frozenset(str(address) for (address,) in db.execute("SELECT DISTINCT conversation FROM aside"))
+
+
 def forget_asides(db: apsw.Connection, ids: Sequence[int]) -> None:
     """Forget lines that were told."""
     if ids:

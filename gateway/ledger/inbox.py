@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gateway.ledger.asides import forget_asides, keep_aside, read_asides
+from gateway.ledger.asides import forget_asides, keep_aside, read_asides, with_asides
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.part import WITHIN, Part, clean, instant, listed, stamp
 from gateway.ledger.rows import Accepted, Arrival, InboxRow
@@ -28,6 +28,8 @@ class InboxPart(Part):
     async def accept(self, account: str, arrivals: Sequence[Arrival], cursor: Cursor | None = None) -> Accepted:
         """See the protocol."""
         now = self._clock.now()
+        if any(arrival.aside is not None for arrival in arrivals):
+            self._asides.changed()
 
         def work(db: apsw.Connection) -> Accepted:
             taken = [_take(db, account, arrival, now) for arrival in arrivals]
@@ -49,7 +51,13 @@ class InboxPart(Part):
 
     async def asides(self, conversation: str) -> list[Aside]:
         """See the protocol."""
-        return await self._thread.run(lambda db: read_asides(db, clean(conversation)))
+        address = clean(conversation)
+        if self._asides.lacks(address):
+            return []
+        as_of = self._asides.changes
+        names, found = await self._thread.run(lambda db: (with_asides(db), read_asides(db, address)))
+        self._asides.learn(names, as_of)
+        return found
 
     async def knows(self, conversation: str, message: str) -> bool:
         """See the protocol."""

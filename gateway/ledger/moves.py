@@ -20,6 +20,7 @@ class MovesPart(Part):
     async def move(self, account: str, former: str, present: str) -> None:
         """See the protocol."""
         before, after, now = clean(former), clean(present), stamp(self._clock.now())
+        self._asides.changed()
 
         def work(db: apsw.Connection) -> None:
             if before == after:

@@ -237,8 +237,7 @@ def _expire(db: apsw.Connection, now: datetime, token: Callable[[], str]) -> int
         rows.setdefault(conversation, []).append(row)
     for expired in rows.values():
         db.execute(
-            "UPDATE outbox SET state = 'dead', reason = 'expired', ended_at = ? "
-            "WHERE id IN (SELECT value FROM json_each(?))",
+            "UPDATE outbox SET state = 'dead', reason = 'expired', ended_at = ? WHERE id IN (SELECT value FROM json_each(?))",
             (stamp(now), listed(expired)),
         )
         tell_missed(db, expired, now=now, token=token)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -31,6 +31,31 @@ class Clock(Protocol):
         ...
 
 
+class Names:
+    """For what rows of some kind exist, kept in memory: hardly any do, and every message asks.
+
+    Whoever adds rows says ``changed`` before; what was read before that is not learnt any more.
+    """
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self._known: frozenset[str] | None = None
+
+    def changed(self) -> None:
+        """Forget: what is known may be too little from now on."""
+        self.changes += 1
+        self._known = None
+
+    def learn(self, names: Iterable[str], as_of: int) -> None:
+        """Take note of all names, read when there had been ``as_of`` changes."""
+        if as_of == self.changes:
+            self._known = frozenset(names)
+
+    def lacks(self, name: str) -> bool:
+        """Whether there is certainly no row for a name."""
+        return self._known is not None and name not in self._known
+
+
 class Part:
     """A part of the ledger. ``token`` makes a new random name of at most 25 characters."""
 
@@ -39,6 +64,7 @@ class Part:
         self._clock = clock
         self._token = token
         self._listeners: list[Callable[[], None]] = []
+        self._asides, self._allowances = Names(), Names()
 
     def _ring(self) -> None:
         for listener in self._listeners:
@@ -71,13 +97,22 @@ def listed(values: Iterable[int] | Iterable[str]) -> str:
 
 def write_conversation(conversation: Conversation) -> str:
     """A conversation as JSON."""
-    return json.dumps({name: value for name, value in asdict(conversation).items() if value is not None})
+    return json.dumps({name: value for name, value in flat(conversation).items() if value is not None})
 
 
 def read_conversation(text: str) -> Conversation:
     """The reverse; what a later version added is left out."""
-    written: dict[str, Any] = json.loads(text)
+    return as_conversation(json.loads(text))
+
+
+def as_conversation(written: dict[str, Any]) -> Conversation:
+    """A conversation from its fields; what a later version added is left out."""
     return Conversation(**{name: value for name, value in written.items() if name in _FIELDS})
+
+
+def flat(values: Any) -> dict[str, Any]:
+    """The fields of a dataclass with slots, as they are. ``dataclasses.asdict`` copies them deeply, which costs more than the rest."""
+    return {name: getattr(values, name) for name in values.__slots__}
 
 
 def account_of(conversation: Conversation) -> str:

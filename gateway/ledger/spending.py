@@ -111,17 +111,24 @@ class SpendingPart(Part):
     async def allow(self, session: str) -> None:
         """See the protocol."""
         query = "INSERT INTO meta VALUES (?, '') ON CONFLICT DO UPDATE SET value = ''"
+        self._allowances.changed()
         await self._thread.run(lambda db: db.execute(query, (f"{_ALLOWED}{clean(session)}",)).fetchone())
 
     async def use_allowance(self, session: str, turn: str) -> bool:
         """See the protocol."""
         name = f"{_ALLOWED}{clean(session)}"
+        if self._allowances.lacks(name):
+            return False
+        as_of = self._allowances.changes
 
-        def work(db: apsw.Connection) -> bool:
+        def work(db: apsw.Connection) -> tuple[list[str], bool]:
             db.execute("UPDATE meta SET value = ? WHERE name = ? AND value = ''", (turn, name))
-            return db.execute("SELECT 1 FROM meta WHERE name = ? AND value = ?", (name, turn)).fetchone() is not None
+            names = [str(one) for (one,) in db.execute("SELECT name FROM meta WHERE name GLOB ?", (f"{_ALLOWED}*",))]
+            return names, db.execute("SELECT 1 FROM meta WHERE name = ? AND value = ?", (name, turn)).fetchone() is not None
 
-        return await self._thread.run(work)
+        names, allowed = await self._thread.run(work)
+        self._allowances.learn(names, as_of)
+        return allowed
 
     async def first_time(self, day: str, what: str) -> bool:
         """See the protocol."""

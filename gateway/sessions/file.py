@@ -61,9 +61,12 @@ class SessionFile:
         records = self._with_changes(_read(self.previous), self._changes_before)
         return self._with_changes(records, self._changes)
 
-    def append(self, before: SessionRecord | None, after: SessionRecord) -> None:
-        """Write down what changed in a session, durably; what cannot be written whole is not there afterwards."""
-        self._append({"key": after.key, "set": changes(before, after)})
+    def append(self, before: SessionRecord | None, after: SessionRecord, *, durable: bool = True) -> None:
+        """Write down what changed in a session; what cannot be written whole is not there afterwards.
+
+        What need not be ``durable`` survives this process, and a power cut once something behind it does.
+        """
+        self._append({"key": after.key, "set": changes(before, after)}, durable=durable)
 
     def remove(self, key: str) -> None:
         """Write down that a session is gone."""
@@ -134,7 +137,7 @@ class SessionFile:
             _apply(records, line)
         return records
 
-    def _append(self, change: Mapping[str, Any]) -> None:
+    def _append(self, change: Mapping[str, Any], *, durable: bool = True) -> None:
         line = json.dumps(change, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
         if not self._whole_tail:
             line = b"\n" + line
@@ -149,7 +152,8 @@ class SessionFile:
                 written = os.write(fd, line)
                 if written < len(line):
                     os.write(fd, line[written:])
-                os.fsync(fd)
+                if durable:
+                    os.fsync(fd)
             except OSError:
                 os.ftruncate(fd, before)
                 raise

@@ -109,15 +109,15 @@ class SessionStore:
             self._records[key] = record
         return record
 
-    async def change(self, key: str, **changes: Any) -> SessionRecord:
-        """Change some fields of a session that exists, and return it.
+    async def change(self, key: str, *, durable: bool = True, **changes: Any) -> SessionRecord:
+        """Change some fields of a session that exists, and return it. What a power cut may take back need not be ``durable``.
 
         Raises:
             KeyError: there is no such session.
             StorageFailed: it could not be written.
         """
         try:
-            record = await asyncio.to_thread(self._put, None, key, changes)
+            record = await asyncio.to_thread(self._put, None, key, changes, durable=durable)
         except OSError as error:
             raise StorageFailed.from_os(error, "write the sessions", self._file.path) from error
         self.changed(record)
@@ -146,7 +146,12 @@ class SessionStore:
             raise StorageFailed.from_os(error, "write the sessions", self._file.path) from error
 
     def _put(
-        self, new: SessionRecord | None, key: str = "", changes: Mapping[str, Any] = MappingProxyType({})
+        self,
+        new: SessionRecord | None,
+        key: str = "",
+        changes: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        durable: bool = True,
     ) -> SessionRecord:
         """Write ``new``, or the session of ``key`` with some fields changed: as it is now, whoever changed it meanwhile."""
         with self._writing:
@@ -157,7 +162,7 @@ class SessionStore:
                 record = new or replace(self._records[key], **changes)
                 self._records[record.key] = record
             try:
-                self._file.append(self._written.get(record.key), record)
+                self._file.append(self._written.get(record.key), record, durable=durable)
             except OSError:
                 self._restore(record, former)
                 raise

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
@@ -62,6 +63,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.folder = tempfile.TemporaryDirectory()
         self.clock = ManualClock(NOON)
+        self.names = itertools.count()
         self.ledger: Ledger = self.do(self.open())
         self.written: list[tuple[int, str]] = []  # what the platform has: chat and alias, in order
         self.taken: list[tuple[int, str]] = []  # in the order of arrival
@@ -72,7 +74,8 @@ class LedgerMachine(RuleBasedStateMachine):
         self.cursor = 0
 
     async def open(self) -> Ledger:
-        return await SqliteLedger.open(Path(self.folder.name) / "ledger.sqlite", self.clock)
+        names = self.names  # the same in every run: what is drawn goes by them
+        return await SqliteLedger.open(Path(self.folder.name) / "ledger.sqlite", self.clock, token=lambda: f"t{next(names):09}")
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self.loop.run_until_complete(work)
