@@ -211,8 +211,7 @@ class House:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self.delivery.run()), group.create_task(self.keepers.run())]
             tasks += [group.create_task(service) for service in self._services()]
-            later = 0 if self.on.serving else ALONE_SECONDS
-            waking = asyncio.get_running_loop().call_later(later, self.schedule.start)
+            waking = group.create_task(self.schedule.start(0 if self.on.serving else ALONE_SECONDS))
             self.household.start()
             started()
             await self._closing.wait()

@@ -6,6 +6,7 @@ slept, or a clock that was set, makes no difference.
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import logging
 from datetime import timedelta
@@ -54,14 +55,12 @@ class Schedule:
         self._waiting: set[tuple[str, str]] = set()
         self._heap: list[tuple[datetime, str, str]] = []
 
-    def start(self) -> None:
-        """Begin to tick."""
-        from apscheduler.schedulers.asyncio import AsyncIOScheduler
-        from apscheduler.triggers.interval import IntervalTrigger
-
-        self._scheduler = AsyncIOScheduler(timezone="UTC")
-        self._scheduler.add_job(self.tick, IntervalTrigger(seconds=TICK_SECONDS), coalesce=True, max_instances=1)
-        self._scheduler.start()
+    async def start(self, later: float = 0) -> None:
+        """Begin to tick, ``later`` seconds from now."""
+        await asyncio.sleep(later)
+        self._scheduler = scheduler = await asyncio.to_thread(_scheduler)  # to import it takes a while
+        scheduler.add_job(self.tick, "interval", seconds=TICK_SECONDS, coalesce=True, max_instances=1)
+        scheduler.start()
 
     async def tick(self) -> None:
         """Do what is due now. Also called by tests, which have a clock of their own."""
@@ -122,3 +121,10 @@ class Schedule:
         if self._scheduler is not None:
             self._scheduler.shutdown(wait=False)
             self._scheduler = None
+
+
+def _scheduler() -> AsyncIOScheduler:
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
+    from apscheduler.triggers.interval import IntervalTrigger  # noqa: F401  (found by its name when a job is added)
+
+    return AsyncIOScheduler(timezone="UTC")
