@@ -116,6 +116,10 @@ class DiscordChannel:
         if self._settings.streaming != "off":
             await self._try(self._previews.show(conversation, turn, text), "a preview was not shown")
 
+    def draft_ended(self, conversation: Conversation, turn: str) -> None:
+        """See ``channels.protocol.DraftsEnd``."""
+        self._previews.end(conversation, turn)
+
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
         """Save a file that came with a message; see ``channels.discord.fetching``."""
         from channels.discord.fetching import Fetcher

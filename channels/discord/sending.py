@@ -60,7 +60,7 @@ class Sender:
         size = await asyncio.to_thread(_size, outbound.enclosure, self._settings.sent_max_mb)
         preview = _after(outbound.recorded, PREFIX)
         if preview is None and outbound.enclosure is None:
-            preview = await previews.take(outbound.conversation)
+            preview = await previews.take(outbound.conversation, outbound.turn)
         began = self._clock.now()
         if preview is not None:
             await record(PREFIX + preview)
