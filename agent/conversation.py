@@ -46,9 +46,9 @@ class Conversation:
 
     ``private`` says that it is the owner's own main session: only there MEMORY.md is given. The model may be changed between
     turns. ``flush_model`` does the memory flushes where the settings name one. ``inherited`` are the pins of the session before.
-    ``thinking`` is how deep the model is asked to think; None leaves it to what is usual for it. ``narrowed``
-    is a smaller window that history is to be made to fit, while the model itself still has its own. ``keeping`` are the tools
-    with which the house itself keeps what was said; rules on the model's tools do not narrow them.
+    ``thinking`` is how deep the model is asked to think; None leaves it to what is usual for it. ``thoughts`` says that somebody
+    reads them. ``narrowed`` is a smaller window that history is to be made to fit, while the model itself still has its own.
+    ``keeping`` are the tools with which the house itself keeps what was said; rules on the model's tools do not narrow them.
     """
 
     agent: str
@@ -66,6 +66,7 @@ class Conversation:
     keeping: Toolbox | None = None
     flush_model: Model | None = None
     thinking: Level | None = None
+    thoughts: bool = False
     narrowed: int | None = None
     inherited: tuple[str, ...] = ()
     calibration: Calibration = field(default_factory=Calibration)
@@ -190,6 +191,7 @@ class Conversation:
             cache_key=hashlib.sha256(self.session.encode()).hexdigest()[:32],
             cache_ttl=self.ttl,
             thinking=self.thinking,
+            thoughts=self.thoughts,
         )
 
     def tokens(self, *, history: Sequence[Message] | None = None, extra: Sequence[Message] = ()) -> int:

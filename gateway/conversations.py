@@ -107,6 +107,7 @@ class Conversations:
                 self.memory.session_began()
         conversation.model = chosen
         conversation.thinking = level_of(record.thinking) or self.profile.settings.thinking_default
+        conversation.thoughts = record.reasoning
         self.equip(conversation, record)
         flush_model = await self._flush_model()
         conversation.flush_model = None if flush_model is None else self._metered(flush_model, record.key)

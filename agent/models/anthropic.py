@@ -65,6 +65,7 @@ class AnthropicModel:
         self._model = model
         self._facts = facts
         self._label = label
+        self._displays = True
         self._depth = Depth(facts.thinks)
         self._settings: dict[str, Any] = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
         official = base_url.rstrip("/") == PROVIDERS["anthropic"].base_url.rstrip("/")
@@ -106,12 +107,16 @@ class AnthropicModel:
                 images=self._facts.images,
                 level=level,
                 style=self._depth.style,
+                thoughts=request.thoughts and self._displays,
             )
             if self._diagnosis is not None and request.cache_key:
                 wanted["diagnostics"] = self._diagnosis.wish(request.cache_key)
             try:
                 return await client.messages.create(**wanted, stream=True), level
             except anthropic.APIStatusError as error:
+                if "display" in wanted.get("thinking", {}) and "display" in error.message:
+                    self._displays = False  # a server that stands between, and is older than the wish
+                    continue
                 instead = self._depth.after(error, request.thinking, level)
                 if instead is None:
                     raise

@@ -34,12 +34,14 @@ def body(
     images: bool = True,
     level: Level | None = None,
     style: Style = "",
+    thoughts: bool = False,
 ) -> dict[str, Any]:
     """Return the arguments of ``messages.create``.
 
     ``model`` is the API's id; ``name`` is ``provider/model``, by which thinking blocks are recognised as this model's own.
     Cache marks stand at the end of the tools, at the segments that ask for it, and at the very end, which moves: the next
-    request finds the whole of this one in the provider's cache. ``level`` and ``style`` say how deep to think, and in which words.
+    request finds the whole of this one in the provider's cache. ``level`` and ``style`` say how deep to think, and in which words;
+    ``thoughts`` asks for them in a form that a person can read.
     """
     mark: Block = {"type": "ephemeral", "ttl": request.cache_ttl} if request.cache_ttl != "5m" else {"type": "ephemeral"}
     tools = _tools(request.tools, mark)
@@ -48,7 +50,7 @@ def body(
     system = _system(request.system, mark, most=_MOST_MARKS - bool(tools) - moving)
     longest = max(1, min(request.max_output + room(level), max_output))
     wanted: dict[str, Any] = {"model": model, "max_tokens": longest, "messages": messages}
-    wanted |= _thinking(level, style, longest, messages)
+    wanted |= _thinking(level, style, longest, messages, thoughts=thoughts)
     if system:
         wanted["system"] = system
     if tools:
@@ -56,8 +58,13 @@ def body(
     return wanted
 
 
-def _thinking(level: Level | None, style: Style, longest: int, messages: Sequence[Block]) -> dict[str, Any]:
-    """Say how deep to think. A budget is left out in the middle of a tool loop that was begun without thinking: that is refused."""
+def _thinking(
+    level: Level | None, style: Style, longest: int, messages: Sequence[Block], *, thoughts: bool = False
+) -> dict[str, Any]:
+    """Say how deep to think. A budget is left out in the middle of a tool loop that was begun without thinking: that is refused.
+
+    A budget is of models that show their thoughts anyway.
+    """
     if level is None:
         return {}
     if style == "budget":
@@ -66,7 +73,7 @@ def _thinking(level: Level | None, style: Style, longest: int, messages: Sequenc
         return {"thinking": {"type": "enabled", "budget_tokens": budget}} if fits else {}
     if level == "off":
         return {"thinking": {"type": "disabled"}}
-    told: dict[str, Any] = {"thinking": {"type": "adaptive"}}
+    told: dict[str, Any] = {"thinking": {"type": "adaptive"} | ({"display": "summarized"} if thoughts else {})}
     if level != "adaptive":
         told["output_config"] = {"effort": "low" if level == "minimal" else level}
     return told

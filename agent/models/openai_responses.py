@@ -40,6 +40,8 @@ class OpenAIResponsesModel:
         self._model = model
         self._label = label
         self._depth = Depth(facts.thinks)
+        self._summarises = True
+        self._told_mute = False
         self._connection = Connection(
             model,
             key=key,
@@ -68,6 +70,11 @@ class OpenAIResponsesModel:
             events, level = await self._begin(client, request)
             if word := self._depth.word(self.name, request.thinking, level):
                 yield Aside(word)
+            if request.thoughts and not self._summarises and not self._told_mute:
+                self._told_mute = True
+                yield Aside(
+                    f"💭 {self.name} does not put its thoughts into words for this key; {self._label} may want the account verified."
+                )
             async with events:
                 async for event in events:
                     delta = answer.feed(event)
@@ -84,12 +91,22 @@ class OpenAIResponsesModel:
 
         facts, level = self._connection.facts, self._depth.pick(request.thinking)
         while True:
+            summary = request.thoughts and self._summarises
             wanted = body(
-                request, model=self._model, name=self.name, max_output=facts.max_output, images=facts.images, level=level
+                request,
+                model=self._model,
+                name=self.name,
+                max_output=facts.max_output,
+                images=facts.images,
+                level=level,
+                summary=summary,
             )
             try:
                 return await client.responses.create(**wanted, stream=True), level
             except openai.APIStatusError as error:
+                if summary and _refuses_summary(error):
+                    self._summarises = False
+                    continue
                 instead = self._depth.after(error, request.thinking, level)
                 if instead is None:
                     raise
@@ -210,3 +227,8 @@ def _refusal(model: str) -> Failure:
 def _number(holder: Any, name: str) -> int:
     value = getattr(holder, name, None)
     return value if isinstance(value, int) and value > 0 else 0
+
+
+def _refuses_summary(error: Any) -> bool:
+    """Whether it was only the wish for thoughts in words that is refused: some models have none, some accounts get none."""
+    return error.status_code in {400, 403, 422} and "summar" in f"{error.message} {error.body}".lower()

@@ -41,7 +41,8 @@ class Request:
     ``messages`` is a valid wire view: it begins with a user message, every tool call has its result right behind it, and
     nothing in it failed. ``cache_key`` is stable for a session; ``cache_ttl`` is how long the provider is asked to keep the prefix.
     ``max_output`` is how long the answer may be; thinking comes on top. ``thinking`` is how deep to think: None leaves it to what
-    is usual for the model. ``background`` marks what nobody waits for (a flush, a summary); providers are not told.
+    is usual for the model; ``thoughts`` asks for them in words that a person can read. ``background`` marks what
+    nobody waits for (a flush, a summary); providers are not told.
     """
 
     system: tuple[Segment, ...]
@@ -52,6 +53,7 @@ class Request:
     cache_ttl: Literal["5m", "1h"] = "5m"
     background: bool = False
     thinking: Level | None = None
+    thoughts: bool = False
 
 
 class Model(Protocol):

@@ -22,12 +22,20 @@ NO_OUTPUT = "(no output)"
 
 
 def body(
-    request: Request, *, model: str, name: str, max_output: int, images: bool, level: Level | None = None
+    request: Request,
+    *,
+    model: str,
+    name: str,
+    max_output: int,
+    images: bool,
+    level: Level | None = None,
+    summary: bool = False,
 ) -> dict[str, Any]:
     """Return the arguments of ``responses.create``.
 
     ``store`` is off, so the whole conversation goes along, and reasoning goes back encrypted to the model that made it.
-    ``name`` is ``provider/model``, by which that is recognised. ``level`` says how deep to think.
+    ``name`` is ``provider/model``, by which that is recognised. ``level`` says how deep to think, ``summary`` asks for thoughts
+    that a person can read.
     """
     wanted: dict[str, Any] = {
         "model": model,
@@ -49,8 +57,10 @@ def body(
             }
             for spec in request.tools
         ]
-    if depth := effort(level):
-        wanted["reasoning"] = {"effort": depth}
+    depth = effort(level)
+    reasoning = ({"effort": depth} if depth else {}) | ({"summary": "auto"} if summary and level != "off" else {})
+    if reasoning:
+        wanted["reasoning"] = reasoning
     if request.cache_key:
         wanted["prompt_cache_key"] = clean(request.cache_key)
     return wanted

@@ -92,6 +92,7 @@ async def test_thoughts_are_shown_above_replies_where_they_are_wanted(street: Ma
         assert await told(talk, "a") == "Yes."
         await told(talk, "/reasoning on")
         assert await told(talk, "b") == "> 💭 Let me\n> see.\n\nYes."
+    assert [request.thoughts for request in s.model.requests] == [False, True]
 
 
 async def test_models_are_listed_by_provider_and_chosen_by_number_or_part(street: Make) -> None:

@@ -217,3 +217,46 @@ def test_pictures_of_tools_stand_in_their_results() -> None:
 
 def test_too_short_an_answer_is_not_asked_for() -> None:
     assert translated(ask(user("a"), max_output=1))["max_output_tokens"] == 16
+
+
+async def test_thoughts_that_somebody_reads_are_asked_for_in_words_and_all_goes_back_unchanged(
+    compatible_peer: CompatiblePeer, model: OpenAIResponsesModel
+) -> None:
+    delta = {"type": "response.reasoning_summary_text.delta", "item_id": "rs_1", "output_index": 0}
+    thoughts = (
+        delta | {"delta": "Let me see.", "summary_index": 0},
+        {"type": "response.reasoning_summary_part.added", "item_id": "rs_1", "output_index": 0, "summary_index": 1}
+        | {"part": {"type": "summary_text", "text": ""}},
+        delta | {"delta": "It is a key.", "summary_index": 1},
+    )
+    item = REASONING | {"summary": [{"type": "summary_text", "text": text} for text in ("Let me see.", "It is a key.")]}
+    compatible_peer.answer(Events(thoughts, output=(item, CALL), final={}), Events(output=(said("Done."),), final={}))
+    deltas, answer = await hear(model, ask(user("a"), tools=(READ,), thinking="medium", thoughts=True))
+    assert "".join(delta.text for delta in deltas if isinstance(delta, ThinkingDelta)) == "Let me see.\n\nIt is a key."
+    assert answer.content[0] == Thinking(text="Let me see.\n\nIt is a key.", opaque=item)
+    await hear(model, ask(user("a"), answer, result("ok", "call_1"), tools=(READ,), thinking="medium"))
+    first, second = compatible_peer.requests
+    assert (first["reasoning"], second["reasoning"]) == ({"effort": "medium", "summary": "auto"}, {"effort": "medium"})
+    assert second["input"][1] == item
+    assert (second["store"], second["include"]) == (False, ["reasoning.encrypted_content"])
+
+
+async def test_an_account_that_gets_no_thoughts_is_answered_without_and_told_once(
+    compatible_peer: CompatiblePeer, model: OpenAIResponsesModel
+) -> None:
+    refused = {"message": "Your organization must be verified to generate reasoning summaries.", "param": "reasoning.summary"}
+    compatible_peer.answer(Refuse(400, refused), *[Events(output=(said("Yes."),), final={})] * 2)
+    first, answer = await hear(model, ask(user("a"), thinking="low", thoughts=True))
+    again, _ = await hear(model, ask(user("b"), thinking="low", thoughts=True))
+    assert ([type(part).__name__ for part in first], again, answer.text) == (["Aside"], [], "Yes.")
+    assert [sent["reasoning"] for sent in compatible_peer.requests] == [
+        {"effort": "low", "summary": "auto"},
+        {"effort": "low"},
+        {"effort": "low"},
+    ]
+
+
+def test_nobody_is_asked_for_thoughts_who_does_not_think() -> None:
+    assert body(ask(user("a")), model="m", name=NAME, max_output=4000, images=True, level="off", summary=True)["reasoning"] == {
+        "effort": "none"
+    }

@@ -235,3 +235,19 @@ def test_a_budget_leaves_room_for_the_answer_or_is_left_out() -> None:
         budget = made.get("thinking", {}).get("budget_tokens")
         assert budget is None or 1024 <= budget <= made["max_tokens"] - 1024
         assert (budget is None) == (longest < 2048)
+
+
+async def test_thoughts_that_somebody_reads_are_asked_for_in_words_and_not_again_where_that_is_not_understood(
+    anthropic_peer: AnthropicPeer,
+) -> None:
+    say = [Say(({"type": "text", "text": "Yes."},)) for _ in range(4)]
+    wrong = Declined(400, "invalid_request_error", "thinking.adaptive.display: Extra inputs are not permitted")
+    anthropic_peer.answer(*say[:2], wrong, *say[2:])
+    model = claude(anthropic_peer.url)
+    for thoughts in (False, True, True, True):
+        deltas, _ = await hear(model, ask(user("a"), thinking="low", thoughts=thoughts))
+        assert asides(deltas) == []
+    plain, shown = {"type": "adaptive"}, {"type": "adaptive", "display": "summarized"}
+    assert [sent["thinking"] for sent in anthropic_peer.requests] == [plain, shown, shown, plain, plain]
+    assert {sent["output_config"]["effort"] for sent in anthropic_peer.requests} == {"low"}
+    await model.close()
