@@ -8,6 +8,7 @@ import random as system_random
 from typing import TYPE_CHECKING, Literal
 
 from channels.discord.markup import written
+from channels.discord.rival import Rival
 from channels.errors import ChannelError, NotFetched, NotSent
 from channels.fitting import fitted
 from channels.log import NoLog
@@ -62,6 +63,7 @@ class DiscordChannel:
         self._reacting: Reacting | None = None
         self._entries: Sequence[MenuEntry] | None = None
         self._dms: dict[str, str] = {}
+        self._rival = Rival(clock, self._log, account)
         self._previews = Previews(self, clock, between=lambda _: BETWEEN_EDITS)
 
     async def run(self, door: Door) -> None:
@@ -83,6 +85,7 @@ class DiscordChannel:
                 log=self._log,
                 dms=self._dms,
                 reacting=reacting,
+                rival=self._rival,
             )
             try:
                 await receiver.link.sign_in()
@@ -213,7 +216,7 @@ class DiscordChannel:
     def _sender(self) -> Sender:
         from channels.discord.sending import Sender
 
-        return Sender(self._settings, self._link, self._clock, self._dms)
+        return Sender(self._settings, self._link, self._clock, self._dms, self._rival)
 
     def _link(self) -> Link:
         if self._receiver is None or self._receiver.link.is_closed():

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from channels.clock import Clock
     from channels.discord.reacting import Reacting
+    from channels.discord.rival import Rival
     from channels.discord.settings import DiscordAccount
     from channels.log import Log
     from channels.messages import Inbound
@@ -66,6 +67,7 @@ class Receiver:
         log: Log,
         dms: dict[str, str],
         reacting: Reacting,
+        rival: Rival,
     ) -> None:
         self._settings = settings
         self._account = account
@@ -73,6 +75,7 @@ class Receiver:
         self._clock = clock
         self._log = log
         self._reacting = reacting
+        self._rival = rival
         self._events: deque[tuple[str, dict[str, Any], str]] = deque()
         self._news = asyncio.Event()
         self._places = Places(settings, None, dms)
@@ -108,6 +111,8 @@ class Receiver:
     def _heard(self, name: str, content: dict[str, Any], number: int) -> None:
         self._door.alive()
         match name:
+            case "MESSAGE_CREATE":
+                self._rival.heard(content, self.link.me)
             case "READY":
                 self._session = str(content.get("session_id"))
                 self._gap = self._places.connected()

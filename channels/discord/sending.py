@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from channels.clock import Clock
     from channels.discord.client import Link
+    from channels.discord.rival import Rival
     from channels.discord.settings import DiscordAccount
     from channels.messages import Conversation, Enclosure, Outbound
     from channels.previews import Previews
@@ -38,11 +39,14 @@ SLOWEST = 50_000
 class Sender:
     """One bot's voice. ``dms`` holds the private channel of each person; it is asked for when it is not known."""
 
-    def __init__(self, settings: DiscordAccount, link: Callable[[], Link], clock: Clock, dms: dict[str, str]) -> None:
+    def __init__(
+        self, settings: DiscordAccount, link: Callable[[], Link], clock: Clock, dms: dict[str, str], rival: Rival
+    ) -> None:
         self._settings = settings
         self._link = link
         self._clock = clock
         self._dms = dms
+        self._rival = rival
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]], previews: Previews) -> Sent:
         """Send a chunk or a file, or make a chunk the last edit of a preview.
@@ -74,6 +78,7 @@ class Sender:
                     return Sent(platform_id=preview)
                 found = await self._found(channel, outbound, preview) if outbound.uncertain else None
                 sent = found or await self._post(channel, outbound)
+                self._rival.ours(sent)
                 if preview is not None:
                     await self._remove(channel, preview)
                 return Sent(platform_id=sent)
@@ -81,6 +86,7 @@ class Sender:
             raise send_error(error) from error
 
     async def _post(self, channel: int, outbound: Outbound) -> str:
+        self._rival.ours(outbound.key)
         message: dict[str, Any] = {
             "content": written(outbound.text),
             "nonce": outbound.key,
@@ -133,8 +139,14 @@ class Sender:
         """Post the first form of a preview, silently."""
         try:
             channel = await self.channel(conversation)
-            message = {"content": text, "flags": QUIETLY | SILENTLY, "allowed_mentions": NO_PINGS}
-            return str((await self._link().http.send_message(channel, params=MultipartParameters(message, None, None)))["id"])
+            nonce = f"p{first_id(self._clock.now())}"
+            self._rival.ours(nonce)
+            message = {"content": text, "nonce": nonce, "flags": QUIETLY | SILENTLY, "allowed_mentions": NO_PINGS}
+            posted: dict[str, Any] = dict(
+                await self._link().http.send_message(channel, params=MultipartParameters(message, None, None))
+            )
+            self._rival.ours(str(posted["id"]))
+            return str(posted["id"])
         except TROUBLE as error:
             raise send_error(error) from error
 
