@@ -94,6 +94,8 @@ def _complaint(location: tuple[int | str, ...], kind: str, message: str, model: 
         known = list(model.model_fields)
         near = difflib.get_close_matches(where, known, n=1)
         return f"{where}: no such argument; " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}")
+    if kind in {"too_short", "string_too_short"}:
+        return f"{where}: must not be empty"
     return f"{where}: {scrubbed(message).removeprefix('Value error, ')}"
 
 

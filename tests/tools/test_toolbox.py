@@ -74,6 +74,10 @@ async def test_wrong_arguments_are_told_a_line_each(house: House) -> None:
     ]
 
 
+async def test_an_empty_argument_that_must_not_be_is_told_as_such(house: House) -> None:
+    assert await house.refused("edit", path="a.md", old="", new="x") == "old: must not be empty"
+
+
 async def test_a_defect_in_a_tool_is_an_answer_and_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         answer = await Toolbox([Teller("odd", fails=RuntimeError("inner secret"))]).run(call("odd", {}), SCENE)
