@@ -32,7 +32,7 @@ async def admin(house: House) -> None:
         **HouseDesk(house).calls(),
         **PairingDesk(house.ledger, house.access).calls(),
         **RouteDesk(lambda: house.on.settings, lambda: house.router, house.access, house.keepers.policies).calls(),
-        **MailDesk(house.ledger).calls(),
+        **MailDesk(house.ledger, house.inbox.hand_out).calls(),
     }
     await AdminServer(house.on.paths.state / SOCKET, calls).run()
 

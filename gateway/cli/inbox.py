@@ -32,6 +32,19 @@ def missed(invocation: Invocation, as_json: bool) -> None:
     _tell(invocation, "inbox.missed", "Every message got its answer.", as_json=as_json)
 
 
+@inbox.command()
+@click.argument("number", type=int)
+@_JSON
+@pass_invocation
+def retry(invocation: Invocation, number: int, as_json: bool) -> None:
+    """Answer message NUMBER after all, which is in doubt since the ledger was damaged."""
+    from gateway.cli.ledger_call import call_ledger
+    from gateway.desks.mail_desk import MailDesk
+
+    facts = call_ledger(invocation, lambda ledger: MailDesk(ledger).calls(), "inbox.retry", row=number)
+    click.echo(json.dumps(facts) if as_json else f"Message {number} waits for its answer.")
+
+
 def _tell(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> None:
     from gateway.cli.ledger_call import call_ledger
     from gateway.cli.outbox import shown
@@ -43,6 +56,6 @@ def _tell(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> 
         return
     for row in rows:
         why = f" ({row['reason']})" if row["reason"] else ""
-        click.echo(f"{row['receivedAt']}  {row['state']}{why}  {row['conversation']}  {shown(row['text'])}")
+        click.echo(f"{row['id']:>6}  {row['receivedAt']}  {row['state']}{why}  {row['conversation']}  {shown(row['text'])}")
     if not rows:
         click.echo(nothing)

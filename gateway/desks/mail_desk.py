@@ -20,10 +20,11 @@ SHOWN = 200
 
 
 class MailDesk:
-    """Lists, sends again, and gives up. All answers are JSON values."""
+    """Lists, sends again, and gives up. All answers are JSON values. ``hand_out`` gives a message to the house, where one runs."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, hand_out: Callable[[InboxRow], Awaitable[None]] | None = None) -> None:
         self._ledger = ledger
+        self._hand_out = hand_out
 
     def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
         """The calls by name, for the owner's socket."""
@@ -33,6 +34,7 @@ class MailDesk:
             "outbox.drop": self.drop,
             "inbox.list": self.inbox,
             "inbox.missed": self.missed,
+            "inbox.retry": self.take_up,
         }
 
     async def outbox(self, *, everything: bool = False) -> dict[str, Any]:
@@ -62,11 +64,28 @@ class MailDesk:
         """Tell which messages got no answer: failed, or passed over."""
         return {"inbox": [_heard(row) for row in await self._ledger.inbox(("failed", "ignored"))]}
 
-    async def _step(self, step: Callable[[int], Awaitable[None]], row: int, wanted: str) -> None:
+    async def take_up(self, row: int) -> dict[str, Any]:
+        """Answer a message after all that is in doubt since the ledger was damaged. Raises UsageWrong when there is none."""
+
+        async def take_up(number: int) -> None:
+            found = await self._ledger.take_up(number)
+            if self._hand_out is not None:
+                await self._hand_out(found)
+
+        mend = "`homebody inbox missed` shows them with their numbers."
+        await self._step(take_up, row, "is in doubt since the ledger was damaged, with its text still kept", mend)
+        return {"retried": row}
+
+    async def _step(
+        self,
+        step: Callable[[int], Awaitable[None]],
+        row: int,
+        wanted: str,
+        mend: str = "`homebody outbox list` shows them with their numbers.",
+    ) -> None:
         try:
             await step(row)
         except OutOfStep as error:
-            mend = "`homebody outbox list` shows them with their numbers."
             raise UsageWrong(f"there is no message {row} that {wanted}", mend=mend) from error
 
 

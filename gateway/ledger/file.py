@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 from pathlib import Path
@@ -10,14 +11,30 @@ from typing import TYPE_CHECKING
 import apsw
 
 from gateway.errors import StorageFailed
+from gateway.ledger.salvage import salvage
 from gateway.ledger.schema import APPLICATION_ID, migrate
 from gateway.ledger.thread import storage_error
+from gateway.private_file import write_whole
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-_SIDE_FILES = ("-wal", "-shm", "-journal")
+    from gateway.ledger.salvage import Ending
+
+log = logging.getLogger(__name__)
+
+_LOG, _IN_USE = "-wal", "-open"
+"""The write-ahead log, and the mark that lies beside the file from its opening until it is closed in order."""
+_SIDE_FILES = (_LOG, "-shm", "-journal", _IN_USE)
 _OURS_ALONE = 0o600
+_AT_ONCE = (
+    "SELECT * FROM inbox WHERE state IN ('waiting', 'claimed')",
+    "SELECT * FROM outbox WHERE state IN ('ready', 'sending', 'ambiguous')",
+    "SELECT * FROM turn WHERE state = 'running'",
+    "SELECT * FROM approved",
+    "SELECT * FROM cursor",
+    "SELECT * FROM moved",
+)
 _DISK_REFUSES = (apsw.FullError, apsw.IOError, apsw.BusyError, apsw.NoMemError)
 
 
@@ -26,39 +43,81 @@ def connect(path: Path, epoch: str, now: datetime) -> tuple[apsw.Connection, str
 
     A file that cannot be used, whatever the reason, is set aside, for a house without a ledger of the past is better than a silent
     one. Two reasons stand against that: a disk that refuses (a new file would fare no better), and a file of a later version.
+    So is one whose write-ahead log is gone: SQLite would take it for good, and the last things that were confirmed would be undone.
     The exclusive lock comes before the write-ahead log, so that no other process shares the log. Nothing in this process
     may open the file by other means: closing such a handle would drop SQLite's locks, and commits could vanish.
     """
+    ending = _ending(path)
     try:
         _prepare(path)
-        return _open(path, epoch), None
+        db = _open(path, epoch, _marked(path) if ending == "lost" else None)
     except _DISK_REFUSES as error:
         raise storage_error(error, str(path)) or error from error
     except (apsw.Error, OSError) as error:
-        return _begin_anew(path, epoch, now, error)
+        return _begin_anew(path, epoch, now, error, ending)
+    _mark(db, path, epoch)
+    return db, None
 
 
-def _begin_anew(path: Path, epoch: str, now: datetime, error: Exception) -> tuple[apsw.Connection, str]:
-    """Set the file aside and make a new one; where that fails as well, the old one is put back."""
+def closing(path: Path) -> None:
+    """Note that the file is about to be closed in order."""
+    Path(f"{path}{_IN_USE}").unlink(missing_ok=True)
+
+
+def _begin_anew(path: Path, epoch: str, now: datetime, error: Exception, ending: Ending) -> tuple[apsw.Connection, str]:
+    """Set the file aside, make a new one, and save into it what can be; where none can be made, the old one is put back."""
     if isinstance(error, OSError) and not os.path.lexists(path):
         raise StorageFailed.from_os(error, "make the ledger", path) from error
     try:
         kept = _set_aside(path, now)
         try:
             _prepare(path)
-            db = _open(path, epoch)
+            db = _open(path, epoch, None)
         except (apsw.Error, OSError):
             _rename(kept, path)
             raise
+        _mark(db, path, epoch)
     except OSError as failed:
         raise StorageFailed.from_os(failed, "set aside the ledger, which could not be opened", path) from failed
     except apsw.Error as failed:
         raise storage_error(failed, str(path)) or failed from failed
-    notice = (
-        f"The ledger of messages could not be used ({error}). It was set aside as {kept} and a new one was begun: messages "
-        "that waited for an answer, and replies that were not sent yet, may be missing."
-    )
-    return db, notice
+    notice = f"The ledger of messages could not be used ({error}). It was set aside as {kept} and a new one was begun."
+    try:
+        return db, f"{notice} {salvage(db, kept, ending, now)}"
+    except Exception as failed:  # whatever a wreck does to its reader, the house must start
+        log.exception("nothing could be saved from %s", kept)
+        return db, (
+            f"{notice} Nothing could be saved from it ({failed}): messages that waited for an answer, and replies that were not "
+            "sent yet, may be missing."
+        )
+
+
+def _ending(path: Path) -> Ending:
+    """Tell how the last process left the file. Looks at names only."""
+    logged, in_use = Path(f"{path}{_LOG}").exists(), Path(f"{path}{_IN_USE}").exists()
+    if in_use and not logged and path.is_file() and path.stat().st_size:
+        return "lost"
+    return "crashed" if logged or in_use else "closed"
+
+
+def _mark(db: apsw.Connection, path: Path, name: str) -> None:
+    """Write a name into the log and, beside the file, that this name is in the log.
+
+    Where the log is gone later, the name says whether another program put it into the file, as SQLite does when it ends, or whether it
+    was lost. (A log that was lost after the house itself had put its beginning into the file is not noticed.) A disk that takes no mark
+    keeps nobody from starting.
+    """
+    try:
+        closing(path)
+        db.execute("INSERT INTO meta VALUES ('log', ?) ON CONFLICT DO UPDATE SET value = excluded.value", (name,))
+        if Path(f"{path}{_LOG}").exists():
+            write_whole(Path(f"{path}{_IN_USE}"), name)
+    except (apsw.FullError, apsw.IOError, OSError) as error:
+        log.info("the ledger could not be marked as open: %s", error)
+
+
+def _marked(path: Path) -> str:
+    return Path(f"{path}{_IN_USE}").read_text("ascii", "replace")
 
 
 def _prepare(path: Path) -> None:
@@ -71,25 +130,27 @@ def _prepare(path: Path) -> None:
             path.chmod(_OURS_ALONE)
 
 
-def _open(path: Path, epoch: str) -> apsw.Connection:
+def _open(path: Path, epoch: str, marked: str | None) -> apsw.Connection:
     db = apsw.Connection(str(path))
     try:
         db.set_busy_timeout(1000)
         db.pragma("locking_mode", "EXCLUSIVE")
-        _check(db)
+        _check(db, marked)
         db.pragma("journal_mode", "WAL")
         db.pragma("synchronous", "FULL")
         db.pragma("foreign_keys", "ON")
         db.pragma("journal_size_limit", 16 * 1024 * 1024)
         migrate(db, epoch, str(path))
         db.execute("UPDATE outbox SET state = 'ambiguous', doubts = doubts + 1 WHERE state = 'sending'")
+        _read_through(db)
     except BaseException:  # also when interrupted: an open connection would hold the file
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # the log is evidence, and nothing is written into what is damaged
         db.close()
         raise
     return db
 
 
-def _check(db: apsw.Connection) -> None:
+def _check(db: apsw.Connection, marked: str | None) -> None:
     """Raise CorruptError or NotADBError for a file that is damaged or not ours. One without tables was merely begun."""
     ours = int(db.pragma("application_id") or 0) == APPLICATION_ID
     if not ours and db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
@@ -97,6 +158,18 @@ def _check(db: apsw.Connection) -> None:
     finding = db.pragma("quick_check", 1)
     if finding != "ok":
         raise apsw.CorruptError(str(finding))
+    if marked is not None and not db.execute("SELECT 1 FROM meta WHERE name = 'log' AND value = ?", (marked,)).fetchone():
+        raise apsw.CorruptError("its write-ahead log is gone")
+
+
+def _read_through(db: apsw.Connection) -> None:
+    """Read what the house is about to work on; SQLite's own check does not look whether texts are texts. Raises CorruptError."""
+    try:
+        for query in _AT_ONCE:
+            for _ in db.execute(query):
+                pass
+    except UnicodeDecodeError as error:
+        raise apsw.CorruptError("a text in it is none") from error
 
 
 def _set_aside(path: Path, now: datetime) -> Path:

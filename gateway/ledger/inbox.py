@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from channels.messages import Cursor
     from gateway.ledger.rows import Aside, InboxEnd, InboxState, NewOutbound
 
-_COLUMNS = "id, account, skey, conversation, session, sender, payload, received_at, turn, state, reason"
+COLUMNS = "id, account, skey, conversation, session, sender, payload, received_at, turn, state, reason"
 
 
 class InboxPart(Part):
@@ -70,19 +70,19 @@ class InboxPart(Part):
 
     async def waiting(self, *, after: int = 0, limit: int = 500) -> list[InboxRow]:
         """See the protocol."""
-        query = f"SELECT {_COLUMNS} FROM inbox WHERE state = 'waiting' AND id > ? ORDER BY id LIMIT ?"
-        return await self._thread.run(lambda db: [_row(found) for found in db.execute(query, (after, limit))])
+        query = f"SELECT {COLUMNS} FROM inbox WHERE state = 'waiting' AND id > ? ORDER BY id LIMIT ?"
+        return await self._thread.run(lambda db: [read_row(found) for found in db.execute(query, (after, limit))])
 
     async def inbox_rows(self, ids: Sequence[int]) -> list[InboxRow]:
         """See the protocol."""
-        query = f"SELECT {_COLUMNS} FROM inbox WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
-        return await self._thread.run(lambda db: [_row(found) for found in db.execute(query, (listed(ids),))])
+        query = f"SELECT {COLUMNS} FROM inbox WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+        return await self._thread.run(lambda db: [read_row(found) for found in db.execute(query, (listed(ids),))])
 
     async def inbox(self, states: Collection[InboxState], *, limit: int = 100) -> list[InboxRow]:
         """See the protocol."""
-        query = f"SELECT {_COLUMNS} FROM inbox WHERE state IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?"
+        query = f"SELECT {COLUMNS} FROM inbox WHERE state IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?"
         found = await self._thread.run(lambda db: db.execute(query, (listed(states), limit)).fetchall())
-        return [_row(one) for one in reversed(found)]
+        return [read_row(one) for one in reversed(found)]
 
     async def settle(
         self, ids: Sequence[int], end: InboxEnd, *, reason: str = "", reply: Sequence[NewOutbound] = ()
@@ -117,9 +117,9 @@ def _take(db: apsw.Connection, account: str, arrival: Arrival, now: datetime) ->
     )
     query = (
         "INSERT INTO inbox (account, pkey, skey, conversation, session, sender, payload, received_at, message, state) "
-        f"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting') RETURNING {_COLUMNS}"
+        f"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting') RETURNING {COLUMNS}"
     )
-    row = _row(db.execute(query, values).fetchone())
+    row = read_row(db.execute(query, values).fetchone())
     forget_asides(db, arrival.takes)
     if arrival.aside is None:
         return row, renumbered
@@ -145,7 +145,8 @@ def _reword(db: apsw.Connection, account: str, arrival: Arrival) -> bool:
     return bool(found)
 
 
-def _row(found: Any) -> InboxRow:
+def read_row(found: Any) -> InboxRow:
+    """Read a row of the inbox, selected as ``COLUMNS``."""
     row, account, alias, conversation, session, sender, payload, received_at, turn, state, reason = found
     return InboxRow(
         id=row,

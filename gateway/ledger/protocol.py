@@ -81,6 +81,10 @@ class InboxLedger(Protocol):
         """Return the latest messages in these states, oldest first, for people to look at."""
         ...
 
+    async def take_up(self, row: int) -> InboxRow:
+        """Let a message wait after all that was in doubt since the ledger was damaged. Raises OutOfStep for any other."""
+        ...
+
     async def settle(
         self, ids: Sequence[int], end: InboxEnd, *, reason: str = "", reply: Sequence[NewOutbound] = ()
     ) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.ledger.file import connect
+from gateway.ledger.doubts import DoubtPart
+from gateway.ledger.file import closing, connect
 from gateway.ledger.inbox import InboxPart
 from gateway.ledger.moves import MovesPart
 from gateway.ledger.outbox import OutboxPart
@@ -40,11 +42,12 @@ def _new_token() -> str:
     return secrets.token_hex(10)
 
 
-class SqliteLedger(InboxPart, MovesPart, TurnPart, OutboxPart, PairingPart, SpendingPart):
+class SqliteLedger(InboxPart, DoubtPart, MovesPart, TurnPart, OutboxPart, PairingPart, SpendingPart):
     """Implements ``Ledger``. ``warning`` is what the owner should know when a damaged file was set aside at the start."""
 
     warning: str | None = None
     keep_last: int = KEEP_LAST
+    path: Path
 
     @classmethod
     async def open(cls, path: Path, clock: Clock, *, token: Callable[[], str] = _new_token) -> SqliteLedger:
@@ -63,6 +66,7 @@ class SqliteLedger(InboxPart, MovesPart, TurnPart, OutboxPart, PairingPart, Spen
         await thread.start()
         ledger = cls(thread, clock, token)
         ledger.warning = told[0]
+        ledger.path = path
         return ledger
 
     async def tally(self) -> Tally:
@@ -88,6 +92,7 @@ class SqliteLedger(InboxPart, MovesPart, TurnPart, OutboxPart, PairingPart, Spen
 
     async def close(self) -> None:
         """See the protocol."""
+        await asyncio.to_thread(closing, self.path)
         await self._thread.close()
 
 

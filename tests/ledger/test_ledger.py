@@ -355,7 +355,7 @@ async def test_only_the_owner_may_read_the_files(tmp_path: Path, clock: ManualCl
     async with opened(tmp_path, clock) as ledger:
         await ledger.accept(ACCOUNT, [arrival(1)])
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "state").iterdir()}
-        assert modes == {"ledger.sqlite": 0o600, "ledger.sqlite-wal": 0o600}
+        assert modes == {"ledger.sqlite": 0o600, "ledger.sqlite-wal": 0o600, "ledger.sqlite-open": 0o600}
 
 
 async def test_a_second_connection_is_kept_out(tmp_path: Path, clock: ManualClock) -> None:
@@ -386,7 +386,7 @@ async def test_a_damaged_file_is_set_aside_and_told(tmp_path: Path, clock: Manua
     async with opened(tmp_path, clock) as ledger:
         assert ledger.warning is not None
         assert "ledger.sqlite.bad-20260301T120000Z" in ledger.warning
-        assert len((await ledger.accept(ACCOUNT, [arrival(1)])).rows) == 1
+        assert len((await ledger.accept(ACCOUNT, [arrival(1000)])).rows) == 1
     assert (tmp_path / "state" / "ledger.sqlite.bad-20260301T120000Z").read_bytes() == before
     async with opened(tmp_path, clock) as ledger:
         assert ledger.warning is None

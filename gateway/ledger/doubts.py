@@ -1,0 +1,34 @@
+"""Messages of which nobody knows whether they were answered, because the ledger that knew was damaged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.errors import OutOfStep
+from gateway.ledger.inbox import COLUMNS, read_row
+from gateway.ledger.part import Part
+from gateway.ledger.salvage import DOUBT
+
+if TYPE_CHECKING:
+    import apsw
+
+    from gateway.ledger.rows import InboxRow
+
+
+class DoubtPart(Part):
+    """Implements what ``InboxLedger`` says of messages in doubt."""
+
+    async def take_up(self, row: int) -> InboxRow:
+        """See the protocol."""
+
+        def work(db: apsw.Connection) -> InboxRow:
+            found = db.execute(
+                "UPDATE inbox SET state = 'waiting', reason = NULL, ended_at = NULL "
+                f"WHERE id = ? AND state = 'failed' AND reason = ? AND payload IS NOT NULL RETURNING {COLUMNS}",
+                (row, DOUBT),
+            ).fetchall()
+            if not found:
+                raise OutOfStep("the message is not in doubt", where=f"inbox {row}")
+            return read_row(found[0])
+
+        return await self._thread.run(work)

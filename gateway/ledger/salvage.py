@@ -1,0 +1,248 @@
+"""What is saved out of a ledger that had to be set aside, and what of it is believed.
+
+Nothing may be said twice. So what still had to be done goes on by itself only where nothing speaks against its state: the last process
+ended in order, and the row was reached by an unbroken way. All else that was open is kept for the owner to decide (``DOUBT``): such
+messages and replies do nothing until somebody asks for them. What was known to have been seen stays known, whatever its state.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import apsw
+
+from gateway.ledger.extras import read_extras
+from gateway.ledger.pages import Pages
+from gateway.ledger.part import account_of, clean, read_conversation, stamp
+from gateway.ledger.wreck import Wreck
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+    from pathlib import Path
+
+    from gateway.ledger.wreck import Row
+
+Ending = Literal["closed", "crashed", "lost"]
+"""How the last process left the ledger: in order, not in order, or so that its write-ahead log was gone afterwards."""
+
+DOUBT: Final = "in doubt since the ledger was damaged"
+_YOUNG: Final = timedelta(days=7)
+_EARLIEST, _LATEST = 1_400_000_000_000_000, 4_100_000_000_000_000
+_MOST_ROWS: Final = 1 << 40
+_MOST_DOLLARS: Final = 100_000.0
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_OPEN_INBOX, _OPEN_OUTBOX = ("waiting", "claimed"), ("ready", "sending", "ambiguous")
+
+
+@dataclass
+class Salvaged:
+    """How much was saved. What is doubtful its owner has to decide about; ``shut_out`` are people who must ask anew."""
+
+    waiting: int = 0
+    to_send: int = 0
+    let_in: int = 0
+    known: int = 0
+    doubtful_messages: int = 0
+    doubtful_replies: int = 0
+    shut_out: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        saved = [
+            told
+            for count, told in (
+                (self.waiting, _many(self.waiting, "message that waits", "messages that wait")),
+                (self.to_send, _many(self.to_send, "reply to be sent", "replies to be sent")),
+                (self.let_in, _many(self.let_in, "person who was let in", "people who were let in")),
+                (self.known, _many(self.known, "message that was dealt with", "messages that were dealt with")),
+            )
+            if count
+        ]
+        lines = [f"Saved from it: {', '.join(saved)}." if saved else "Nothing could be saved from it."]
+        if self.doubtful_messages:
+            messages = _many(self.doubtful_messages, "message", "messages")
+            lines.append(
+                f"{messages} may have been answered already or not: `homebody inbox missed`, `homebody inbox retry NUMBER`."
+            )
+        if self.doubtful_replies:
+            replies = _many(self.doubtful_replies, "reply", "replies")
+            lines.append(
+                f"{replies} may have been sent already or not: `homebody outbox list`, `homebody outbox retry NUMBER`."
+            )
+        if self.shut_out:
+            lines.append(
+                f"Whether these people may still speak is not sure, so they must ask anew: {', '.join(self.shut_out)}."
+            )
+        return " ".join(lines)
+
+
+def salvage(db: apsw.Connection, wreck: Path, ending: Ending, now: datetime) -> Salvaged:
+    """Bring what can be saved into a new ledger, in one transaction. Blocking.
+
+    Raises:
+        OSError, apsw.Error: the wreck cannot be read, or the new ledger cannot be written; then nothing was changed.
+    """
+    work = _Salvage(db, Wreck(Pages(wreck)), ending, now)
+    with db:
+        work.run()
+    return work.result
+
+
+class _Salvage:
+    def __init__(self, db: apsw.Connection, wreck: Wreck, ending: Ending, now: datetime) -> None:
+        self._db = db
+        self._tables = wreck.tables
+        self._ending = ending
+        self._now = stamp(now)
+        self._young = stamp(now - _YOUNG)
+        self._epochs = {row.values["value"] for row in wreck.tables["meta"] if row.sure and row.values["name"] == "epoch"}
+        self.result = Salvaged()
+
+    def run(self) -> None:
+        for row in _final_first(self._tables["inbox"], _OPEN_INBOX):
+            self._message(dict(row.values), believed=self._believed(row))
+        for row in _final_first(self._tables["outbox"], _OPEN_OUTBOX):
+            self._reply(dict(row.values), believed=self._believed(row))
+        self._people()
+        self._plain("pairing", lambda row: row.sure and row.values["expires"] > self._now and _placed(row.values))
+        self._plain("cursor", lambda row: row.sure and self._ending != "lost")
+        self._plain("moved", lambda row: row.sure and _timely(row.values["moved_at"]))
+        self._plain("aside", lambda row: self._believed(row) and _timely(row.values["noted_at"]))
+        self._plain("meta", lambda row: self._believed(row) and row.values["name"].startswith(("noted:", "allowed:")))
+        self._plain("spending", lambda row: _plausible(row.values))
+
+    def _believed(self, row: Row) -> bool:
+        return row.sure and self._ending == "closed"
+
+    def _message(self, row: dict[str, Any], *, believed: bool) -> None:
+        """Keep a message at least as one that was seen, so that a platform that offers it again is not heard twice."""
+        was_open = row["state"] in _OPEN_INBOX
+        if not (_timely(row["received_at"]) and _timely(row["ended_at"])):
+            row |= {"received_at": self._now, "ended_at": self._now}
+        row["payload"] = row["payload"] if _is_json(row["payload"]) else None
+        row |= {"turn": None, "id": _number(row["id"])}
+        goes_on = row["state"] == "waiting" and believed and row["payload"] is not None
+        if was_open and not goes_on:
+            row |= {"state": "failed", "reason": DOUBT, "ended_at": self._now}
+        if not self._insert("inbox", row):
+            return
+        if goes_on:
+            self.result.waiting += 1
+        elif not was_open:
+            self.result.known += 1
+        elif row["received_at"] >= self._young:
+            self.result.doubtful_messages += 1
+
+    def _reply(self, row: dict[str, Any], *, believed: bool) -> None:
+        was_open = row["state"] in _OPEN_OUTBOX
+        times = ("created_at", "not_before", "expires", "ended_at")
+        if not (_placed(row) and _readable(row) and all(_timely(row[name]) for name in times)):
+            return
+        goes_on = was_open and believed and row["epoch"] in self._epochs
+        if goes_on and (row["state"] != "ready" or row["doubts"]):
+            row |= {"state": "ambiguous", "doubts": max(row["doubts"], 1)}
+        elif was_open and not goes_on:
+            row |= {"state": "dead", "reason": DOUBT, "ended_at": self._now}
+        row |= {"turn": None, "id": _number(row["id"])}
+        epoch = self._db.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchall()[0][0]
+        if self._insert("outbox", row | {"epoch": epoch}) and was_open:
+            self.result.to_send += goes_on
+            self.result.doubtful_replies += not goes_on and row["created_at"] >= self._young
+
+    def _people(self) -> None:
+        """Whoever was shut out again must stay so: a former state of the list may know more people than the last one."""
+        unsure: dict[tuple[str, str], str] = {}
+        for row in self._tables["approved"]:
+            values = row.values
+            who = (values["channel"], values["sender"])
+            if (
+                row.sure
+                and (self._ending != "lost" or values["role"] == "owner")
+                and _placed(values)
+                and _timely(values["approved_at"])
+            ):
+                self.result.let_in += self._insert("approved", dict(values))
+            else:
+                unsure[who] = values["name"] or values["sender"]
+        known = set(self._db.execute("SELECT channel, sender FROM approved").fetchall())
+        self.result.shut_out = sorted(name for who, name in unsure.items() if who not in known)
+
+    def _plain(self, table: str, wanted: Callable[[Row], bool]) -> None:
+        for row in sorted(self._tables[table], key=lambda row: not row.sure):
+            if wanted(row):
+                self._insert(table, dict(row.values))
+
+    def _insert(self, table: str, row: dict[str, Any]) -> bool:
+        """Insert what the tables allow and do not hold yet; say whether that was done."""
+        row = {name: clean(value) if isinstance(value, str) else value for name, value in row.items()}
+        query = f"INSERT OR IGNORE INTO {table} ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})"
+        try:
+            self._db.execute(query, row)
+        except (apsw.ConstraintError, apsw.MismatchError, apsw.RangeError):
+            return False
+        return self._db.changes() == 1
+
+
+def _final_first(rows: Iterable[Row], still_open: tuple[str, ...]) -> list[Row]:
+    """Sure rows in their order, then the others: those that are at their end first, because of two states the later one counts."""
+    return sorted(rows, key=lambda row: (not row.sure, not row.sure and row.values["state"] in still_open, row.values["id"]))
+
+
+def _number(row: int) -> int | None:
+    return row if 0 < row < _MOST_ROWS else None
+
+
+def _timely(moment: int | None) -> bool:
+    return moment is None or _EARLIEST < moment < _LATEST
+
+
+def _is_json(payload: str | None) -> bool:
+    try:
+        return payload is not None and isinstance(json.loads(payload), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _placed(row: dict[str, Any]) -> bool:
+    """Whether a row's place can be read, and is the one that its other columns name."""
+    try:
+        place = read_conversation(row["target"])
+        named = place.address
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return False
+    if "conversation" in row:
+        return bool(account_of(place) == row["account"] and clean(named) == row["conversation"])
+    return bool((place.channel, place.account) == (row["channel"], row["account"]))
+
+
+def _readable(row: dict[str, Any]) -> bool:
+    """Whether the rest of a reply can be read."""
+    try:
+        read_extras(row["extras"])
+        if row["missed"] is not None:
+            missed = json.loads(row["missed"])
+            return isinstance(missed["count"], int) and all(isinstance(item, str) for item in missed["items"])
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return False
+    return all(0 <= int(row[name]) < _MOST_ROWS for name in ("attempt", "doubts"))
+
+
+def _plausible(row: dict[str, Any]) -> bool:
+    """Whether a call's figures can be what they were: too much would close the owner's purse for the day."""
+    counts = [row[name] for name in ("tokens", "input", "output", "cache_read", "cache_write")]
+    return (
+        _timely(row["at"])
+        and all(0 <= count < _MOST_ROWS for count in counts)
+        and 0 <= (row["cost"] or 0) < _MOST_DOLLARS
+        and row["background"] in (0, 1)
+        and row["settled"] in (0, 1)
+        and _DAY.fullmatch(row["day"]) is not None
+    )
+
+
+def _many(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"

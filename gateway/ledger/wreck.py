@@ -1,0 +1,242 @@
+"""The rows of a ledger that SQLite cannot use any more, page by page.
+
+A row is ``sure`` when it was reached from the root of its table by an unbroken way, on a page that is sound in itself. Pages that nothing
+leads to any more are read too, and what is on them is told by its shape; but such a page may be a former state of another one.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gateway.ledger.pages import Pages
+
+_LEAF, _INTERIOR = 0x0D, 0x05
+_DEEPEST: Final = 20
+_LONGEST_ROW: Final = 256 * 1024 * 1024
+
+SHAPES: Final = {
+    "meta": "name:t value:t",
+    "inbox": "id:k account:t pkey:t skey:t conversation:t session:t? sender:t payload:t? received_at:i state:t turn:t? reason:t? "
+    "ended_at:i? message:t?",
+    "cursor": "account:t name:t value:t",
+    "outbox": "id:k place:i key:t turn:t? account:t conversation:t target:t text:t reply_to:t? missed:t? state:t attempt:i doubts:i "
+    "firm:i recorded:t? platform_id:t? reason:t? epoch:t created_at:i not_before:i expires:i ended_at:i? extras:t?",
+    "pairing": "channel:t account:t sender:t name:t code:t target:t requested_at:i expires:i",
+    "approved": "channel:t account:t sender:t name:t role:t target:t approved_at:i",
+    "spending": "id:k day:t at:i agent:t session:t model:t background:i settled:i tokens:i cost:r? input:i output:i cache_read:i "
+    "cache_write:i",
+    "aside": "id:k conversation:t line:t noted_at:i",
+    "moved": "account:t former:t present:t moved_at:i",
+}
+"""The columns of the tables that are worth saving: text, integers, reals, the key of the row (k), and what may be NULL (?)."""
+_LATER: Final = {"inbox": 1, "outbox": 1}
+"""How many columns rows of an earlier version lack at their end."""
+_SCHEMA: Final = "type:t name:t tbl_name:t rootpage:i sql:t?"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row that was found."""
+
+    values: dict[str, Any]
+    sure: bool
+
+
+class _Broken(ValueError):
+    """Raised where bytes are not what they should be."""
+
+
+class Wreck:
+    """Reads a damaged ledger. Blocking."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._seen: set[int] = set()
+        self.tables: dict[str, list[Row]] = {name: [] for name in SHAPES}
+        roots = dict(self._roots())
+        for name, root in roots.items():
+            for page in self._leaves(root):
+                self.tables[name] += self._rows(page, name, sure=True)
+        self._collect_strays()
+
+    def _roots(self) -> Iterator[tuple[str, int]]:
+        for page in self._leaves(1):
+            for row in self._shaped(page, _SCHEMA, 0):
+                if row["type"] == "table" and row["name"] in SHAPES:
+                    yield row["name"], row["rootpage"]
+
+    def _collect_strays(self) -> None:
+        passed_over = self._seen | self._pages.free()
+        for number in range(2, self._pages.count + 1):
+            if number not in passed_over and self._pages.page(number)[:1] == bytes((_LEAF,)):
+                for name in SHAPES:
+                    self.tables[name] += self._rows(number, name, sure=False)
+
+    def _leaves(self, root: int, depth: int = 0) -> list[int]:
+        """Return the leaves below a page, as far as they can be reached."""
+        page = self._pages.page(root)
+        if root in self._seen or not page or depth > _DEEPEST:
+            return []
+        at = self._pages.header_size(root)
+        if page[at] == _LEAF:
+            self._seen.add(root)
+            return [root]
+        if page[at] != _INTERIOR:
+            return []
+        self._seen.add(root)
+        count, last = int.from_bytes(page[at + 3 : at + 5], "big"), int.from_bytes(page[at + 8 : at + 12], "big")
+        pointers = page[at + 12 : at + 12 + 2 * count]
+        children = [
+            int.from_bytes(page[cell : cell + 4], "big")
+            for (cell,) in struct.iter_unpack(">H", pointers[: len(pointers) // 2 * 2])
+        ]
+        return [leaf for child in (*children, last) for leaf in self._leaves(child, depth + 1)]
+
+    def _rows(self, page: int, name: str, *, sure: bool) -> list[Row]:
+        found, sound = self._cells(page)
+        rows = [_shaped(values, key, SHAPES[name], _LATER.get(name, 0)) for key, values in found]
+        sound = sound and all(row is not None for row in rows)
+        return [Row(row, sure=sure and sound) for row in rows if row is not None]
+
+    def _shaped(self, page: int, shape: str, later: int) -> list[dict[str, Any]]:
+        return [row for key, values in self._cells(page)[0] if (row := _shaped(values, key, shape, later)) is not None]
+
+    def _cells(self, number: int) -> tuple[list[tuple[int, list[Any]]], bool]:
+        """Return the rows of a leaf with their keys, and whether all of it is as it should be."""
+        page, at = self._pages.page(number), self._pages.header_size(number)
+        count = int.from_bytes(page[at + 3 : at + 5], "big")
+        if at + 8 + 2 * count > len(page):
+            return [], False
+        found: list[tuple[int, list[Any]]] = []
+        sound, before = True, None
+        for (cell,) in struct.iter_unpack(">H", page[at + 8 : at + 8 + 2 * count]):
+            try:
+                key, values = self._cell(page, cell)
+            except _Broken:
+                sound = False
+                continue
+            sound = sound and cell >= at + 8 + 2 * count and (before is None or key > before)
+            before = key
+            found.append((key, values))
+        return found, sound
+
+    def _cell(self, page: bytes, at: int) -> tuple[int, list[Any]]:
+        length, at = _varint(page, at)
+        key, at = _varint(page, at)
+        if length > _LONGEST_ROW:
+            raise _Broken
+        usable = self._pages.usable
+        here = length
+        if length > usable - 35:
+            least = (usable - 12) * 32 // 255 - 23
+            here = least + (length - least) % (usable - 4)
+            here = here if here <= usable - 35 else least
+        payload = page[at : at + here]
+        if here < length:
+            payload += self._overflow(int.from_bytes(page[at + here : at + here + 4], "big"), length - here)
+        if len(payload) != length:
+            raise _Broken
+        return key - (1 << 64) if key >> 63 else key, _record(payload)
+
+    def _overflow(self, number: int, left: int) -> bytes:
+        parts: list[bytes] = []
+        way: set[int] = set()
+        while left > 0:
+            page = self._pages.page(number)
+            if not page or number in way:
+                raise _Broken
+            way.add(number)
+            number = int.from_bytes(page[:4], "big")
+            parts.append(page[4 : 4 + min(left, self._pages.usable - 4)])
+            left -= len(parts[-1])
+        if number:
+            raise _Broken
+        return b"".join(parts)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for count in range(9):
+        if at + count >= len(data):
+            raise _Broken
+        byte = data[at + count]
+        if count == 8:  # noqa: PLR2004  (the ninth byte counts whole)
+            return value << 8 | byte, at + 9
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:  # noqa: PLR2004
+            return value, at + count + 1
+    raise _Broken
+
+
+_INTEGERS: Final = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
+_REAL, _ZERO, _ONE, _BLOB = 7, 8, 9, 12
+
+
+def _record(payload: bytes) -> list[Any]:
+    end, at = _varint(payload, 0)
+    kinds: list[int] = []
+    while at < end:
+        kind, at = _varint(payload, at)
+        kinds.append(kind)
+    if at != end:
+        raise _Broken
+    values: list[Any] = []
+    for kind in kinds:
+        value, at = _value(payload, at, kind)
+        values.append(value)
+    if at != len(payload):
+        raise _Broken
+    return values
+
+
+def _value(payload: bytes, at: int, kind: int) -> tuple[Any, int]:
+    if kind in (0, _ZERO, _ONE):
+        return {0: None, _ZERO: 0, _ONE: 1}[kind], at
+    if kind in (10, 11):  # reserved
+        raise _Broken
+    length = _INTEGERS.get(kind) or (8 if kind == _REAL else (kind - _BLOB) // 2)
+    raw = payload[at : at + length]
+    if len(raw) != length:
+        raise _Broken
+    if kind in _INTEGERS:
+        return int.from_bytes(raw, "big", signed=True), at + length
+    if kind == _REAL:
+        return struct.unpack(">d", raw)[0], at + length
+    if kind % 2 == 0:
+        return raw, at + length
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise _Broken from None
+    if "\0" in text:
+        raise _Broken
+    return text, at + length
+
+
+def _shaped(values: list[Any], key: int, shape: str, later: int) -> dict[str, Any] | None:
+    """Return a row by the names of its columns, or None when it is not one of that table."""
+    columns = [column.split(":") for column in shape.split()]
+    if not len(columns) - later <= len(values) <= len(columns):
+        return None
+    row: dict[str, Any] = {}
+    for (name, kind), value in zip(columns, [*values, *[None] * (len(columns) - len(values))], strict=True):
+        if kind == "k":
+            if value is not None:
+                return None
+            row[name] = key
+        elif value is None:
+            if not kind.endswith("?"):
+                return None
+            row[name] = None
+        elif kind[0] == "r" and isinstance(value, (int, float)):
+            row[name] = float(value)
+        elif isinstance(value, {"t": str, "i": int}.get(kind[0], ())):
+            row[name] = value
+        else:
+            return None
+    return row
