@@ -40,7 +40,8 @@ class ModelDesk:
         ref = None if wanted.casefold() == DEFAULT else await self._meant(wanted)
         model = await self._agent.models.get(ref, self._agent.profile.settings)
         made_fit = await self._fit(model)
-        await self._agent.store.change(self._record.key, model=ref)
+        record = await self._agent.store.change(self._record.key, model=ref)
+        await self._agent.conversations.open(record, self._audience)  # so that /status tells of it before the next turn
         return f"This conversation now uses {model.name}.{made_fit}"
 
     async def models(self, argument: str) -> str:

@@ -60,6 +60,18 @@ async def test_who_stands_in_is_remembered_over_a_restart(street: Make) -> None:
     ]
 
 
+async def test_the_status_tells_of_a_model_as_soon_as_it_is_chosen(street: Make) -> None:
+    s = street()
+    async with s.house() as (house, talk):
+        house.shelf.put("second/model", ScriptedModel(name="second/model"))
+        await talk.ask("hello")
+        assert "- Model: scripted/model\n" in await told(talk, "/status")
+        await told(talk, "/model second")
+        assert "- Model: second/model (chosen for this conversation)" in await told(talk, "/status")
+        await told(talk, "/model default")
+        assert "- Model: scripted/model\n" in await told(talk, "/status")
+
+
 async def test_the_models_of_a_provider_are_listed_together_also_where_one_of_another_comes_between(street: Make) -> None:
     own = {"baseUrl": "http://127.0.0.1:9/v1", "models": [{"id": "one"}, {"id": "two"}]}
     s = street(
