@@ -136,8 +136,13 @@ class Patient:
 
 
 def _heard(answer: AssistantMessage, request: Request) -> AssistantMessage:
-    """Take an empty answer to a person for a failure that may pass. Behind a tool's result it may mean that all is said."""
-    asked = bool(request.messages) and isinstance(request.messages[-1], UserMessage) and not request.background
+    """Take an empty answer to a person for a failure that may pass.
+
+    Behind a tool's result, or behind an answer that was cut off, it may mean that all is said.
+    """
+    *_, former, last = (None, None, *request.messages)
+    all_said = isinstance(former, AssistantMessage) and former.stop == "cut"
+    asked = isinstance(last, UserMessage) and not request.background and not all_said
     if not asked or answer.failure is not None or answer.calls or answer.text.strip() or answer.stop != "end":
         return answer
     failure = Failure(

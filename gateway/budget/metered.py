@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from contextlib import aclosing
+from typing import TYPE_CHECKING, cast
 
 from agent import tokens
 from agent.events import TextDelta, ThinkingDelta
@@ -13,7 +14,7 @@ from gateway.errors import StorageFailed
 from gateway.ledger.spending import Spent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from agent.messages import Usage
     from agent.models.catalog import Price
@@ -70,14 +71,16 @@ class MeteredModel:
             return
         said, settled = 0, False
         try:
-            async for piece in self._model.stream(request):
-                if isinstance(piece, AssistantMessage):
-                    settled = True  # before it is handed on: who has the answer may never come back for more
-                    paid = price if piece.model == self.name else self._price(piece.model)  # another may have stood in
-                    self._brake.settle(reserved.row, _spent(piece.usage, paid))
-                elif isinstance(piece, (TextDelta, ThinkingDelta)):
-                    said += len(piece.text)
-                yield piece
+            stream = cast("AsyncGenerator[Part, None]", self._model.stream(request))  # every model's stream is a generator
+            async with aclosing(stream) as parts:  # who goes away leaves no connection open
+                async for piece in parts:
+                    if isinstance(piece, AssistantMessage):
+                        settled = True  # before it is handed on: who has the answer may never come back for more
+                        paid = price if piece.model == self.name else self._price(piece.model)  # another may have stood in
+                        self._brake.settle(reserved.row, _spent(piece.usage, paid))
+                    elif isinstance(piece, (TextDelta, ThinkingDelta)):
+                        said += len(piece.text)
+                    yield piece
         finally:
             if not settled:
                 answered = said // CHARS_A_TOKEN

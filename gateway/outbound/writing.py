@@ -31,6 +31,7 @@ class Writing(Speaker):
         self._text = ""
         self._sent = 0
         self._opening = ""
+        self._refused = False
         self._news = asyncio.Event()
         self._sending = asyncio.Lock()
 
@@ -42,7 +43,7 @@ class Writing(Speaker):
     async def stop(self) -> None:
         """See ``Speaker``: what is being kept is kept first."""
         async with self._sending:
-            self._text, self._sent, self._opening = "", 0, ""
+            self._text, self._sent, self._opening, self._refused = "", 0, "", False
             self._news.clear()
 
     async def run(self) -> None:
@@ -71,11 +72,12 @@ class Writing(Speaker):
             self._news.clear()
 
     async def _kept(self, piece: Ahead) -> bool:
-        kept = await self._keep(piece)
-        if kept:
+        if await self._keep(piece):
             self._sent += len(piece.text)
             self._opening = reopening(self._text[: self._sent])
-        return kept
+            return True
+        self._refused = True  # the rest of this answer comes when it is whole
+        return False
 
     def _next(self, *, resting: bool) -> Ahead | None:
         """Return what may be sent now of what was heard."""
@@ -83,7 +85,7 @@ class Writing(Speaker):
         limits = self._manner.limits
         if resting:
             limits = Limits(self._manner.resting, limits.most, limits.prefer)
-        if len(text) < limits.least:
+        if self._refused or len(text) < limits.least:
             return None
         before = min(self._sent, LONGEST)
         may = may_end(self._text[self._sent - before :])

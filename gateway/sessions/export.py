@@ -59,7 +59,8 @@ def _message(message: Message, time: str) -> str:
         case AssistantMessage():
             calls = [f"> 🔧 `{call.name}` {json.dumps(call.arguments, ensure_ascii=False)}" for call in message.calls]
             trouble = f"*(no answer: {message.failure.message})*" if message.failure else ""
-            parts = [part for part in (message.text, "\n".join(calls), trouble) if part]
+            end = "*(it broke off here)*" if message.stop == "cut" else ""
+            parts = [part for part in (message.text, "\n".join(calls), trouble, end) if part]
             return "\n\n".join([f"**Agent** · {time} · {message.model}", *parts]) if parts else ""
         case ToolMessage(name=name, text=text):
             cut = f"\n[cut: {len(text):,} characters in all]" if len(text) > RESULT_CHARS else ""

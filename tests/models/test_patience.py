@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent.errors import ScriptOver
 from agent.events import Progress, Restarted, TextDelta
-from agent.messages import AssistantMessage, Failure
+from agent.messages import AssistantMessage, Failure, Text
 from agent.models.patience import Limits, Patient
 from agent.models.scripted import ScriptedModel, Stall
 from gateway.clock import ManualClock
@@ -96,7 +96,9 @@ async def test_an_empty_answer_to_a_person_is_asked_for_again_and_told_in_the_en
     assert answer.failure is not None
     assert "empty answer" in answer.failure.message
     behind_a_tool = ask(user("a"), assistant("Noting it.", call()), result("done"))
-    for request in (behind_a_tool, replace(REQUEST, background=True)):
+    cut = AssistantMessage(content=(Text(text="Half of"),), model="m", stop="cut")
+    behind_a_cut = ask(user("a"), cut, user("[it broke off]"))
+    for request in (behind_a_tool, behind_a_cut, replace(REQUEST, background=True)):
         model.then(empty)
         (_, answer), _ = await turning(clock, hear(patient(model, clock), request), step=10)
         assert (answer.failure, answer.text) == (None, ""), "there it may mean that nothing is left to say"

@@ -80,6 +80,11 @@ def test_a_page_tells_who_said_what_when_and_what_was_done() -> None:
     assert blocks[9] == "*00:30: noted in memory/a.md*"
 
 
+def test_an_answer_that_broke_off_is_marked_as_such() -> None:
+    [_, block] = page([said(AssistantMessage(content=(Text(text="Half of"),), model="m", stop="cut"))], BERLIN)
+    assert block.endswith("Half of\n\n*(it broke off here)*")
+
+
 @given(st.text(alphabet="`~ab\n# ", max_size=40))
 def test_nothing_in_a_result_ends_its_fence(text: str) -> None:
     [_, block] = page([said(ToolMessage(call_id="c", name="read", text=text))], BERLIN)
