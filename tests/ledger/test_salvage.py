@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ACCOUNT = "telegram:default"
 PAGE = 4096
+VERSION = range(60, 64)
+"""Where the header has the version of the tables."""
 WORDS = "many words of somebody, so that rows are long and pages are full. " * 12
 
 
@@ -260,7 +262,8 @@ def test_flipped_bits_keep_no_house_from_starting(closed: Original, flips: list[
         path = closed.put(Path(folder))
         data = bytearray(path.read_bytes())
         for at, bit in flips:
-            data[at % len(data)] ^= 1 << bit
+            if at % len(data) not in VERSION:  # a ledger of a later version is left alone, whoever wrote that number
+                data[at % len(data)] ^= 1 << bit
         path.write_bytes(data)
         opened_again(path)
 
