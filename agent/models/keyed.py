@@ -74,7 +74,7 @@ class Keyed:
             async with aclosing(stream) as parts:
                 async for part in parts:
                     if isinstance(part, AssistantMessage):
-                        answer = _without(part, key)
+                        answer = without_key(part, key)
                     else:
                         shown = shown or not isinstance(part, (Aside, Progress, StoodIn))
                         yield part
@@ -104,7 +104,7 @@ class Keyed:
         return self._models[key.id]
 
 
-def _without(answer: AssistantMessage, key: Key) -> AssistantMessage:
+def without_key(answer: AssistantMessage, key: Key) -> AssistantMessage:
     """Take the key out of what a provider says of a failure: some repeat the very header that they refuse."""
     if answer.failure is None or len(key.secret) < SHORTEST:
         return answer

@@ -106,10 +106,10 @@ def _local(here: Found) -> Offer:
 
 
 def _offered(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Offer | None:
-    """What the owner's own settings name may be no model at all."""
+    """What the owner's own settings name may be no model at all, or be of a provider without an address: its standing says so."""
     try:
         return _offer(name, settings, env, wallet)
-    except UnknownModel:
+    except (UnknownModel, ModelUnusable):
         return None
 
 

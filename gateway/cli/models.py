@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,10 +13,8 @@ from gateway.cli.invocation import Invocation, pass_invocation, warn
 from gateway.cli.models_auth import auth
 
 if TYPE_CHECKING:
-    from agent.messages import AssistantMessage
     from agent.models.key_health import KeyHealth
     from agent.models.keys import Key
-    from agent.models.protocol import Model, Request
     from gateway.auth.profiles import Profiles
     from gateway.config.settings import Settings
 
@@ -78,6 +74,8 @@ def status(invocation: Invocation, as_json: bool) -> None:
     click.echo(f"\n{'provider':12} {'address':56} key")
     for provider in facts["providers"]:
         hint = f": export {provider['variable']}=..." if provider["key"] == "missing" and provider["variable"] else ""
+        if not provider["address"]:
+            hint = f"  (no address: homebody config set models.providers.{provider['provider']}.baseUrl http://HOST:PORT/v1)"
         click.echo(f"{provider['provider']:12} {provider['address']:56} {provider['key']}{hint}")
         for key in provider["keys"]:
             click.echo(f"{'':12}   {key['from']}: {_well(key)}")
@@ -93,7 +91,11 @@ def probe(invocation: Invocation, name: str | None, agent_id: str | None, as_jso
 
     NAME is provider/model or an alias; without it the agent's own model is tried.
     """
-    facts = asyncio.run(_probe(_settings(invocation), name, agent_id, _profiles(invocation)))
+    from gateway.cli.probing import probed
+
+    facts = asyncio.run(probed(_settings(invocation), name, agent_id, _profiles(invocation)))
+    for refused in facts["refused"]:
+        click.echo(f"homebody: warning: {refused['from']} is turned down: {refused['why']} {refused['mend']}", err=True)
     if as_json:
         _print_json(facts)
         return
@@ -101,6 +103,8 @@ def probe(invocation: Invocation, name: str | None, agent_id: str | None, as_jso
     click.echo(
         f"{facts['model']} answered in {facts['ms']:,} ms (first word after {facts['firstMs']:,} ms): {facts['reply'] or '-'}"
     )
+    if facts["key"]:
+        click.echo(f"  with the key of {facts['key']}")
     click.echo(f"  window {facts['window']:,} tokens, tokens used {usage.get('input', '?')} in, {usage.get('output', '?')} out")
 
 
@@ -160,97 +164,18 @@ def _well(key: dict[str, Any]) -> str:
 
 async def _standing_of(agent_id: str, settings: Settings, profiles: Profiles) -> dict[str, Any]:
     from agent.errors import AgentError
+    from agent.models.offline import NAME as OFFLINE
+    from agent.models.offline import OfflineModel
+    from gateway.cli.probing import placed, wanted_model
 
-    wanted = _wanted(settings, agent_id)
+    wanted = wanted_model(settings, agent_id)
     chosen = "as configured" if wanted else "by what is there"
     try:
-        model = await _model(settings, wanted, agent_id, profiles)
+        place = await placed(settings, wanted, agent_id, profiles)
     except AgentError as error:
         return {"id": agent_id, "model": None, "window": None, "chosen": chosen, "problem": str(error), "mend": error.mend}
-    return {"id": agent_id, "model": model.name, "window": model.window, "chosen": chosen, "problem": None, "mend": ""}
-
-
-async def _probe(settings: Settings, name: str | None, agent_id: str | None, profiles: Profiles) -> dict[str, Any]:
-    """Return how the model did. Raises NoModel for a refused key, HomebodyError for any other failure."""
-    from agent.models.offline import NAME as OFFLINE
-    from gateway.errors import HomebodyError, NoModel
-
-    agent = agent_id or settings.default_agent
-    model = await _model(settings, name or _wanted(settings, agent), agent, profiles)
-    if model.name == OFFLINE:
-        raise NoModel("no language model is configured: the notebook answers", mend="See: homebody models status")
-    try:
-        answer, first, whole = await _timed(model, _question())
-    finally:
-        await model.close()
-    if answer.failure is not None:
-        kind = NoModel if answer.failure.kind in {"auth", "unknown_model", "billing"} else HomebodyError
-        raise kind(answer.failure.message, where=model.name, mend=answer.failure.mend)
-    usage = answer.usage
-    return {
-        "model": model.name,
-        "window": model.window,
-        "maxOutput": model.max_output,
-        "reply": answer.text.strip() or ", ".join(f"(calls {call.name})" for call in answer.calls),
-        "stop": answer.stop,
-        "usage": usage
-        and {
-            "input": usage.input,
-            "output": usage.output,
-            "cacheRead": usage.cache_read,
-            "cacheWrite": usage.cache_write,
-            "cost": usage.cost,
-        },
-        "firstMs": first,
-        "ms": whole,
-    }
-
-
-async def _timed(model: Model, request: Request) -> tuple[AssistantMessage, int, int]:
-    from agent.messages import AssistantMessage
-
-    started = time.monotonic()
-    first: float | None = None
-    async for part in model.stream(request):
-        first = first or time.monotonic()
-        if isinstance(part, AssistantMessage):
-            return part, _ms(started, first), _ms(started, time.monotonic())
-    raise AssertionError("a model's stream ends with its answer")
-
-
-def _ms(since: float, until: float) -> int:
-    return round((until - since) * _THOUSAND)
-
-
-def _question() -> Request:
-    """A question that any model answers, with a tool beside it: a model that cannot use tools refuses it."""
-    from agent.messages import Text, UserMessage
-    from agent.models.protocol import Request, Segment, ToolSpec
-
-    tool = ToolSpec(name="look", description="Look at nothing in particular.", parameters={"type": "object", "properties": {}})
-    said = UserMessage(content=(Text(text="Are you there? Answer with the one word: here"),), at=datetime.now(UTC))
-    system = (Segment(name="instructions", text="Answer at once, without a tool."),)
-    return Request(system=system, tools=(tool,), messages=(said,), max_output=512)
-
-
-def _wanted(settings: Settings, agent_id: str) -> str | None:
-    from agent.settings import ModelChoice
-
-    model = settings.agent(agent_id).settings.model
-    return model.primary if isinstance(model, ModelChoice) else model
-
-
-async def _model(settings: Settings, name: str | None, agent_id: str, profiles: Profiles) -> Model:
-    from agent.models.choice import choose
-    from agent.models.discovery import find_local
-    from agent.models.naming import ModelNames
-
-    wallet = profiles.wallet(agent_id)
-    full = None
-    if name is not None:
-        names = ModelNames(settings.agent(agent_id).settings, settings.models, os.environ, wallet=wallet)
-        full = names.full(name)
-    return await choose(full, settings.models, os.environ, discover=find_local, wallet=wallet)
+    known = (OFFLINE, OfflineModel.window) if place is None else (place.name, place.facts.window)
+    return {"id": agent_id, "model": known[0], "window": known[1], "chosen": chosen, "problem": None, "mend": ""}
 
 
 def _short(tokens: int | None) -> str:

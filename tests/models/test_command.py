@@ -97,13 +97,57 @@ def test_a_refused_key_has_its_exit_code(run: Run, peer: AnthropicPeer) -> None:
     peer.answer(Refuse(401, "authentication_error"))
     code, _, err = run("probe")
     assert code == 4
-    assert "does not accept the key" in err
+    assert "ANTHROPIC_API_KEY: Anthropic does not accept the key" in err
+    assert "export ANTHROPIC_API_KEY=..." in err
     assert "test-key" not in err
+
+
+def test_every_key_is_tried_and_those_turned_down_are_told_with_what_renews_them(
+    run: Run, peer: AnthropicPeer, tmp_path: Path
+) -> None:
+    provider = f"models: {{providers: {{anthropic: {{baseUrl: '{peer.url}', apiKey: [sk-first-one, sk-second-one]}}}}}}"
+    (tmp_path / "homebody.yaml").write_text(provider)
+    (tmp_path / "homebody.yaml").chmod(0o600)
+    peer.answer(Refuse(401, "authentication_error"))
+    code, out, err = run("probe", "sonnet", "--json")
+    facts = json.loads(out)
+    assert (code, facts["key"]) == (0, "models.providers.anthropic.apiKey[1]")
+    assert [(one["from"], one["mend"]) for one in facts["refused"]] == [
+        ("models.providers.anthropic.apiKey[0]", "homebody config set 'models.providers.anthropic.apiKey[0]'")
+    ]
+    assert "models.providers.anthropic.apiKey[0] is turned down" in err
+    peer.answer(*[Refuse(401, "authentication_error")] * 3)
+    code, _, err = run("probe", "sonnet")
+    assert (code, "ANTHROPIC_API_KEY, nor 2 others before it" in err) == (4, True)
+    peer.answer(Refuse(400, "invalid_request_error", "of no use to sk-first-one"))
+    code, _, err = run("probe", "sonnet", "--json")
+    told = json.loads(err)
+    assert (code, told["where"]) == (1, f"anthropic/claude-sonnet-5-5 at {peer.url}")
+    assert "of no use to [secret]" in told["error"]
+    assert "sk-" not in out + err
+
+
+def test_a_provider_without_an_address_hides_no_other_model(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "homebody.yaml").write_text("models: {providers: {mine: {models: [{id: m}]}}}")
+    code, out, _ = run("list", "--all")
+    assert (code, "mine/m" in out, "offline/notebook" in out) == (0, False, True)
+    code, out, _ = run("status")
+    assert (code, "homebody config set models.providers.mine.baseUrl" in out) == (0, True)
+    code, _, err = run("probe", "mine/m")
+    assert (code, "homebody config set models.providers.mine.baseUrl" in err) == (4, True)
+
+
+def test_a_missing_key_is_told_with_what_brings_one(run: Run) -> None:
+    code, _, err = run("probe", "openai/gpt-6-sol", "--json")
+    told = json.loads(err)
+    assert (code, told["exitCode"]) == (4, 4)
+    assert told["mend"].startswith("export OPENAI_API_KEY=...")
 
 
 def test_no_model_at_all_has_its_exit_code(run: Run) -> None:
     code, _, err = run("probe", "offline")
     assert (code, "no language model is configured" in err) == (4, True)
+    assert "homebody models auth add" in err
     code, _, err = run("probe", "antropic/claude-opus-5", "--json")
-    assert code == 1
+    assert code == 4
     assert "anthropic/claude-opus-5" in json.loads(err)["error"]

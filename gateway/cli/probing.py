@@ -1,0 +1,151 @@
+"""``homebody models probe``: one short question to a model, with each of its keys until one is accepted."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent.messages import AssistantMessage, Failure
+    from agent.models.choice import Place
+    from agent.models.keys import Key
+    from agent.models.protocol import Model, Request
+    from gateway.auth.profiles import Profiles
+    from gateway.config.settings import Settings
+
+_THOUSAND = 1000
+_NO_MODEL = "export ANTHROPIC_API_KEY=...   (or: homebody models auth add anthropic; all ways: homebody models status)"
+
+
+async def probed(settings: Settings, name: str | None, agent_id: str | None, profiles: Profiles) -> dict[str, Any]:
+    """Return how the model did, and which keys were turned down before.
+
+    Raises:
+        NoModel: there is none, it lacks a key or an address, or all keys are turned down.
+        HomebodyError: any other failure; UsageWrong for an agent that is not there.
+    """
+    from agent.errors import AgentError
+    from gateway.errors import NoModel
+
+    agent = agent_id or settings.default_agent
+    try:
+        place = await placed(settings, name or wanted_model(settings, agent), agent, profiles)
+        if place is None:
+            raise NoModel("no language model is configured: the notebook answers", mend=_NO_MODEL)
+        return await _asked(place)
+    except AgentError as error:
+        raise NoModel(str(error).rstrip("."), mend=error.mend) from error
+
+
+async def placed(settings: Settings, name: str | None, agent_id: str, profiles: Profiles) -> Place | None:
+    """Return where an agent's model is; None for the notebook. Raises AgentError."""
+    from agent.models.choice import locate
+    from agent.models.discovery import find_local
+    from agent.models.naming import ModelNames
+
+    wallet = profiles.wallet(agent_id)
+    names = ModelNames(settings.agent(agent_id).settings, settings.models, os.environ, wallet=wallet)
+    full = None if name is None else names.full(name)
+    return await locate(full, settings.models, os.environ, discover=find_local, wallet=wallet)
+
+
+def wanted_model(settings: Settings, agent_id: str) -> str | None:
+    """Return the model that the settings name for an agent."""
+    from agent.settings import ModelChoice
+
+    model = settings.agent(agent_id).settings.model
+    return model.primary if isinstance(model, ModelChoice) else model
+
+
+async def _asked(place: Place) -> dict[str, Any]:
+    from agent.models.choice import build
+    from agent.models.key_health import TURNING
+    from agent.models.keyed import without_key
+
+    refused: list[dict[str, str]] = []
+    for key in place.keys:  # there is one at least
+        model = build(place, key)
+        try:
+            answer, first, whole = await _timed(model, _question())
+        finally:
+            await model.close()
+        answer = without_key(answer, key)
+        failure = answer.failure
+        if failure is None:
+            return _facts(model, answer) | {"key": _said(key), "refused": refused, "firstMs": first, "ms": whole}
+        if failure.kind not in TURNING or key is place.keys[-1]:
+            raise _failed(place, key, failure, others=len(refused))
+        refused.append({"from": key.label, "why": failure.message, "mend": _renewed(place, key)})
+    raise AssertionError("the last key answers or fails")
+
+
+def _failed(place: Place, key: Key, failure: Failure, *, others: int) -> Exception:
+    from gateway.errors import HomebodyError, NoModel
+
+    if failure.kind == "auth":
+        also = f", nor {others} others before it" if others else ""
+        where = f"{key.label}{also}" if _said(key) else place.base_url
+        return NoModel(failure.message.rstrip("."), where=where, mend=_renewed(place, key))
+    kind = NoModel if failure.kind in {"unknown_model", "billing"} else HomebodyError
+    return kind(failure.message.rstrip("."), where=f"{place.name} at {place.base_url}", mend=failure.mend)
+
+
+def _renewed(place: Place, key: Key) -> str:
+    """The command that puts another key in the place of this one."""
+    if key.origin == "profile":
+        return f"homebody models auth add {place.provider} --id {key.label.removeprefix('profile ')}"
+    if key.origin == "settings":
+        return f"homebody config set '{key.label}'"
+    return f"export {key.label}=..." if key.origin == "environment" else f"homebody models auth add {place.provider}"
+
+
+def _said(key: Key) -> str | None:
+    return None if key.origin == "none needed" else key.label
+
+
+def _facts(model: Model, answer: AssistantMessage) -> dict[str, Any]:
+    usage = answer.usage
+    return {
+        "model": model.name,
+        "window": model.window,
+        "maxOutput": model.max_output,
+        "reply": answer.text.strip() or ", ".join(f"(calls {call.name})" for call in answer.calls),
+        "stop": answer.stop,
+        "usage": usage
+        and {
+            "input": usage.input,
+            "output": usage.output,
+            "cacheRead": usage.cache_read,
+            "cacheWrite": usage.cache_write,
+            "cost": usage.cost,
+        },
+    }
+
+
+async def _timed(model: Model, request: Request) -> tuple[AssistantMessage, int, int]:
+    from agent.messages import AssistantMessage
+
+    started = time.monotonic()
+    first: float | None = None
+    async for part in model.stream(request):
+        first = first or time.monotonic()
+        if isinstance(part, AssistantMessage):
+            return part, _ms(started, first), _ms(started, time.monotonic())
+    raise AssertionError("a model's stream ends with its answer")
+
+
+def _ms(since: float, until: float) -> int:
+    return round((until - since) * _THOUSAND)
+
+
+def _question() -> Request:
+    """A question that any model answers, with a tool beside it: a model that cannot use tools refuses it."""
+    from agent.messages import Text, UserMessage
+    from agent.models.protocol import Request, Segment, ToolSpec
+
+    tool = ToolSpec(name="look", description="Look at nothing in particular.", parameters={"type": "object", "properties": {}})
+    said = UserMessage(content=(Text(text="Are you there? Answer with the one word: here"),), at=datetime.now(UTC))
+    system = (Segment(name="instructions", text="Answer at once, without a tool."),)
+    return Request(system=system, tools=(tool,), messages=(said,), max_output=512)
