@@ -49,9 +49,12 @@ def platforms(settings: Settings, clock: SystemClock, env: Mapping[str, str]) ->
         (channels.discord, _discord(channels, clock, env)),
         (channels.slack, _slack(channels, clock, env)),
     ):
+        holders: dict[Any, str] = {}
         for channel, policy in found:
-            bots = policy.bots or bool(getattr(section.account(channel.account), "allow_bots", False))
-            yield channel, replace(policy, bots=bots)
+            account = section.account(channel.account)
+            bots = policy.bots or bool(getattr(account, "allow_bots", False))
+            holder = holders.setdefault(_bot(account) or channel.account, channel.account)
+            yield channel if holder == channel.account else _doubled(channel, holder), replace(policy, bots=bots)
     yield from _others(channels, clock)
 
 
@@ -90,6 +93,22 @@ def _others(channels: ChannelsSettings, clock: SystemClock) -> Iterator[tuple[Ch
             continue
         channel = _made(name, found, plugin.settings, clock)
         yield channel, Policy(dm_policy=plugin.dm_policy, allow_from=plugin.allow_from, groups=frozenset(plugin.groups))
+
+
+def _bot(account: Any) -> object:
+    """Return what tells one bot of a platform from another: its token, or where that is kept."""
+    keys = ("bot_token", "token", "token_file")
+    return next((value for key in keys if (value := getattr(account, key, None)) is not None), None)
+
+
+def _doubled(channel: Channel, holder: str) -> Channel:
+    """Return what stands for an account whose token another one has: each would take the other's messages, or answer them too."""
+    return AbsentChannel(
+        channel.name,
+        f"The accounts {holder} and {channel.account} of {channel.name} have one token.",
+        f"Give each a bot of its own, or take channels.{channel.name}.accounts.{channel.account} out.",
+        account=channel.account,
+    )
 
 
 def _made(name: str, found: Mapping[str, EntryPoint], settings: Mapping[str, Any], clock: SystemClock) -> Channel:

@@ -17,6 +17,7 @@ from channels.protocol import HookAnswer
 from channels.slack.inbound import Identity
 from channels.slack.letters import longer
 from channels.slack.recent import Acquaintance
+from channels.slack.scopes import lacking
 from channels.slack.settings import ASK_EVERY
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class SlackChannel:
         self._log: Log = log or NoLog()
         self._random = random
         self._known = Acquaintance()
+        self._lacks = ""
         self._line: _Line | None = None
         self._signature: Signature | None = None
         self._previews = Previews(self, clock, between=self._between)
@@ -119,6 +121,8 @@ class SlackChannel:
         from channels.slack.receiving import Receiver
 
         who, patience = await self._signed_in(web), Patience(self._clock)
+        if self._lacks:
+            self._log.warning(f"the token of the slack app {self._lacks}", account=self.account)
         receiver = Receiver(
             self._settings,
             who,
@@ -171,6 +175,7 @@ class SlackChannel:
         except SlackApiError as error:
             refused = refusal(error, self._settings, "bot_token")
             raise (refused or error) from error
+        self._lacks = lacking(found.headers)
         return Identity(
             account=self.account,
             team=str(found["team_id"]),
@@ -246,10 +251,10 @@ class SlackChannel:
         return answer
 
     async def probe(self) -> str:
-        """Ask who the app is, and return its id and workspace, such as ``U1@T1``.
+        """Ask who the app is, and return its id and workspace, such as ``U1@T1``, with what its token does not allow.
 
         Raises:
-            ChannelError: it cannot be reached; ``ChannelBroken`` when its token is wrong.
+            ChannelError: it cannot be reached; ``ChannelBroken`` when a token of it is wrong.
         """
         await asyncio.to_thread(_load)
         import aiohttp
@@ -260,14 +265,31 @@ class SlackChannel:
         self._settings.check()
         try:
             async with aiohttp.ClientSession() as session:
-                who = await self._signed_in(make_web(self._settings, session))
+                web = make_web(self._settings, session)
+                who = await self._signed_in(web)
+                await self._may_listen(web)
         except ChannelBroken:
             raise
         except TROUBLE as error:
             raise ChannelError(
                 f"{self._settings.api_root} does not answer: {error}", mend="check the network, and channels.slack.apiRoot"
             ) from error
-        return f"{who.user}@{who.team}"
+        return f"{who.user}@{who.team} ({self._lacks})" if self._lacks else f"{who.user}@{who.team}"
+
+    async def _may_listen(self, web: AsyncWebClient) -> None:
+        """Ask for an address to listen at, which is left unused. Raises ChannelBroken when the app-level token is not accepted."""
+        from slack_sdk.errors import SlackApiError
+
+        from channels.slack.refusals import refusal
+
+        if self.hooked:
+            return
+        try:
+            await web.apps_connections_open(app_token=self._settings.secret("app_token"))
+        except SlackApiError as error:
+            refused = refusal(error, self._settings, "app_token")
+            if refused is not None:
+                raise refused from error
 
     async def close(self) -> None:
         """Release nothing: ``run`` closes its connections when it ends."""

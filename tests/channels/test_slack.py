@@ -292,6 +292,23 @@ async def test_a_probe_tells_who_the_app_is(peer: SlackPeer) -> None:
     assert await Line(peer).channel.probe() == f"{BOT}@{TEAM}"
 
 
+async def test_a_probe_tells_what_the_token_does_not_allow_and_so_does_the_log(peer: SlackPeer) -> None:
+    peer.scopes -= {"files:read", "history"}
+    line = Line(peer)
+    told = await line.channel.probe()
+    assert "channels:history (to read public channels), files:read (to read files)" in told
+    assert "Bot Token Scopes" in told
+    async with line.running():
+        assert line.log.told("lacks scopes: channels:history")
+
+
+async def test_a_probe_tries_the_token_for_listening_too(peer: SlackPeer) -> None:
+    with pytest.raises(ChannelBroken, match=r"channels\.slack\.appToken is not accepted"):
+        await Line(peer, appToken="xapp-revoked").channel.probe()
+    assert peer.connections == 0
+    assert await Line(peer, http=True, appToken="xapp-revoked").channel.probe() == f"{BOT}@{TEAM}"
+
+
 async def test_a_probe_of_a_dead_address_says_so(peer: SlackPeer) -> None:
     with pytest.raises(ChannelError, match="does not answer"):
         await Line(peer, apiRoot="http://127.0.0.1:9/api").channel.probe()

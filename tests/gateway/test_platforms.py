@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.errors import ChannelBroken
 from channels.messages import Conversation
 from channels.telegram.settings import TelegramSettings
 from gateway.clock import ManualClock
@@ -101,3 +102,18 @@ def test_the_channel_and_the_house_agree_on_who_may_speak(settings: dict[str, ob
     found = rule(policy, "-1", topic)
     speakers = () if found is None or not found.allow else policy.allow_from if found.users is None else found.users
     assert account.may_speak("-1", topic, "42") == bool({"42", "*"} & set(speakers))
+
+
+async def test_of_two_accounts_with_one_token_the_second_is_off_and_says_so() -> None:
+    accounts = {"work": {"botToken": "2:b"}, "copy": {"botToken": "1:a"}}
+    given = {"telegram": {"botToken": "1:a", "accounts": accounts}, "slack": {"botToken": "xoxb-1"}}
+    found = list(platforms(Settings.model_validate({"channels": given}), CLOCK, {}))
+    assert [f"{channel.name}:{channel.account}" for channel, _ in found] == [
+        "telegram:default",
+        "telegram:work",
+        "telegram:copy",
+        "slack:default",
+    ]
+    with pytest.raises(ChannelBroken, match="default and copy of telegram have one token") as told:
+        await found[2][0].run(None)  # type: ignore[arg-type]
+    assert "channels.telegram.accounts.copy" in told.value.mend

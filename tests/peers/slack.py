@@ -180,7 +180,7 @@ class SlackPeer(SlackPeople):
             return web.json_response(refused.body, status=refused.status, headers=refused.headers)
         finally:
             await self._changed()
-        return web.json_response({"ok": True, **result})
+        return web.json_response({"ok": True, **result}, headers={"X-OAuth-Scopes": self.home.granted()})
 
     def _authorise(self, request: web.Request, method: str) -> None:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")

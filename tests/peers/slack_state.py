@@ -91,6 +91,12 @@ class Workspace:
             raise Refused("message_not_found")
         return found
 
+    def granted(self) -> str:
+        """Return what Slack says with each answer: all names, where ``scopes`` has ``history`` for four and leaves some out."""
+        kinds = ("channels", "groups", "im", "mpim") if "history" in self.scopes else ()
+        always = {"app_mentions:read", "commands", "im:write"}
+        return ",".join(sorted((self.scopes - {"history"}) | always | {f"{kind}:history" for kind in kinds}))
+
     def need(self, scope: str) -> None:
         if scope not in self.scopes:
             needed = "channels:history" if scope == "history" else scope
