@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import copy
 import logging
 import queue
@@ -92,7 +93,8 @@ class _FileHandler(logging.Handler):
             if not self._missed:
                 place = self._file.path
                 message = f"homebody: the log file {place} cannot be written ({error.strerror}); the house goes on without it"
-                print(message, file=self._terminal, flush=True)
+                with contextlib.suppress(OSError):  # the thread that writes would end, and nothing be logged any more
+                    print(message, file=self._terminal, flush=True)
             self._missed += 1
 
     def close(self) -> None:

@@ -153,6 +153,9 @@ class Fire:
                     if not hit:
                         break
                     between(root)
+                ended = ended or any(
+                    kill.error for kill in kills
+                )  # what the disk held up until the end is done by the next life
                 for _ in range(AGAIN):
                     ended = ended and await world.live()
                 if late := list(world.meanwhile):  # no life came so far

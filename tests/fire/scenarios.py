@@ -110,7 +110,9 @@ def _without_told_failures(scenario: Scenario, world: World) -> Scenario:
     def of(values: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(values[index] for index in kept if index < len(values))
 
-    return replace(scenario, says=of(scenario.says), answers=of(scenario.answers), deeds=of(scenario.deeds))
+    left_out = set(scenario.answers) - set(of(scenario.answers))
+    deeds = tuple(deed for deed in scenario.deeds if not any(deed in answer for answer in left_out))
+    return replace(scenario, says=of(scenario.says), answers=of(scenario.answers), deeds=deeds)
 
 
 def _judge_answers(scenario: Scenario, world: World, verdict: Verdict) -> None:

@@ -1,5 +1,6 @@
 """From a logger anywhere in the process to a line in the file and on the terminal."""
 
+import errno
 import io
 import json
 import logging
@@ -204,3 +205,22 @@ def test_loggers_are_as_they_were_afterwards(logged):
 def settle(closer) -> None:
     """Wait until the thread has written what was logged."""
     closer._listener._records.join()
+
+
+class Refusing(io.StringIO):
+    """A terminal that goes to a disk as full as the log's."""
+
+    def write(self, _text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_terminal_that_is_full_as_well_does_not_end_the_log(tmp_path):
+    folder = tmp_path / "logs"
+    folder.write_text("a file where the folder should be")
+    with configure(LoggingSettings(), Paths(tmp_path), Redactor(), terminal=Refusing()) as closer:
+        logging.getLogger("gateway").info("one")
+        settle(closer)
+        folder.unlink()
+        logging.getLogger("gateway").info("two")
+    events = [json.loads(line)["event"] for line in (folder / "homebody.jsonl").read_text().splitlines()]
+    assert events == ["1 lines are missing here: the log file could not be written", "two"]
