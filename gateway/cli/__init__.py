@@ -29,6 +29,7 @@ COMMANDS = {
     "status": ("gateway.cli.status:status", "Show what runs and how it is doing."),
     "config": ("gateway.cli.config:config", "Show, check and change the settings."),
     "models": ("gateway.cli.models:models", "List and try the language models."),
+    "auth": ("gateway.cli.models_auth:auth", "Keep keys of model providers; the same as `models auth`."),
     "agents": ("gateway.cli.agents:agents", "Add, list and remove agents."),
     "route": ("gateway.cli.route:route", "Show which agent answers whom, and why."),
     "channels": ("gateway.cli.channels:channels", "Show the chat platforms and whether they answer."),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.cli.invocation import Invocation, pass_invocation, warn
+from gateway.cli.taken_over import outcome, taken_over
 from gateway.errors import UsageWrong
 
 if TYPE_CHECKING:
@@ -44,10 +45,15 @@ def add(  # noqa: PLR0917 -- what click hands in, by name
     profile = Profile(name, known, "token" if token else "api_key", _secret(known))
     profiles.file(agent_id).put(profile)
     told = {"id": name, "provider": known, "mode": profile.mode, "agent": agent_id, "file": str(profiles.file(agent_id).path)}
+    came = taken_over(invocation)
+    unused = _unused(profiles, name, known)
     if as_json:
-        click.echo(json.dumps(told, ensure_ascii=False))
+        click.echo(json.dumps(told | {"unused": unused or None, "gateway": came}, ensure_ascii=False))
         return
-    click.echo(f"The key {name} is kept in {told['file']}. Try it: homebody models probe {known}/MODEL")
+    click.echo(f"The key {name} is kept in {told['file']}. Try it: homebody models probe {_model_of(known)}")
+    if unused:
+        click.echo(f"homebody: warning: {unused}", err=True)
+    _told_gateway(came)
 
 
 @auth.command("list")
@@ -64,20 +70,66 @@ def list_(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
     if not rows:
         click.echo("There are none. Add one: homebody models auth add anthropic", err=True)
     for row in rows:
-        click.echo(f"{row['id']:32} {row['provider']:12} {row['mode']:8} {row['agent'] or 'the whole house'}")
+        left_out = f"  (not used: auth.order.{row['provider']} does not name it)" if row["unused"] else ""
+        click.echo(f"{row['id']:32} {row['provider']:12} {row['mode']:8} {row['agent'] or 'the whole house'}{left_out}")
+    known = {row["id"] for row in rows}
+    for provider, order in invocation.loaded.settings.auth.order.items():
+        for gone in [one for one in order if one not in known]:
+            mend = f"homebody models auth add {provider} --id {gone}"
+            click.echo(f"homebody: warning: auth.order.{provider} names {gone}, and there is no such key ({mend})", err=True)
 
 
 @auth.command()
 @click.argument("profile_id")
 @FOR_AGENT
+@AS_JSON
 @pass_invocation
-def remove(invocation: Invocation, profile_id: str, agent_id: str | None) -> None:
+def remove(invocation: Invocation, profile_id: str, agent_id: str | None, as_json: bool) -> None:
     """Take a key out of its file."""
     profiles = _profiles(invocation, agent_id)
     if not profiles.file(agent_id).remove(profile_id):
-        known = ", ".join(profiles.file(agent_id).profiles()) or "none"
-        raise UsageWrong(f"there is no key {profile_id!r} in {profiles.file(agent_id).path}", mend=f"There is: {known}.")
+        raise UsageWrong(
+            f"there is no key {profile_id!r} in {profiles.file(agent_id).path}",
+            mend=_elsewhere(invocation, profiles, profile_id) or f"There is: {_known(profiles, agent_id)}.",
+        )
+    came = taken_over(invocation)
+    if as_json:
+        click.echo(json.dumps({"id": profile_id, "agent": agent_id, "removed": True, "gateway": came}, ensure_ascii=False))
+        return
     click.echo(f"The key {profile_id} is gone.")
+    _told_gateway(came)
+
+
+def _known(profiles: Profiles, agent_id: str | None) -> str:
+    return ", ".join(profiles.file(agent_id).profiles()) or "none"
+
+
+def _elsewhere(invocation: Invocation, profiles: Profiles, profile_id: str) -> str:
+    """The command for a key of that name in another file, where there is one."""
+    for agent in (None, *invocation.loaded.settings.agent_ids):
+        if profile_id in profiles.file(agent).profiles():
+            return f"homebody models auth remove {profile_id}{f' --agent {agent}' if agent else ''}"
+    return ""
+
+
+def _unused(profiles: Profiles, profile_id: str, provider: str) -> str:
+    """Why a key is not used though it is there; empty where it is."""
+    order = profiles.settings.order.get(provider)
+    if not order or profile_id in order:
+        return ""
+    return f"{profile_id} is not used: auth.order.{provider} does not name it (homebody config unset auth.order.{provider})"
+
+
+def _told_gateway(came: dict[str, Any] | None) -> None:
+    if came is not None and came["complaint"]:
+        click.echo(f"homebody: warning: {outcome(came)}", err=True)
+
+
+def _model_of(provider: str) -> str:
+    from agent.models.catalog import PROVIDERS
+
+    known = PROVIDERS.get(provider)
+    return f"{provider}/{(known.default_model if known else '') or 'MODEL'}"
 
 
 def _profiles(invocation: Invocation, agent_id: str | None) -> Profiles:
@@ -120,7 +172,13 @@ def _secret(provider: str) -> str:
 def _rows(profiles: Profiles, agents: list[str]) -> list[dict[str, Any]]:
     files = [(None, profiles.file()), *((agent, profiles.file(agent)) for agent in agents)]
     return [
-        {"id": one.id, "provider": one.provider, "mode": one.mode, "agent": agent}
+        {
+            "id": one.id,
+            "provider": one.provider,
+            "mode": one.mode,
+            "agent": agent,
+            "unused": bool(_unused(profiles, one.id, one.provider)),
+        }
         for agent, file in files
         for one in file.profiles().values()
     ]

@@ -52,8 +52,8 @@ def test_a_key_is_added_from_a_pipe_listed_without_being_shown_and_taken_out(run
     run("auth", "add", "anthropic", "--id", "anthropic:work", "--token", given="sk-other")
     listed = run("auth", "list", "--json")
     assert json.loads(listed.output) == [
-        {"id": "anthropic:default", "provider": "anthropic", "mode": "api_key", "agent": None},
-        {"id": "anthropic:work", "provider": "anthropic", "mode": "token", "agent": None},
+        {"id": "anthropic:default", "provider": "anthropic", "mode": "api_key", "agent": None, "unused": False},
+        {"id": "anthropic:work", "provider": "anthropic", "mode": "token", "agent": None, "unused": False},
     ]
     status = run("status", "--json")
     anthropic = next(one for one in json.loads(status.stdout)["providers"] if one["provider"] == "anthropic")
@@ -66,6 +66,27 @@ def test_a_key_is_added_from_a_pipe_listed_without_being_shown_and_taken_out(run
     with pytest.raises(UsageWrong, match="no key 'anthropic:default'"):
         raise run("auth", "remove", "anthropic:default").exception  # type: ignore[misc]  # there is one
     assert [key.secret for key in profiles(tmp_path).keys("main", "anthropic")] == ["sk-other"]
+
+
+def test_an_order_that_leaves_a_key_out_or_names_none_is_told(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "homebody.yaml").write_text("auth: {order: {anthropic: [anthropic:work, anthropic:gone]}}")
+    run("auth", "add", "anthropic", "--id", "anthropic:work", given="sk-work")
+    made = run("auth", "add", "anthropic", given="sk-idle")
+    assert "anthropic:default is not used: auth.order.anthropic does not name it" in made.output
+    assert "homebody models probe anthropic/claude-sonnet-5-5" in made.output
+    listed = run("auth", "list")
+    rows = {line.split()[0]: "not used" in line for line in listed.stdout.splitlines()}
+    assert rows == {"anthropic:work": False, "anthropic:default": True}
+    assert "anthropic:gone, and there is no such key (homebody models auth add anthropic --id anthropic:gone)" in listed.output
+
+
+def test_a_key_of_another_file_is_taken_out_by_the_command_that_is_told(run: Run, tmp_path: Path) -> None:
+    run("auth", "add", "openai", "--agent", "main", given="sk-of-main")
+    refused = run("auth", "remove", "openai:default")
+    assert isinstance(refused.exception, UsageWrong)
+    assert refused.exception.mend == "homebody models auth remove openai:default --agent main"
+    gone = run("auth", "remove", "openai:default", "--agent", "main", "--json")
+    assert json.loads(gone.stdout) == {"id": "openai:default", "agent": "main", "removed": True, "gateway": None}
 
 
 @pytest.mark.parametrize(
