@@ -42,7 +42,8 @@ def list_(invocation: Invocation, *, as_json: bool) -> None:
         return
     for row in rows:
         default = ", the default" if row["default"] else ""
-        rules = f", {row['bindings']} rules lead to it" if row["bindings"] else ""
+        count = row["bindings"]
+        rules = f", {count} {'rule leads' if count == 1 else 'rules lead'} to it" if count else ""
         click.echo(f"{row['id']} ({row['name']}{default}): {row['workspace']}{rules}")
 
 
@@ -119,7 +120,8 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
     changed = _change(invocation, edit)
     came = taken_over(invocation)
     facts = {"id": agent_id, "removed": True, "bindings": len(rules), "kept": files, "file": str(changed.file), "gateway": came}
-    gone = f" and {len(rules)} rules that led to it" if rules else ""
+    led = "the rule" if len(rules) == 1 else f"{len(rules)} rules"
+    gone = f", with {led} that led to it," if rules else ""
     _tell(
         facts,
         f"Agent {agent_id}{gone} is taken out of {changed.file}. Kept: {', '.join(files)}. {outcome(came)}",

@@ -167,7 +167,10 @@ def _asked(key: str) -> str:
     if sys.stdin.isatty():
         answer: str = click.prompt(key, hide_input=True)
         return answer
-    return sys.stdin.readline().rstrip("\r\n")
+    line = sys.stdin.readline()
+    if not line:
+        raise UsageWrong(f"no value was given for {key}", mend=f"Give it behind the key: homebody config set {key} VALUE")
+    return line.rstrip("\r\n")
 
 
 def _change(invocation: Invocation, edit: Any) -> Changed:

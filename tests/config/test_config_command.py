@@ -148,6 +148,8 @@ def test_a_secret_is_never_shown(run, file):
     typed = [sys.executable, "-m", "gateway", "--home", str(file.parent), "config", "set", "models.providers.openai.apiKey"]
     done = subprocess.run(typed, input="sk-very-secret\n", cwd=ROOT, capture_output=True, text=True, check=True)
     assert "sk-very-secret" not in done.stdout + done.stderr
+    nothing = subprocess.run(typed, stdin=subprocess.DEVNULL, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (nothing.returncode, "no value was given" in nothing.stderr) == (2, True)
     assert "apiKey: sk-very-secret" in file.read_text()
     for arguments in (
         ["get"],
