@@ -10,7 +10,7 @@ from channels.slack.inbound import order
 from channels.slack.refusals import TROUBLE, code_of, waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from slack_sdk.web.async_client import AsyncWebClient
 
@@ -24,12 +24,24 @@ THREADS_FOR = 2 * 24 * 3600.0
 """Seconds for which a thread is read on after its last message; a channel is read on however old its last one is."""
 MOST_THREADS = 50
 """Threads that are read on at once, for each takes a call, and Slack grants some fifty a minute."""
+LOOK_BACK = 15
+"""Messages before a mark that are looked at again: one call a channel."""
+MOST_LOOKED_BACK = 20
+"""Channels in which that is done, those that were used last."""
 _BETWEEN = "/"
 
 
 def thread_mark(channel: str, thread: str) -> str:
     """Return the name under which the reading mark of a thread is kept."""
     return f"{channel}{_BETWEEN}{thread}"
+
+
+def opened_since(messages: Sequence[dict[str, Any]], mark: str, marks: Collection[str]) -> list[str]:
+    """Return the threads under these messages in which something was written after the mark, without those that are read anyway."""
+    threads = [
+        thread_mark(one["channel"], one["ts"]) for one in messages if order(str(one.get("latest_reply") or 0)) > order(mark)
+    ]
+    return [thread for thread in threads if thread not in marks][-MOST_THREADS:]
 
 
 class CatchingUp:
@@ -71,6 +83,20 @@ class CatchingUp:
                     break
         newer = [one for one in found if order(one["ts"]) > order(mark)]
         return [{**one, "channel": channel} for one in sorted(newer, key=lambda one: order(one["ts"]))]
+
+    def looked_back(self, marks: dict[str, str]) -> set[str]:
+        """Return the channels in which messages before the mark are worth another look."""
+        channels = [place for place in marks if _BETWEEN not in place]
+        return set(sorted(channels, key=lambda place: order(marks[place]))[-MOST_LOOKED_BACK:])
+
+    async def before(self, channel: str, mark: str) -> list[dict[str, Any]]:
+        """Return the last messages up to the mark as they are now, oldest first; nothing where there is trouble: it is an extra."""
+        try:
+            page: Any = await self._web.conversations_history(channel=channel, latest=mark, inclusive=True, limit=LOOK_BACK)
+        except TROUBLE as error:
+            self._log.info("it is not known what was changed in a channel", error=type(error).__name__, channel=channel)
+            return []
+        return [{**one, "channel": channel} for one in sorted(page.get("messages") or [], key=lambda one: order(one["ts"]))]
 
     async def thread_of(self, channel: str, message: str) -> str:
         """Return the thread that a message is in; an empty string when it is in none, or nobody says."""

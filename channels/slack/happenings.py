@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from channels.messages import Inbound, Sender
 from channels.slack.emoji import emoji_of
-from channels.slack.inbound import attached, moment, names, readable
+from channels.slack.inbound import attached, moment, names, order, readable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -31,7 +32,8 @@ def edited(event: dict[str, Any], who: Identity, *, event_id: str = "") -> Inbou
     parent = thread if thread != stamp else ""
     direct = event.get("channel_type") == "im" or channel.startswith("D")
     when = str(event.get("event_ts") or now["edited"].get("ts") or stamp)
-    alias = f"x:{who.team}:{channel}:{stamp}:{when}"
+    digest = hashlib.sha256(raw.encode("utf-8", "replace")).hexdigest()[:8]
+    alias = f"x:{who.team}:{channel}:{stamp}:{now['edited'].get('ts')}:{digest}"
     return Inbound(
         conversation=who.place(channel, sender, parent or (stamp if who.opens and not direct else None), direct=direct),
         sender=Sender(id=sender),
@@ -47,6 +49,12 @@ def edited(event: dict[str, Any], who: Identity, *, event_id: str = "") -> Inbou
         attachments=attached(now),
         from_bot=bool(now.get("bot_id")),
     )
+
+
+def changed_since(messages: list[dict[str, Any]], mark: str, who: Identity) -> list[tuple[dict[str, Any], Inbound | None]]:
+    """Return what of messages that are read back was changed after a mark. It has the same alias as when Slack tells of it."""
+    changed = [one for one in messages if order(str((one.get("edited") or {}).get("ts") or 0)) > order(mark)]
+    return [(one, edited({"channel": one["channel"], "message": one}, who)) for one in changed]
 
 
 def reaction(event: dict[str, Any], who: Identity, thread: str | None, *, event_id: str = "") -> Inbound | None:

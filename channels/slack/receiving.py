@@ -17,8 +17,8 @@ from slack_sdk.errors import SlackApiError
 
 from channels.messages import Conversation, Cursor
 from channels.reading import CURSOR, ReadingMarks
-from channels.slack.catching_up import MOVES, CatchingUp, thread_mark
-from channels.slack.happenings import command, edited, press, reaction
+from channels.slack.catching_up import MOVES, CatchingUp, opened_since, thread_mark
+from channels.slack.happenings import changed_since, command, edited, press, reaction
 from channels.slack.inbound import QUOTED, inbound, order
 from channels.slack.letters import pressed
 from channels.slack.mrkdwn import escaped
@@ -115,9 +115,16 @@ class Receiver:
         """Take what was written since, if Slack still has it."""
         async with self.in_order:
             self._gap = False
-            for place, mark in self._reading.worth(self._marks.all()).items():
+            marks = self._marks.all()
+            looked_back = self._reading.looked_back(marks)
+            for place, mark in self._reading.worth(marks).items():
+                before = await self._reading.before(place, mark) if place in looked_back else []
+                await self._take(changed_since(before, mark, self._who))
                 found = await self._reading.since(place, mark)
-                await self._take([(one, inbound(one, self._who)) for one in found])
+                for thread in opened_since([*before, *found], mark, marks):
+                    found += await self._reading.since(thread, mark)
+                once = {one["ts"]: one for one in found}  # a thread is read with the message that it began with
+                await self._take([(once[stamp], inbound(once[stamp], self._who)) for stamp in sorted(once, key=order)])
 
     async def fill_gap(self) -> None:
         """Catch up when something could not be stored before."""

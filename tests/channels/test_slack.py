@@ -130,6 +130,42 @@ async def test_messages_of_a_long_outage_are_read_before_the_channel_is_ready(pe
         assert "missed in the room" in second.door.texts
 
 
+async def test_what_was_changed_in_an_outage_is_told_once_and_before_what_was_written(peer: SlackPeer) -> None:
+    first = Line(peer, channels={ROOM: {}})
+    async with first.running():
+        seen = await peer.say(ANNA, "meet at nine", channel=ROOM)
+        known = await peer.say(ANNA, "bring bread", channel=ROOM)
+        await peer.edit(ANNA, known, "bring rye bread", channel=ROOM)
+        await first.door.until(lambda: len(first.door.messages) == 3)
+    await peer.say(ANNA, "and cheese", channel=ROOM)
+    await peer.edit(ANNA, seen, "meet at ten", channel=ROOM)
+    peer.waiting.clear()
+    second = Line(peer, cursors=dict(first.door.cursors), channels={ROOM: {}})
+    async with second.running():
+        told = [
+            (one.event, one.text) for one in second.door.messages if one.alias not in {m.alias for m in first.door.messages}
+        ]
+        assert told == [("edited", "meet at ten"), ("message", "and cheese")]
+        assert second.door.messages[0].target == seen
+
+
+async def test_threads_that_were_opened_in_an_outage_are_read(peer: SlackPeer) -> None:
+    first = Line(peer, channels={ROOM: {}})
+    async with first.running():
+        early = await peer.say(ANNA, "early", channel=ROOM)
+        await first.door.until(lambda: len(first.door.messages) == 1)
+    late = await peer.say(ANNA, "late", channel=ROOM)
+    await peer.say(ANNA, "under the late one", channel=ROOM, thread=late)
+    await peer.say(ANNA, "under the early one", channel=ROOM, thread=early)
+    peer.waiting.clear()
+    second = Line(peer, cursors=dict(first.door.cursors), channels={ROOM: {}})
+    async with second.running():
+        assert second.door.texts == ["late", "under the late one", "under the early one"]
+    third = Line(peer, cursors=dict(second.door.cursors), channels={ROOM: {}})
+    async with third.running():
+        assert third.door.texts == []
+
+
 @pytest.mark.parametrize("end", ["refresh", "cut"])
 async def test_nothing_is_lost_and_nothing_taken_twice_when_a_connection_ends(peer: SlackPeer, end: str) -> None:
     line = Line(peer)
@@ -314,7 +350,7 @@ async def test_a_probe_of_a_dead_address_says_so(peer: SlackPeer) -> None:
         await Line(peer, apiRoot="http://127.0.0.1:9/api").channel.probe()
 
 
-@pytest.mark.parametrize(("silence", "end", "read"), [(10, "cut", 0), (100, "cut", 1), (100, "refresh", 0)])
+@pytest.mark.parametrize(("silence", "end", "read"), [(10, "cut", 0), (100, "cut", 2), (100, "refresh", 0)])
 async def test_only_a_connection_after_a_silence_is_read_on_for(peer: SlackPeer, silence: float, end: str, read: int) -> None:
     line = Line(peer, pingSeconds=0.2)
     async with line.running():

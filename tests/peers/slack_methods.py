@@ -192,6 +192,8 @@ def replies(home: Workspace, given: dict[str, Any], _: Events) -> dict[str, Any]
 def _page(found: list[dict[str, Any]], given: dict[str, Any], first: Events | None = None) -> dict[str, Any]:
     """Return a page; the first one of a thread begins with what the thread began with, however old that is."""
     begun = first or []
+    latest, inclusive = float(given.get("latest") or "inf"), said(given, "inclusive")
+    found = [one for one in found if float(one["ts"]) < latest or (inclusive and float(one["ts"]) == latest)]
     found = begun + [one for one in found if float(one["ts"]) > float(given.get("oldest") or 0) and one not in begun]
     start, limit = int(given.get("cursor") or 0), min(int(given.get("limit") or 100), 999)
     page = found[start : start + limit]

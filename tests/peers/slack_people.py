@@ -47,7 +47,8 @@ class SlackPeople:
             "channel": place,
             "channel_type": _kind(place),
         }
-        now = {**message, "edited": {"user": user, "ts": when}}
+        message["edited"] = {"user": user, "ts": when}
+        now = dict(message)
         await self.emit({**event, "message": now, "previous_message": before, "ts": when, "event_ts": when})
 
     async def react(self, user: str, stamp: str, name: str, *, channel: str = "") -> None:
