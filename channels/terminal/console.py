@@ -78,12 +78,15 @@ class Conversation:
             completer=_Slash(commands or {}, choices or {}),
             complete_while_typing=True,
             multiline=True,
-            key_bindings=_keys(self._interrupted, lambda: self._screen.is_dumb),
+            key_bindings=_keys(self._interrupted, lambda: self._screen.is_dumb or self._typed_ahead),
             prompt_continuation="  ",
             input=source,
             output=sink,
         )
         self._session.app.min_redraw_interval = REDRAW_SECONDS
+        self._session.app.key_processor.before_key_press += self._pressed
+        self._typed_ahead = True
+        """Whether keys may have been pressed before the prompt was there."""
         self._awaited: set[str] = set()
         """Keys of the messages whose answers are awaited."""
         self._last = Exchange("")
@@ -196,6 +199,7 @@ class Conversation:
         """Return what was typed; None for Ctrl-D, or for Ctrl-C twice on an empty line."""
         self._interrupts = 0
         while True:
+            self._typed_ahead = True
             try:
                 return await self._session.prompt_async()
             except EOFError:
@@ -204,6 +208,10 @@ class Conversation:
                 if self._interrupts > 1:
                     return None
                 self._screen.note("Ctrl-C again, or Ctrl-D, leaves.")
+
+    def _pressed(self, _: object) -> None:
+        """A key comes to the prompt. What was typed ahead of it comes all at once, so that later ones were not."""
+        asyncio.get_running_loop().call_soon(setattr, self, "_typed_ahead", False)  # noqa: FBT003 - it is passed on
 
     def _interrupted(self) -> bool:
         """Ctrl-C was pressed on an empty line: stop what runs, and say whether that was all it meant."""
@@ -271,10 +279,10 @@ def _history(path: Path | None) -> History:
         return InMemoryHistory()
 
 
-def _keys(interrupted: Callable[[], bool], dumb: Callable[[], bool]) -> KeyBindings:
+def _keys(interrupted: Callable[[], bool], sends: Callable[[], bool]) -> KeyBindings:
     """Enter sends; Alt-Enter and Ctrl-J begin a line; Ctrl-C clears what was typed, or else asks ``interrupted`` what it means.
 
-    On a ``dumb`` terminal Ctrl-J sends: what is typed there while an answer is awaited arrives with it for Enter.
+    Ctrl-J sends where ``sends`` says so: what is typed while no prompt is there arrives with it for Enter.
     """
     keys = KeyBindings()
 
@@ -288,7 +296,7 @@ def _keys(interrupted: Callable[[], bool], dumb: Callable[[], bool]) -> KeyBindi
 
     @keys.add("c-j")
     def begin_line_or_send(event: KeyPressEvent) -> None:
-        (send if dumb() else begin_line)(event)
+        (send if sends() else begin_line)(event)
 
     @keys.add("c-c")
     @keys.add("<sigint>")

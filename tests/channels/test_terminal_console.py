@@ -321,6 +321,24 @@ async def test_lines_typed_on_a_dumb_terminal_while_an_answer_is_awaited_are_mes
         assert seat.house.heard == ["one", "two"]
 
 
+async def test_lines_typed_before_the_prompt_is_there_are_messages_and_control_j_begins_a_line_afterwards() -> None:
+    with create_pipe_input() as keys:
+        seat = Seat(keys)
+        keys.send_text("here\nthere\n")  # as the terminal hands over what was typed while the program was starting
+        serving = asyncio.ensure_future(seat.house.channel.run(seat.house))
+        talking = asyncio.ensure_future(seat.conversation.run())
+        await seat.until(lambda: len(seat.house.heard) == 2)
+        await seat.until(lambda: "echo: there" in seat.sight.getvalue())
+        keys.send_text("a")
+        await seat.until(lambda: seat.conversation._session.default_buffer.text == "a")
+        keys.send_text("\nb" + ENTER)
+        await seat.until(lambda: len(seat.house.heard) == 3)
+        assert seat.house.heard == ["here", "there", "a\nb"]
+        talking.cancel()
+        serving.cancel()
+        await asyncio.gather(talking, serving, return_exceptions=True)
+
+
 async def test_leaving_while_a_turn_runs_says_what_becomes_of_it() -> None:
     async with seated() as (seat, talking):
         seat.keys.send_text("slow work" + ENTER)
