@@ -81,7 +81,7 @@ class SlackChannel:
         self._log: Log = log or NoLog()
         self._random = random
         self._known = Acquaintance()
-        self._lacks = ""
+        self._concerns: list[str] = []
         self._line: _Line | None = None
         self._signature: Signature | None = None
         self._previews = Previews(self, clock, between=self._between)
@@ -121,8 +121,8 @@ class SlackChannel:
         from channels.slack.receiving import Receiver
 
         who, patience = await self._signed_in(web), Patience(self._clock)
-        if self._lacks:
-            self._log.warning(f"the token of the slack app {self._lacks}", account=self.account)
+        for concern in self._concerns:
+            self._log.warning(concern, account=self.account)
         receiver = Receiver(
             self._settings,
             who,
@@ -175,7 +175,9 @@ class SlackChannel:
         except SlackApiError as error:
             refused = refusal(error, self._settings, "bot_token")
             raise (refused or error) from error
-        self._lacks = lacking(found.headers)
+        from channels.slack.hook import astray
+
+        self._concerns = [one for one in (lacking(found.headers), self.hooked and astray(found.headers, self._clock)) if one]
         return Identity(
             account=self.account,
             team=str(found["team_id"]),
@@ -274,7 +276,7 @@ class SlackChannel:
             raise ChannelError(
                 f"{self._settings.api_root} does not answer: {error}", mend="check the network, and channels.slack.apiRoot"
             ) from error
-        return f"{who.user}@{who.team} ({self._lacks})" if self._lacks else f"{who.user}@{who.team}"
+        return f"{who.user}@{who.team} ({'; '.join(self._concerns)})" if self._concerns else f"{who.user}@{who.team}"
 
     async def _may_listen(self, web: AsyncWebClient) -> None:
         """Ask for an address to listen at, which is left unused. Raises ChannelBroken when the app-level token is not accepted."""

@@ -6,6 +6,7 @@ https://docs.slack.dev/authentication/verifying-requests-from-slack. Importing t
 from __future__ import annotations
 
 import asyncio
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from slack_bolt.request.async_request import AsyncBoltRequest
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 MOST_TAKEN = 5000
 """Requests that are remembered; more of them in five minutes are still known by what they say."""
+ASTRAY_SECONDS = 60
+"""How wrong the clock may be before it is told; requests may be five minutes old."""
 _STAMP, _SIGNATURE, _RETRY = "x-slack-request-timestamp", "x-slack-signature", "x-slack-retry-num"
 
 
@@ -65,6 +68,21 @@ class Signature:
             return self._verifier.is_valid(body, stamp, signature)
         except UnicodeDecodeError:
             return False
+
+
+def astray(headers: Mapping[str, str], clock: Clock) -> str:
+    """Return what is wrong with the clock, by the time that Slack's answer names; nothing while signed requests can be judged by it."""
+    try:
+        there = parsedate_to_datetime(headers.get("Date", ""))
+    except (TypeError, ValueError):
+        return ""
+    seconds = (clock.now() - there).total_seconds() if there.tzinfo else 0
+    if abs(seconds) < ASTRAY_SECONDS:
+        return ""
+    return (
+        f"this machine's clock is {abs(seconds):.0f} seconds {'ahead of' if seconds > 0 else 'behind'} Slack's, and requests that seem "
+        "more than five minutes old or ahead are refused as forged: set the clock (timedatectl set-ntp true)"
+    )
 
 
 class Hook:

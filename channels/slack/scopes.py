@@ -38,4 +38,5 @@ def lacking(headers: Mapping[str, str]) -> str:
     missing = [f"{scope} (to {what})" for scope, what in NEEDED.items() if scope not in granted]
     if not missing:
         return ""
-    return f"lacks scopes: {', '.join(missing)}; add them ({APPS}, your app, OAuth & Permissions, Bot Token Scopes), and install it anew"
+    where = f"{APPS}, your app, OAuth & Permissions, Bot Token Scopes"
+    return f"the bot token lacks scopes: {', '.join(missing)}; add them ({where}), and install the app anew"

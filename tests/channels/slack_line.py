@@ -52,10 +52,18 @@ class Log:
 class Line:
     """A channel against a peer. ``http`` has Slack call the channel, with nothing in between but the request."""
 
-    def __init__(self, peer: SlackPeer, cursors: dict[str, str] | None = None, *, http: bool = False, **settings: Any) -> None:
+    def __init__(
+        self,
+        peer: SlackPeer,
+        cursors: dict[str, str] | None = None,
+        *,
+        http: bool = False,
+        clock: HastyClock | None = None,
+        **settings: Any,
+    ) -> None:
         self.peer = peer
         self.door = BookDoor(cursors)
-        self.clock: HastyClock = PunctualClock() if http else HastyClock()
+        self.clock: HastyClock = clock or (PunctualClock() if http else HastyClock())
         self.recorded: list[str] = []
         self.log = Log()
         given = {"botToken": BOT_TOKEN, "apiRoot": peer.root, "timeoutSeconds": 2, "pingSeconds": 0.5}

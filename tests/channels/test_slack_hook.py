@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -23,6 +25,7 @@ from tests.peers.slack_delivery import Delivery, Envelope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from datetime import datetime
 
     from channels.messages import Cursor, Inbound
 
@@ -108,6 +111,23 @@ async def test_what_is_forged_replayed_or_unsigned_is_refused_without_a_trace(pe
         assert (line.door.lives, len(peer.calls), dict(line.door.cursors), len(line.log.lines)) == before
         assert (await line.channel.hear(signed(message(), skew=-270))).status == 200
     assert line.door.texts == ["hi"]
+
+
+class LateClock(PunctualClock):
+    """A clock that is ten minutes behind."""
+
+    def now(self) -> datetime:
+        return super().now() - timedelta(minutes=10)
+
+
+async def test_a_clock_by_which_every_request_seems_forged_is_told(peer: SlackPeer) -> None:
+    line = Line(peer, http=True, clock=LateClock())
+    assert re.search(r"(599|60\d) seconds behind Slack's", await line.channel.probe())
+    async with line.running():
+        assert line.log.told("set the clock")
+        assert (await line.channel.hear(signed(message()))).status == 401
+    right = Line(peer, http=True)
+    assert "clock" not in await right.channel.probe()
 
 
 @given(st.binary(max_size=200), st.binary(min_size=1, max_size=20), st.integers(0, 199))
