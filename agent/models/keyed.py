@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from agent.events import Aside, Progress, Restarted, StoodIn
-from agent.messages import AssistantMessage
+from agent.events import Restarted
+from agent.models.forwarding import Forwarded
 from agent.models.key_health import TURNING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from agent.messages import AssistantMessage
     from agent.models.key_health import KeyHealth
     from agent.models.keys import Key
     from agent.models.protocol import Model, Part, Request
@@ -68,16 +69,13 @@ class Keyed:
         """Stream the answer of the first key that is accepted; of refusals, the last one is told."""
         told: AssistantMessage | None = None
         for key in self._health.order(self._keys(), self.name, request.cache_key, fixed=self._fixed()):
-            model, shown = self._of(key), False
+            model = self._of(key)
             self._health.begun(key, self.name, request.cache_key)
-            stream = cast("AsyncGenerator[Part, None]", model.stream(request))  # every model's stream is a generator
-            async with aclosing(stream) as parts:
+            call = Forwarded(model, request)
+            async with aclosing(call.parts()) as parts:
                 async for part in parts:
-                    if isinstance(part, AssistantMessage):
-                        answer = without_key(part, key)
-                    else:
-                        shown = shown or not isinstance(part, (Aside, Progress, StoodIn))
-                        yield part
+                    yield part
+            answer = without_key(call.answer, key)
             self._latest, told = model, answer
             if answer.failure is None:
                 await self._health.worked(key, self.name)
@@ -88,7 +86,7 @@ class Keyed:
                 break
             log.warning("the key %s was turned down for %s: %s", key.label, self.name, answer.failure.message)
             await self._health.failed(key, self.name, answer.failure)
-            if shown:
+            if call.shown:
                 yield Restarted(answer.failure.message)
         assert told is not None, "there is a key, or the model could not have been made"
         yield told

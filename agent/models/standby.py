@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from agent.events import Aside, Restarted, StoodIn
-from agent.messages import AssistantMessage
+from agent.events import Restarted, StoodIn
+from agent.models.forwarding import Forwarded
 from agent.models.rests import rest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from agent.clock import Clock
-    from agent.messages import Failure, FailureKind
+    from agent.messages import AssistantMessage, Failure, FailureKind
     from agent.models.protocol import Model, Part, Request
 
 MOVING: frozenset[FailureKind] = frozenset(
@@ -67,24 +67,21 @@ class Standby:
         """Stream the answer of the first model that gives one; of failures, the first choice's own is told."""
         told: AssistantMessage | None = None
         for index in self._order():
-            model, shown = self._models[index], False
+            model = self._models[index]
             if index:
                 yield StoodIn(model.name, self.name, self._records[0].reason)
-            stream = cast("AsyncGenerator[Part, None]", model.stream(request))  # every model's stream is a generator
-            async with aclosing(stream) as parts:
+            call = Forwarded(model, request)
+            async with aclosing(call.parts()) as parts:
                 async for part in parts:
-                    if isinstance(part, AssistantMessage):
-                        answer = part
-                    else:
-                        shown = shown or not isinstance(part, (Aside, StoodIn))
-                        yield part
+                    yield part
+            answer = call.answer
             if answer.failure is None or answer.failure.kind not in MOVING:
                 self._records[index] = _Record()
                 yield answer
                 return
             self._lay_to_rest(index, answer.failure)
             told = told or answer
-            if shown:
+            if call.shown:
                 yield Restarted(answer.failure.message)
         assert told is not None
         yield told

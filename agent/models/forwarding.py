@@ -1,0 +1,42 @@
+"""Handing a model's stream on, for those who wrap a model and may have another one answer in its place."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, cast
+
+from agent.events import Aside, Progress, StoodIn
+from agent.messages import AssistantMessage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from agent.models.protocol import Model, Part, Request
+
+_UNSEEN = (Aside, Progress, StoodIn)
+"""Parts that show nothing of an answer: nothing has to be taken back after them."""
+
+
+class Forwarded:
+    """One call of a model. Iterate over ``parts`` to the end; then ``answer`` is there, and ``shown`` says whether deltas came."""
+
+    def __init__(self, model: Model, request: Request) -> None:
+        self._stream = cast("AsyncGenerator[Part, None]", model.stream(request))  # every model's stream is a generator
+        self._answer: AssistantMessage | None = None
+        self.shown = False
+
+    @property
+    def answer(self) -> AssistantMessage:
+        """The answer, which came last."""
+        assert self._answer is not None, "a model's stream ends with its answer"
+        return self._answer
+
+    async def parts(self) -> AsyncGenerator[Part, None]:
+        """Yield everything but the answer. The model's stream is closed however this ends."""
+        async with aclosing(self._stream) as parts:
+            async for part in parts:
+                if isinstance(part, AssistantMessage):
+                    self._answer = part
+                else:
+                    self.shown = self.shown or not isinstance(part, _UNSEEN)
+                    yield part
