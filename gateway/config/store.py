@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from gateway.config.document import Document, read_document, read_text
 from gateway.config.load import Checked, check
 from gateway.errors import SettingsWrong, StorageFailed
+from gateway.private_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -61,7 +61,7 @@ def _change(target: Path, env: Mapping[str, str], now: datetime, edit: Callable[
     if fresh:
         raise SettingsWrong(fresh, where=str(target), mend=_NO_CHANGE)
     copy = None if is_new else _dated_copy(target, before, now)
-    _replace(target, after.replace("\n", "\r\n") if before != unix else after)
+    write_whole(target, after.replace("\n", "\r\n") if before != unix else after, durable=True)
     missing = tuple(problem for problem in checked.problems if problem.environment)
     return Changed(target, copy, (*missing, *checked.warnings))
 
@@ -89,26 +89,8 @@ def _dated_copy(target: Path, text: str, now: datetime) -> Path:
     while copy.exists():
         number += 1
         copy = target.with_name(f"{target.name}.{stamp}-{number}.bak")
-    _replace(copy, text)
+    write_whole(copy, text, durable=True)
     copies = sorted(target.parent.glob(f"{target.name}.*.bak"), key=lambda found: found.stat().st_mtime_ns)
     for old in copies[:-COPIES_KEPT]:
         old.unlink(missing_ok=True)
     return copy
-
-
-def _replace(target: Path, text: str) -> None:
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")  # mkstemp makes it 0600
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as opened:
-            opened.write(text)
-            opened.flush()
-            os.fsync(opened.fileno())
-        Path(name).replace(target)
-    except BaseException:  # also when interrupted: no half-written copy is left behind
-        Path(name).unlink(missing_ok=True)
-        raise
-    folder = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
