@@ -25,9 +25,7 @@ def _known_zone(name: str) -> str:
 class Section(BaseModel):
     """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "": 1}

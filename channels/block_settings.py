@@ -11,9 +11,7 @@ from pydantic.alias_generators import to_camel
 class BlockCoalescing(BaseModel):
     """How long blocks are gathered before they are sent."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     idle_ms: Annotated[int, Field(ge=50, le=60_000)] = 1000
     """After so many milliseconds in which nothing more was written, what ends with a sentence is sent, if it is long enough."""

@@ -9,9 +9,7 @@ from pydantic.alias_generators import to_camel
 class GroupTools(BaseModel):
     """Tools in one group. It can only narrow what the agent has: a group gives no rights."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     allow: tuple[str, ...] = ("*",)
     """Names of tools that may be used here, with `*`, or groups such as `group:memory`."""

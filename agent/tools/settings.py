@@ -41,9 +41,7 @@ Patterns = Annotated[tuple[str, ...], AfterValidator(_known)]
 class ToolRules(BaseModel):
     """One layer of rules. A layer can only narrow what the layers before it left."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     profile: Literal["minimal", "coding", "messaging", "full"] | None = None
     """A ready choice: minimal (search in the memory), coding (files, memory, programs, web), messaging (notes, memory, sending) or full."""

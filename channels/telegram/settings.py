@@ -77,9 +77,7 @@ HookSecret = Annotated[SecretStr, AfterValidator(_hook_secret)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
 
 class TelegramTopicRule(_Section):

@@ -17,9 +17,7 @@ MB = 1024 * 1024
 class AttachmentSettings(BaseModel):
     """Files that come with messages, and files that an agent sends."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     max_bytes: Annotated[int, Field(ge=0, le=100 * MB)] = 20 * MB
     """Largest file that is taken or sent, in bytes; 0 takes and sends none."""

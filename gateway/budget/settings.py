@@ -9,9 +9,7 @@ from pydantic.alias_generators import to_camel
 class PurseSettings(BaseModel):
     """How much may be used in a day."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     tokens: int | None = Field(default=None, ge=0)
     """Tokens a day, those read from a cache included; unset: any number."""
@@ -22,9 +20,7 @@ class PurseSettings(BaseModel):
 class BudgetSettings(BaseModel):
     """Brakes on what the models cost. A day is the agent's owner's, midnight to midnight."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     enabled: bool = True
     """Hold calls back that could go beyond a purse."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 
 from gateway.config.asking import reload_of
+from gateway.config.meanings import meaning
 from gateway.config.settings import AgentDefaults, AgentEntry, Settings
 from gateway.config.shape import Shape, fields
 
@@ -81,8 +82,8 @@ def _rows(path: KeyPath, model: type[BaseModel]) -> Iterator[str]:
         if inherited or (shape.models and set(shape.kinds) == set(shape.models)):
             continue
         field = shape.field
-        meaning = " ".join((field.description or "" if field else "").split()).replace("``", "`").replace("|", "\\|")
-        cells = [f"`{key}`", _type(shape), _default(shape), meaning, reload_of(_place((*path, key)))]
+        told = " ".join((meaning(model, field) if field else "").split()).replace("``", "`").replace("|", "\\|")
+        cells = [f"`{key}`", _type(shape), _default(shape), told, reload_of(_place((*path, key)))]
         yield f"| {' | '.join(cells)} |"
 
 

@@ -37,9 +37,7 @@ AGENT_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 class Section(BaseModel):
     """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
 
 class AgentDefaults(AgentSettings, BlockStreaming):

@@ -14,9 +14,7 @@ Level = Literal["debug", "info", "warn", "warning", "error", "silent"]
 class LoggingSettings(BaseModel):
     """What is logged, and where."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     level: Level = Field(default="info", json_schema_extra={"reload": "hot"})
     """The least important lines that the log file takes: debug, info, warn, error or silent."""

@@ -24,9 +24,7 @@ Milliseconds = Annotated[int, Field(ge=0, le=60_000)]
 class Section(BaseModel):
     """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
 
 class QueueSettings(Section):

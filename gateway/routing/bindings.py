@@ -21,9 +21,7 @@ TIERS = ("topic", "peer", "guild", "team", "account", "any account")
 class Section(BaseModel):
     """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
 
 class PeerMatch(Section):

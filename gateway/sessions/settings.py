@@ -16,9 +16,7 @@ ResetMode = Literal["daily", "idle", "daily+idle", "none"]
 class Section(BaseModel):
     """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
 
 class ResetSettings(Section):
