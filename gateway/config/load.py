@@ -89,7 +89,7 @@ def _checked(tree: Tree, source: Path, env: Mapping[str, str]) -> Checked:
         tree.problems.extend(_agents_problems(settings, tree))
     warnings = list(fitting.warnings)
     if settings is not None and not tree.problems:
-        warnings += _shared_workspaces(settings, tree)
+        warnings += [*_shared_workspaces(settings, tree), *_idle_rules(settings, tree)]
     if fitting.inline_secrets:
         warnings += _open_to_others(source)
     return Checked(settings, _in_order(tree.problems), _in_order(warnings), tree.values)
@@ -135,6 +135,20 @@ def _shared_workspaces(settings: Settings, tree: Tree) -> list[Problem]:
             warnings.append(tree.problem(path, message, "Give each its own, unless that is meant."))
         seen.setdefault(workspace, agent_id)
     return warnings
+
+
+def _idle_rules(settings: Settings, tree: Tree) -> list[Problem]:
+    """Say which rules lead to an agent that is not there: they are passed over, and another agent answers."""
+    there = ", ".join(settings.agent_ids)
+    return [
+        tree.problem(
+            ("bindings", index, "agentId"),
+            f"there is no agent {rule.agent_id!r}: the rule is passed over",
+            f"There is: {there}.",
+        )
+        for index, rule in enumerate(settings.bindings)
+        if rule.agent_id.lower() not in settings.agent_ids
+    ]
 
 
 def _open_to_others(source: Path) -> list[Problem]:

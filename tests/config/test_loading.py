@@ -265,6 +265,14 @@ def test_a_variables_value_is_not_shown_when_it_does_not_fit(tmp_path):
     assert "${TOKEN}" in problem.message
 
 
+def test_a_rule_for_an_agent_that_is_not_there_is_warned_of(tmp_path):
+    text = "bindings:\n  - {agentId: main, match: {channel: slack}}\n  - {agentId: wrok, match: {channel: telegram}}\n"
+    (warning,) = load(written(tmp_path, text), {}).warnings
+    assert warning.line == 3
+    assert "no agent 'wrok'" in warning.as_text()
+    assert "There is: main." in warning.as_text()
+
+
 def test_a_secret_that_others_can_read_is_warned_of(tmp_path):
     paths = written(tmp_path, "models: {providers: {a: {apiKey: inline}}}")
     (tmp_path / "homebody.yaml").chmod(0o644)
