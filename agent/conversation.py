@@ -152,7 +152,7 @@ class Conversation:
         if self.transcript.opened is None:
             notes = await asyncio.to_thread(self._start_notes)
             body = Opened(agent=self.agent, session=self.session, key=self.key, notes=notes, pins=self.inherited)
-            await self.transcript.append("open", body, n=0)
+            await self.transcript.append("open", body, n=0, durable=False)
         self._system = self._system_text()
         system = sum((tokens.weigh(segment.text) for segment in self._system), Weight())
         self._fixed = system + tokens.weight_of_tools(self.toolbox.specs)

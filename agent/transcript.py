@@ -44,6 +44,8 @@ class Transcript:
         self._latest: dict[type[Body], tuple[int, Entry]] = {}
         self._last: str | None = None
         self._size = 0
+        self._new = False
+        """Whether the file's name may not be on disk yet."""
 
     @classmethod
     async def load(cls, path: Path, clock: Clock) -> Transcript:
@@ -145,9 +147,9 @@ class Transcript:
         self._latest[type(entry.body)] = index, entry
 
     def _write(self, line: bytes, *, durable: bool) -> None:
-        created = not self.path.exists()
-        if created:
+        if not self.path.exists():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._new = True
         fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             before = os.fstat(fd).st_size
@@ -161,8 +163,9 @@ class Transcript:
             self._size = before + len(line)
         finally:
             os.close(fd)
-        if created:
+        if self._new and durable:
             _sync_folder(self.path.parent)
+            self._new = False
 
     def _load(self) -> None:
         try:

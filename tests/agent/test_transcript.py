@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.entries import Compacted, Opened, Said, Torn, decode, encode
+from agent.entries import Compacted, FlushBegun, Opened, Said, Torn, decode, encode
 from agent.errors import NotKept
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agent.transcript import Transcript
@@ -130,6 +130,30 @@ async def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "away").rename(folder)
     assert folder.read_bytes() == before
     assert [entry.body for entry in one.entries] == [said("kept")]
+
+
+async def test_what_need_not_be_durable_outlives_the_process_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "s.jsonl"
+    one = await Transcript.load(path, clock())
+    await one.append("t", said("light"), durable=False)
+    assert [entry.body for entry in (await Transcript.load(path, clock())).entries] == [said("light")]
+    await one.append("t", said("durable"))
+    assert [entry.body for entry in (await Transcript.load(path, clock())).entries] == [said("light"), said("durable")]
+
+
+async def test_entries_are_found_by_turn_and_kind_as_far_as_they_are_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    one = await Transcript.load(path, clock())
+    first = await one.append("a", FlushBegun(cycle=None, reason="threshold"))
+    second = await one.append("b", said("hello"))
+    assert one.latest(FlushBegun) == first
+    assert one.latest(FlushBegun, Said) == second
+    mark = Compacted(summary="so far", first_kept=second.id, tokens_before=9, tokens_after=3, model="m", reason="threshold")
+    third = await one.append("b", mark)
+    for transcript in (one, await Transcript.load(path, clock())):
+        assert transcript.latest(FlushBegun) is None
+        assert transcript.of_turn("a") == []
+        assert transcript.of_turn("b") == [second, third]
 
 
 def test_a_line_without_its_checksum_is_torn() -> None:
