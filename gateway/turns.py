@@ -257,13 +257,19 @@ class Turns:
         place = case.arrived.inbound.conversation
         settings = case.agent.profile.settings
         mode, seconds = typing_mode(settings, case.arrived.inbound), settings.typing_interval_seconds
-        sign = TypingSign(self._channel(place), place, self._clock, mode, seconds)
-        manner = self._manner(place, case.agent)
-        blocks = self._blocks_of(case, manner)
-        apart, preview = manner.sent != "whole", manner.sent != "written"
-        showing = Showing(
-            self._channel(place), place, case.turn.id, sign, verbose=case.record.verbose, apart=apart, preview=preview
+        channel, manner, signature = self._channel(place), self._manner(place, case.agent), self._signature(case.arrived)
+        sign = TypingSign(channel, place, self._clock, mode, seconds)
+        blocks = Blocks(
+            self._ledger,
+            channel,
+            case.arrived,
+            case.turn.id,
+            manner,
+            clock=self._clock,
+            signature=signature,
+            greeting=case.greeting,
         )
+        showing = Showing(channel, place, case.turn.id, sign, verbose=case.record.verbose, sent=manner.sent)
         with bound(turn=case.turn.id):
             try:
                 async with showing.shown():
@@ -289,18 +295,6 @@ class Turns:
                 failed = result.outcome == "failed"
                 state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
                 await self._finish(case, blocks, state, result.reply, result, exit_code=exit_of(result))
-
-    def _blocks_of(self, case: _Case, manner: Manner) -> Blocks:
-        return Blocks(
-            self._ledger,
-            self._channel(case.arrived.inbound.conversation),
-            case.arrived,
-            case.turn.id,
-            manner,
-            clock=self._clock,
-            signature=self._signature(case.arrived),
-            greeting=case.greeting,
-        )
 
     async def _run(self, case: _Case, showing: Showing, blocks: Blocks) -> TurnResult:
         inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 LONG = {"discord": 1500, "slack": 1500}
 """Letters that a block has at least on a channel, where the settings say nothing: many small messages are a nuisance there."""
+Sending = Literal["whole", "finished", "written"]
+"""When an agent's words are sent: when its turn is over, after each finished answer too, or as they are written."""
 AS_IT_IS_WRITTEN = "terminal"
 """The channel that shows an answer letter by letter, and needs no blocks."""
 ROOM = 0.75
@@ -66,13 +68,13 @@ class BlockStreaming(Section):
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How what an agent says in one conversation is sent: when its turn is over, after each finished answer, or as it is written.
+    """How what an agent says in one conversation is sent.
 
     ``least`` is how long a finished answer is at least; ``limits`` and ``resting`` are those of a block of an unfinished one,
     the latter when nothing more came for ``idle`` seconds.
     """
 
-    sent: Literal["whole", "finished", "written"] = "whole"
+    sent: Sending = "whole"
     least: int = 80
     limits: Limits = field(default_factory=lambda: Limits(800, 1200))
     resting: int = 800

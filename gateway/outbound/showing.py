@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from channels.messages import Conversation
     from channels.protocol import Channel, Drafts
     from channels.terminal.link import Frame
+    from gateway.outbound.block_settings import Sending
     from gateway.outbound.typing_sign import TypingSign
 
 _SHOWN = {"path": "", "query": "“{}”", "pattern": "“{}”"}
@@ -27,8 +28,8 @@ _SHOWN_CHARS = 60
 class Showing:
     """Carries the events of one turn to where it was asked. Nothing here can hold the turn up or fail it.
 
-    ``apart`` says that what is said between tools is sent as messages of its own, and need not stay in the preview; ``preview``
-    whether there is one at all: not where answers are sent while they are written.
+    ``sent`` is that of ``gateway.outbound.block_settings.Manner``: what is said between tools and sent as messages of its own need not
+    stay in the preview, and there is none at all where answers are sent while they are written.
     """
 
     def __init__(
@@ -39,16 +40,15 @@ class Showing:
         sign: TypingSign,
         *,
         verbose: bool,
-        apart: bool = False,
-        preview: bool = True,
+        sent: Sending = "whole",
     ) -> None:
         self._channel = channel
         self._conversation = conversation
         self._turn = turn
         self._sign = sign
         self._verbose = verbose
-        self._apart = apart
-        self._drafts: Drafts | None = channel if preview and hasattr(channel, "draft") else None  # type: ignore[assignment]
+        self._apart = sent != "whole"
+        self._drafts: Drafts | None = channel if sent != "written" and hasattr(channel, "draft") else None  # type: ignore[assignment]
         self._finished = ""
         self._text = ""
         self._news = asyncio.Event()
