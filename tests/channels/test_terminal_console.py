@@ -272,11 +272,15 @@ def test_a_dumb_terminal_gets_the_reply_without_a_preview() -> None:
     assert sight.getvalue() == "the answer\n\n"
 
 
-def test_no_color_is_honoured() -> None:
+@pytest.mark.parametrize("no_color", [True, False])
+def test_no_color_is_honoured(no_color: bool) -> None:
     sight = io.StringIO()
-    console = Console(file=sight, width=80, force_terminal=True, _environ={"TERM": "xterm-256color", "NO_COLOR": "1"})
-    Screen(console, iter(range(99)).__next__).trouble("wrong", "mend")
-    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", sight.getvalue())
+    environ = {"TERM": "xterm-256color"} | ({"NO_COLOR": "1"} if no_color else {})
+    screen = Screen(Console(file=sight, width=80, force_terminal=True, _environ=environ), iter(range(99)).__next__)
+    screen.trouble("wrong", "mend")
+    screen.reply("```python\nreturn 1\n```")
+    coloured = re.search(r"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9\d)(?:;\d+)*m", sight.getvalue())
+    assert bool(coloured) is not no_color, "and it can be told from a terminal where colours are wanted"
 
 
 def test_a_reply_cannot_command_the_terminal() -> None:
