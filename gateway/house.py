@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from channels.terminal.channel import TerminalChannel
+from gateway.answering import Answering
 from gateway.attachments.post_room import PostRoom
 from gateway.attachments.settings import largest_file
 from gateway.backlog import Backlog
@@ -137,6 +138,18 @@ class House:
         self.inbox = Inbox(
             ledger, self.access, lambda: self.router, ways, on.clock, moves=self.moves, habits=lambda: self.on.settings.messages
         )
+        answering = Answering(
+            ledger=ledger,
+            read=self.inbox.read,
+            channel=self.channel,
+            clock=on.clock,
+            lanes=self.lanes,
+            line=self.line,
+            answered=self.acks.answered,
+            signature=self._signature,
+            post=self.post,
+            manner=self._manner,
+        )
         self.turns = Turns(
             ledger=ledger,
             read=self.inbox.read,
@@ -146,10 +159,7 @@ class House:
             clock=on.clock,
             lanes=self.lanes,
             line=self.line,
-            answered=self.acks.answered,
-            signature=self._signature,
-            post=self.post,
-            manner=self._manner,
+            answering=answering,
         )
         self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=self._sweep)
         self.lock = lock
