@@ -180,7 +180,7 @@ class _Pace:
     async def watch(self, arrived: asyncio.Queue[Part | None]) -> None:
         """Wait until the silence has been too long, and put the failure into the queue."""
         while (left := self._due() - self._clock.monotonic()) > 0:
-            await self._clock.sleep(left)
+            await self._clock.sleep(min(left, self._limits.idle))  # what is allowed is less as soon as it has begun
         arrived.put_nowait(answer_with(self._failure(), model=self._model))
 
     def _due(self) -> float:

@@ -224,3 +224,18 @@ async def test_a_wait_that_is_too_long_is_told(bench: Bench) -> None:
     assert answer.failure is not None
     assert bench.asked == 1
     assert answer.failure.message.endswith("It asks to wait 2 hours.")
+
+
+async def test_a_stream_that_falls_silent_is_given_up_after_the_idle_limit_however_long_a_first_word_may_take(
+    bench: Bench,
+) -> None:
+    began, patient = bench.clock.monotonic(), replace(LIMITS, first_byte=1000.0, idle=10.0, total=5000.0, tries=1)
+    within = bench.model()
+    await hear(within, ask(user("loading the SDK takes its own time")))
+    bench.peer.answer(bench.broken("stall"))
+    model = Patient(within, clock=bench.clock, random=Random(3), limits=patient)
+    _, answer = await turned(bench.clock, hear(model, ask(user("a"))), 1.0)
+    await model.close()
+    assert answer.failure is not None
+    assert (answer.failure.kind, "fell silent" in answer.failure.message) == ("timeout", True)
+    assert bench.clock.monotonic() - began < 100
