@@ -7,6 +7,7 @@ import json
 import logging
 from dataclasses import dataclass
 from itertools import zip_longest
+from operator import is_
 from typing import TYPE_CHECKING
 
 from agent.messages import MESSAGE
@@ -82,6 +83,8 @@ def parting(former: Request, request: Request) -> Parting | None:
 
 
 def _parting_of_messages(former: tuple[Message, ...], now: tuple[Message, ...]) -> Parting | None:
+    if len(former) <= len(now) and all(map(is_, former, now)):
+        return None
     for index, one in enumerate(former):
         if index >= len(now):
             return Parting(f"message {index + 1} (of {one.role})", 0)

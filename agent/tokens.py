@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import is_
 from typing import TYPE_CHECKING
 
 from agent.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolMessage, UserMessage
@@ -150,7 +152,25 @@ def of_message(message: Message) -> int:
 
 
 def weight_of_messages(messages: Iterable[Message]) -> Weight:
-    """Return a likely token count of several messages, by kind."""
+    """Return a likely token count of several messages, by kind. What is one of the latest histories, or goes on from one, is quick."""
+    if not isinstance(messages, tuple) or len(messages) < _LONG:
+        return _sum(messages)
+    for known, weight in reversed(_histories):
+        if known is messages:
+            return weight
+    before = next(
+        (one for one in reversed(_histories) if len(one[0]) < len(messages) and all(map(is_, one[0], messages))), None
+    )
+    weight = _sum(messages) if before is None else before[1] + _sum(messages[len(before[0]) :])
+    _histories.append((messages, weight))
+    return weight
+
+
+_LONG = 16
+_histories: deque[tuple[tuple[Message, ...], Weight]] = deque(maxlen=8)
+
+
+def _sum(messages: Iterable[Message]) -> Weight:
     prose = code = opaque = dense = plain = 0.0
     for message in messages:
         known = _known.get(id(message))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import re
@@ -44,8 +45,8 @@ class Transcript:
         self._latest: dict[type[Body], tuple[int, Entry]] = {}
         self._last: str | None = None
         self._size = 0
-        self._new = False
-        """Whether the file's name may not be on disk yet."""
+        self._waiting = b""
+        """Lines that go with the next one that is durable."""
 
     @classmethod
     async def load(cls, path: Path, clock: Clock) -> Transcript:
@@ -64,8 +65,8 @@ class Transcript:
     async def append(self, turn: str, body: Body, *, n: int | None = None, durable: bool = True) -> Entry:
         """Add an entry and return it once it is on disk.
 
-        One that need not be ``durable`` has left this process then, so that a kill does not touch it, and is on disk with the
-        next one that is: for what would be made anew after a power cut.
+        One that need not be ``durable`` waits in memory for the next one that is, or for ``settle``: for what would be made anew
+        after a crash.
 
         ``n`` names its place within the turn: an entry that is already there is returned as it is, which makes a repeat after
         a crash harmless. Without ``n`` it takes the next free place.
@@ -73,10 +74,21 @@ class Transcript:
         Raises:
             NotKept: it could not be made durable; the file is as it was.
         """
+        if not durable and self._lock.acquire(blocking=False):
+            try:
+                return self._append(turn, body, n, durable)
+            finally:
+                self._lock.release()
         try:
-            return await asyncio.to_thread(self._append, turn, body, n, durable)
+            return await asyncio.to_thread(self._append_locked, turn, body, n, durable)
         except OSError as error:
             raise _not_kept(self.path, error) from error
+
+    async def settle(self) -> None:
+        """Put on disk what waits in memory. What cannot be written now waits on; the next entry that is durable takes it along."""
+        if self._waiting:
+            with contextlib.suppress(OSError):
+                await asyncio.shield(asyncio.to_thread(self._write_waiting))
 
     @property
     def cycle(self) -> str | None:
@@ -112,19 +124,33 @@ class Transcript:
         """The entries of one turn that are in memory."""
         return list(self._turns.get(turn, ()))
 
-    def _append(self, turn: str, body: Body, n: int | None, durable: bool) -> Entry:
+    def _append_locked(self, turn: str, body: Body, n: int | None, durable: bool) -> Entry:
         with self._lock:
-            place = self._next.get(turn, 0) if n is None else n
-            entry_id = f"{turn}:{place}"
-            if entry_id in self._ids:
-                known = next((entry for entry in self.entries if entry.id == entry_id), None)
-                return known or Entry(id=entry_id, parent=None, at=self._clock.now(), body=body)
-            entry = Entry(id=entry_id, parent=self._last, at=self._clock.now(), body=body)
+            return self._append(turn, body, n, durable)
+
+    def _append(self, turn: str, body: Body, n: int | None, durable: bool) -> Entry:
+        place = self._next.get(turn, 0) if n is None else n
+        entry_id = f"{turn}:{place}"
+        if entry_id in self._ids:
+            known = next((entry for entry in self.entries if entry.id == entry_id), None)
+            return known or Entry(id=entry_id, parent=None, at=self._clock.now(), body=body)
+        entry = Entry(id=entry_id, parent=self._last, at=self._clock.now(), body=body)
+        line = encode(entry)
+        if durable:
             fault.point("before", "transcript")
-            self._write(encode(entry), durable=durable)
+            self._write(self._waiting + line)
+            self._waiting = b""
             fault.point("after", "transcript")
-            self._take(entry)
-            return entry
+        else:
+            self._waiting += line
+        self._take(entry)
+        return entry
+
+    def _write_waiting(self) -> None:
+        with self._lock:
+            if self._waiting:
+                self._write(self._waiting)
+                self._waiting = b""
 
     def _take(self, entry: Entry) -> None:
         turn, _, place = entry.id.rpartition(":")
@@ -146,26 +172,24 @@ class Transcript:
         self._turns.setdefault(entry.id.rpartition(":")[0], []).append(entry)
         self._latest[type(entry.body)] = index, entry
 
-    def _write(self, line: bytes, *, durable: bool) -> None:
-        if not self.path.exists():
+    def _write(self, line: bytes) -> None:
+        created = not self.path.exists()
+        if created:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._new = True
         fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             before = os.fstat(fd).st_size
             try:
                 _write_all(fd, line)
-                if durable:
-                    _sync(fd)
+                _sync(fd)
             except OSError:
                 os.ftruncate(fd, before)
                 raise
             self._size = before + len(line)
         finally:
             os.close(fd)
-        if self._new and durable:
+        if created:
             _sync_folder(self.path.parent)
-            self._new = False
 
     def _load(self) -> None:
         try:

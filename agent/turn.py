@@ -140,6 +140,8 @@ class Turn:
         except TimeoutError:
             note = AssistantMessage(content=(), model=self.conversation.model.name, stop="cancelled")
             ending = loop.Ending("stopped", note)
+        finally:
+            await self.conversation.transcript.settle()
         return await self._end(ending, self.conversation.clock.monotonic() - began)
 
     @property
@@ -180,10 +182,12 @@ class Turn:
 
     async def _end_broken(self) -> None:
         """End an answer of which a crash left no more than what was sent, in this turn or in one that was given up."""
-        entries = self.conversation.transcript.entries
-        if (cut := cut_answer(entries, self.conversation.model.name)) is not None:
-            turn = next(entry.id.rpartition(":")[0] for entry in reversed(entries) if isinstance(entry.body, Ahead))
-            await self.conversation.transcript.append(turn, Said(message=cut))
+        transcript = self.conversation.transcript
+        latest = transcript.latest(Ahead, Said)
+        if latest is not None and isinstance(latest.body, Ahead):
+            turn = latest.id.rpartition(":")[0]
+            if (cut := cut_answer(transcript.entries, self.conversation.model.name)) is not None:
+                await transcript.append(turn, Said(message=cut))
 
     async def _put(self, further: Sequence[Further]) -> None:
         """Put further messages into the transcript, each under a name of its own: they may come anywhere in the turn."""

@@ -132,11 +132,32 @@ async def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     assert [entry.body for entry in one.entries] == [said("kept")]
 
 
-async def test_what_need_not_be_durable_outlives_the_process_all_the_same(tmp_path: Path) -> None:
+async def test_what_need_not_be_durable_is_on_disk_with_the_next_that_is(tmp_path: Path) -> None:
     path = tmp_path / "new" / "s.jsonl"
     one = await Transcript.load(path, clock())
     await one.append("t", said("light"), durable=False)
-    assert [entry.body for entry in (await Transcript.load(path, clock())).entries] == [said("light")]
+    assert not path.exists()
+    assert [entry.body for entry in one.of_turn("t")] == [said("light")]
+    await one.append("t", said("durable"))
+    assert (await Transcript.load(path, clock())).entries == one.entries
+    await one.append("t", said("last"), durable=False)
+    await one.settle()
+    assert [entry.body for entry in (await Transcript.load(path, clock())).entries] == [
+        said("light"),
+        said("durable"),
+        said("last"),
+    ]
+
+
+async def test_what_waits_is_neither_lost_nor_doubled_when_the_disk_refuses(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    one = await Transcript.load(path, clock())
+    path.symlink_to("/dev/full")
+    await one.append("t", said("light"), durable=False)
+    with pytest.raises(NotKept):
+        await one.append("t", said("refused"))
+    await one.settle()
+    path.unlink()
     await one.append("t", said("durable"))
     assert [entry.body for entry in (await Transcript.load(path, clock())).entries] == [said("light"), said("durable")]
 
