@@ -234,7 +234,9 @@ class HousedAgent:
             changes["compactions"] = record.compactions + result.compactions
         if (open_ := self.conversations.get(record.session)) is not None:
             await self.models.learnt.calibrated(open_.model.name, open_.calibration)
-        return await self.store.change(record.key, durable=bool(changes), turns=record.turns + 1, greeted=True, **changes)
+        if changes or record.turns == 0:
+            return await self.store.change(record.key, turns=record.turns + 1, greeted=True, **changes)
+        return self.store.change_soon(record.key, turns=record.turns + 1, greeted=True)
 
     async def maintain(self) -> None:
         """Forget sessions that were left long ago, and archive transcripts that nobody can bring back any more.

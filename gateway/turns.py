@@ -126,9 +126,10 @@ class Turns:
         items = self._line.gather(ticket.session, head)
         under_way, over = UnderWay(ticket.session, head.kin, items), False
         try:
-            found = [one for one in await self._read([item.row for item in items]) if one.row.state == "waiting"]
-            if found:
-                await self._messages(ticket, found, under_way)
+            if not await self._at_once(ticket, items, under_way):
+                found = [one for one in await self._read([item.row for item in items]) if one.row.state == "waiting"]
+                if found:
+                    await self._messages(ticket, found, under_way)
             over = True
         except asyncio.CancelledError:
             over = True
@@ -140,6 +141,18 @@ class Turns:
                 del self._under_way[ticket.session]
             elif not over:  # the first one is for whoever hears of the error; the others are tried for themselves
                 self._lanes.give_back(ticket.session, items[1:])
+
+    async def _at_once(self, ticket: Ticket[Any], items: Sequence[Queued], under_way: UnderWay) -> bool:
+        """Deal with a message that is still at hand. False where it has to be read, or is not what it was any more."""
+        if len(items) > 1 or items[0].arrived is None or not items[0].kin:
+            return False
+        try:
+            await self._messages(ticket, [items[0].arrived], under_way)
+        except errors.OutOfStep:
+            if self._under_way.get(ticket.session) is under_way:
+                raise
+            return False
+        return True
 
     async def _left(self, ticket: Ticket[Any], items: Sequence[Queued]) -> None:
         """Messages whose turn was stopped before it began: their owner's wish ends them, something newer has them come with it."""

@@ -33,12 +33,17 @@ IN_SIGHT = 100
 """How far back in a line a message is looked for that belongs to the first one."""
 
 
+SHORT = 4096
+"""Characters of a row that is not worth reading again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Queued:
     """A message that waits in a lane: its row and where it came from. What it says stays in the ledger until its turn comes.
 
     ``kin`` is empty for one that is dealt with alone, such as a command. ``plain`` is one of text only. ``at`` is when it was put
-    in line (by the monotonic clock), ``waited`` whether anything was before it then.
+    in line (by the monotonic clock), ``waited`` whether anything was before it then. ``arrived`` is what it says all the same
+    where that is short and nothing was before it: its turn begins at once.
     """
 
     row: int
@@ -50,6 +55,7 @@ class Queued:
     plain: bool = True
     at: float = 0.0
     waited: bool = False
+    arrived: Arrived | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,7 @@ class Line:
             plain=not inbound.attachments,
             at=self._clock.monotonic(),
             waited=waited,
+            arrived=arrived if not waited and len(arrived.row.payload) < SHORT else None,
         )
 
     def held(self, session: str) -> bool:

@@ -16,7 +16,7 @@ from agent import fault
 from gateway.sessions.record import SessionRecord, all_to_json, changes, from_json, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 Records = dict[str, SessionRecord]
@@ -61,16 +61,13 @@ class SessionFile:
         records = self._with_changes(_read(self.previous), self._changes_before)
         return self._with_changes(records, self._changes)
 
-    def append(self, before: SessionRecord | None, after: SessionRecord, *, durable: bool = True) -> None:
-        """Write down what changed in a session; what cannot be written whole is not there afterwards.
-
-        What need not be ``durable`` survives this process, and a power cut once something behind it does.
-        """
-        self._append({"key": after.key, "set": changes(before, after)}, durable=durable)
+    def append(self, changed: Mapping[str, tuple[SessionRecord | None, SessionRecord]]) -> None:
+        """Write down what changed in sessions, durably; what cannot be written whole is not there afterwards."""
+        self._append([{"key": key, "set": changes(before, after)} for key, (before, after) in changed.items()])
 
     def remove(self, key: str) -> None:
         """Write down that a session is gone."""
-        self._append({"key": key, "gone": True})
+        self._append([{"key": key, "gone": True}])
 
     def due_for_folding(self, count: int) -> bool:
         """Whether there are so many lines of changes that they should be folded into a file of ``count`` sessions."""
@@ -137,8 +134,10 @@ class SessionFile:
             _apply(records, line)
         return records
 
-    def _append(self, change: Mapping[str, Any], *, durable: bool = True) -> None:
-        line = json.dumps(change, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+    def _append(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        if not lines:
+            return
+        line = b"".join(json.dumps(one, ensure_ascii=True, separators=(",", ":")).encode() + b"\n" for one in lines)
         if not self._whole_tail:
             line = b"\n" + line
         created = not self._changes.exists()
@@ -152,8 +151,7 @@ class SessionFile:
                 written = os.write(fd, line)
                 if written < len(line):
                     os.write(fd, line[written:])
-                if durable:
-                    os.fsync(fd)
+                os.fsync(fd)
             except OSError:
                 os.ftruncate(fd, before)
                 raise
@@ -162,7 +160,7 @@ class SessionFile:
         if created:
             self._sync_folder()
         fault.point("after", "sessions")
-        self._lines += 1
+        self._lines += len(lines)
         self._whole_tail = True
 
     def _stamp_now(self) -> tuple[int, int, int] | None:

@@ -29,14 +29,19 @@ __all__ = ["SessionRecord", "SessionStore"]
 log = logging.getLogger(__name__)
 
 
+SOON = 1.0
+"""Seconds of which a crash may forget what is not worth a write of its own."""
+
+
 class SessionStore:
     """The sessions of one agent. Safe to use from several tasks; every change is on disk when the call returns.
 
     ``changed`` may be set by one listener: it is told each session that was put, in the event loop's thread.
     """
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path, clock: Clock, *, soon: float = SOON) -> None:
         self.folder = folder
+        self._soon = soon
         self.changed: Callable[[SessionRecord], None] = lambda _: None
         self._file = SessionFile(folder)
         self._clock = clock
@@ -46,6 +51,8 @@ class SessionStore:
         """Held for moments, also by the event loop: whoever changes ``_records``."""
         self._writing = threading.Lock()
         """Held while the files are written: never by the event loop."""
+        self._unwritten: set[str] = set()
+        self._timer: asyncio.TimerHandle | None = None
 
     async def load(self) -> list[str]:
         """Read the file. Returns notices for the owner: what had to be set aside or rebuilt.
@@ -109,15 +116,28 @@ class SessionStore:
             self._records[key] = record
         return record
 
-    async def change(self, key: str, *, durable: bool = True, **changes: Any) -> SessionRecord:
-        """Change some fields of a session that exists, and return it. What a power cut may take back need not be ``durable``.
+    def change_soon(self, key: str, **changes: Any) -> SessionRecord:
+        """Change some fields in memory, to be written ``soon`` (in seconds) together with others.
+
+        For what changes all the time, and of which a crash may forget the last moment. Raises KeyError when there is no such
+        session.
+        """
+        record = self.note(key, **changes)
+        self._unwritten.add(key)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._soon, self._write_unwritten)
+        self.changed(record)
+        return record
+
+    async def change(self, key: str, **changes: Any) -> SessionRecord:
+        """Change some fields of a session that exists, and return it.
 
         Raises:
             KeyError: there is no such session.
             StorageFailed: it could not be written.
         """
         try:
-            record = await asyncio.to_thread(self._put, None, key, changes, durable=durable)
+            record = await asyncio.to_thread(self._put, None, key, changes)
         except OSError as error:
             raise StorageFailed.from_os(error, "write the sessions", self._file.path) from error
         self.changed(record)
@@ -146,12 +166,7 @@ class SessionStore:
             raise StorageFailed.from_os(error, "write the sessions", self._file.path) from error
 
     def _put(
-        self,
-        new: SessionRecord | None,
-        key: str = "",
-        changes: Mapping[str, Any] = MappingProxyType({}),
-        *,
-        durable: bool = True,
+        self, new: SessionRecord | None, key: str = "", changes: Mapping[str, Any] = MappingProxyType({})
     ) -> SessionRecord:
         """Write ``new``, or the session of ``key`` with some fields changed: as it is now, whoever changed it meanwhile."""
         with self._writing:
@@ -162,17 +177,41 @@ class SessionStore:
                 record = new or replace(self._records[key], **changes)
                 self._records[record.key] = record
             try:
-                self._file.append(self._written.get(record.key), record, durable=durable)
+                self._file.append({record.key: (self._written.get(record.key), record)})
             except OSError:
                 self._restore(record, former)
                 raise
             self._written[record.key] = record
-            if self._file.due_for_folding(len(self._records)):
-                try:
-                    self._write_whole()
-                except OSError as error:  # the change itself is on disk; folding is tried again with the next one
-                    log.warning("sessions.json could not be written: %s", error)
+            self._fold_if_due()
             return record
+
+    def _fold_if_due(self) -> None:
+        if self._file.due_for_folding(len(self._records)):
+            try:
+                self._write_whole()
+            except OSError as error:  # the change itself is on disk; folding is tried again with the next one
+                log.warning("sessions.json could not be written: %s", error)
+
+    def _write_unwritten(self) -> None:
+        self._timer = None
+        task = asyncio.get_running_loop().run_in_executor(None, self._append_unwritten)
+        task.add_done_callback(_told_if_failed)
+
+    def _append_unwritten(self) -> None:
+        with self._writing:
+            if self._file.edited:
+                self._merge()
+            keys = [self._unwritten.pop() for _ in range(len(self._unwritten))]
+            with self._lock:
+                records = {key: self._records[key] for key in keys if key in self._records}
+            stale = {key: (self._written.get(key), record) for key, record in records.items()}
+            try:
+                self._file.append({key: (old, new) for key, (old, new) in stale.items() if old != new})
+            except OSError:
+                self._unwritten.update(keys)
+                raise
+            self._written.update(records)
+            self._fold_if_due()
 
     def _restore(self, record: SessionRecord, former: SessionRecord | None) -> None:
         """Take a change back that could not be written, unless the session was changed again since."""
@@ -196,7 +235,7 @@ class SessionStore:
         with self._writing:
             if self._file.edited:
                 self._merge()
-            if self._file.pending:
+            if self._file.pending or self._unwritten:
                 self._write_whole()
 
     def _write_whole(self) -> None:
@@ -204,6 +243,7 @@ class SessionStore:
             records = dict(self._records)
         self._file.fold(records)
         self._written = records
+        self._unwritten.clear()
 
     def _take_edit(self) -> None:
         with self._writing:
@@ -253,3 +293,8 @@ class SessionStore:
                 spoken = datetime.fromtimestamp(path.stat().st_mtime, tz=entry.at.tzinfo)
                 found.append(SessionRecord(session=entry.body.session, key=entry.body.key, started=entry.at, spoken=spoken))
         return sorted(found, key=lambda record: record.started)
+
+
+def _told_if_failed(task: asyncio.Future[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.warning("the sessions could not be written: %s", error)

@@ -75,6 +75,41 @@ async def test_a_change_costs_one_line_however_many_sessions_there_are(tmp_path:
     assert (tmp_path / "sessions.json.changes").stat().st_size < 200
 
 
+async def test_what_changes_all_the_time_is_written_soon_and_together(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path, ManualClock(NOON), soon=0.01)
+    await store.load()
+    told: list[int] = []
+    store.changed = lambda one: told.append(one.turns)
+    await store.put(record())
+    await store.put(record("agent:main:other"))
+    before = (tmp_path / "sessions.json.changes").read_bytes()
+    for turns in (1, 2, 3):
+        store.change_soon("agent:main:main", turns=turns)
+    store.change_soon("agent:main:other", turns=7)
+    assert (tmp_path / "sessions.json.changes").read_bytes() == before
+    assert told == [0, 0, 1, 2, 3, 7]
+    for _ in range(1000):
+        if (tmp_path / "sessions.json.changes").read_bytes() != before:
+            break
+        await asyncio.sleep(0.01)
+    lines = (tmp_path / "sessions.json.changes").read_bytes().removeprefix(before).splitlines()
+    assert sorted(json.loads(line)["set"]["turns"] for line in lines) == [3, 7]
+    again = await opened(tmp_path)
+    assert [one.turns for one in (again.get("agent:main:main"), again.get("agent:main:other")) if one] == [3, 7]
+
+
+async def test_what_was_to_be_written_soon_is_written_when_the_house_closes(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path, ManualClock(NOON), soon=60)
+    await store.load()
+    await store.put(record())
+    store.change_soon("agent:main:main", turns=5)
+    await store.fold()
+    again = await opened(tmp_path)
+    found = again.get("agent:main:main")
+    assert found is not None
+    assert found.turns == 5
+
+
 async def test_many_changes_are_folded_and_the_predecessor_is_kept(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     for n in range(session_file.FOLD_AT + 5):
