@@ -134,15 +134,16 @@ class Turn:
         await self.conversation.prepare()
         limit = self.conversation.settings.limits.timeout_seconds
         try:
-            async with asyncio.timeout(limit):
-                resume = await self._begin(messages, further)
-                ending = await loop.run(self, resume=resume)
-        except TimeoutError:
-            note = AssistantMessage(content=(), model=self.conversation.model.name, stop="cancelled")
-            ending = loop.Ending("stopped", note)
+            try:
+                async with asyncio.timeout(limit):
+                    resume = await self._begin(messages, further)
+                    ending = await loop.run(self, resume=resume)
+            except TimeoutError:
+                note = AssistantMessage(content=(), model=self.conversation.model.name, stop="cancelled")
+                ending = loop.Ending("stopped", note)
+            return await self._end(ending, self.conversation.clock.monotonic() - began)
         finally:
             await self.conversation.transcript.settle()
-        return await self._end(ending, self.conversation.clock.monotonic() - began)
 
     @property
     def exhausted(self) -> bool:

@@ -14,7 +14,7 @@ from agent.tools.enclosure import Enclosure
 from memory.audience import OWNER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import date
     from importlib.resources.abc import Traversable
 
@@ -83,10 +83,10 @@ class Workspace:
         says nothing but DONE is removed here.
         """
         names = (*PROMPT_FILES, HEARTBEAT) if heartbeat else PROMPT_FILES
-        files = [
-            WorkspaceFile(name, self._text(PurePosixPath(name))) for name in names if audience.may_see(PurePosixPath(name))
-        ]
-        ritual = self._ritual() if audience.kind == "owner" else None
+        seen = [name for name in names if audience.may_see(PurePosixPath(name))]
+        stamps = self.enclosure.stamps((*seen, RITUAL))
+        files = [WorkspaceFile(name, self._text_now(name, stamps)) for name in seen]
+        ritual = self._ritual(stamps) if audience.kind == "owner" else None
         return (*files, WorkspaceFile(RITUAL, ritual)) if ritual is not None else tuple(files)
 
     def memory_file(self) -> str | None:
@@ -98,14 +98,25 @@ class Workspace:
         """Give an audience's note of a day (the owner's calendar), or None when there is none."""
         return self._text(audience.daily_note(day))
 
-    def _ritual(self) -> str | None:
+    def _ritual(self, stamps: Mapping[str, Stamp | None]) -> str | None:
         path = PurePosixPath(RITUAL)
-        text = self._text(path)
+        text = self._text_now(RITUAL, stamps)
         if text is None or text.strip(" \n\r\t.`*#").casefold() != _RITUAL_OVER:
             return text
         with contextlib.suppress(FileTrouble):  # in a read-only workspace it stays, and is not given any more all the same
             self.enclosure.remove(path, expected=self.enclosure.read(path).data)
         return None
+
+    def _text_now(self, name: str, stamps: Mapping[str, Stamp | None]) -> str | None:
+        """Give a file whose state was looked at just now: nearly always it is the known one."""
+        path = PurePosixPath(name)
+        known, stamp = self._known.get(path), stamps.get(name)
+        if known is not None and stamp is not None and known[0] == stamp:
+            return known[1]
+        if name in stamps and stamp is None:
+            self._known.pop(path, None)
+            return None
+        return self._text(path)
 
     def _text(self, path: PurePosixPath) -> str | None:
         stamp = self.enclosure.stamp(path)

@@ -23,7 +23,7 @@ from agent.errors import FileTrouble, NoSuchFile, OutOfDate, PathRefused, Unwrit
 from agent.tools.disk_trouble import translated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 MAX_FILE_BYTES = 10_000_000
 """Larger files are not read into memory."""
@@ -81,6 +81,25 @@ class Enclosure:
         except (FileTrouble, OSError):
             return None
         return _stamp(found) if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 else None
+
+    def stamps(self, names: Iterable[str]) -> dict[str, Stamp | None]:
+        """Say which states these files of the workspace's own folder are in, None for one that is not there.
+
+        What is no plain file, or cannot be looked at, is left out.
+        """
+        found: dict[str, Stamp | None] = {}
+        with contextlib.suppress(FileTrouble), self._folder((), PurePosixPath()) as folder:
+            for name in names:
+                try:
+                    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                except FileNotFoundError:
+                    found[name] = None
+                except OSError:
+                    continue
+                else:
+                    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+                        found[name] = _stamp(status)
+        return found
 
     def kind(self, path: PurePosixPath) -> Kind | None:
         """Say what stands at a path, or None for nothing."""
