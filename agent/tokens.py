@@ -188,23 +188,23 @@ def of_messages(messages: Iterable[Message]) -> int:
     return weight_of_messages(messages).total
 
 
-def weight_of_tools(tools: Sequence[ToolSpec]) -> Weight:
-    """Return a likely token count of tool descriptions, by kind."""
-    return sum(map(_of_tool, tools), Weight())
-
-
-def _of_tool(tool: ToolSpec) -> Weight:
-    known = _known_tools.get(id(tool))
+def weight_of_tools(tools: tuple[ToolSpec, ...]) -> Weight:
+    """Return a likely token count of tool descriptions, by kind. They are the same from call to call, and so is what holds them."""
+    known = _known_tools.get(id(tools))
     if known is None:
-        weight = weigh(tool.name) + weigh(tool.description) + weigh(json.dumps(tool.parameters)) + Weight(plain=8)
+        weight = sum(map(_of_tool, tools), Weight())
         if len(_known_tools) >= _MOST_KNOWN_TOOLS:
             _known_tools.clear()
-        known = _known_tools[id(tool)] = (tool, weight)
+        known = _known_tools[id(tools)] = (tools, weight)
     return known[1]
 
 
-_known_tools: dict[int, tuple[ToolSpec, Weight]] = {}
-_MOST_KNOWN_TOOLS = 1024
+def _of_tool(tool: ToolSpec) -> Weight:
+    return weigh(tool.name) + weigh(tool.description) + weigh(json.dumps(tool.parameters)) + Weight(plain=8)
+
+
+_known_tools: dict[int, tuple[tuple[ToolSpec, ...], Weight]] = {}
+_MOST_KNOWN_TOOLS = 64
 
 
 def weight_of_request(request: Request) -> Weight:

@@ -53,9 +53,11 @@ class Learnt:
 
     async def calibrated(self, model: str, calibration: Calibration) -> None:
         """Take note of a calibration, if it moved enough to matter."""
-        known, now = asdict(self.calibration(model)), asdict(calibration)
-        if calibration.calls and any(abs(now[name] / known[name] - 1) > WORTH_KEEPING for name in _FACTORS):
-            self._models.setdefault(model, {})["calibration"] = now
+        known = self.calibration(model)
+        if calibration.calls and any(
+            abs(getattr(calibration, name) / getattr(known, name) - 1) > WORTH_KEEPING for name in _FACTORS
+        ):
+            self._models.setdefault(model, {})["calibration"] = asdict(calibration)
             await self._save()
 
     def _load(self) -> dict[str, dict[str, Any]]:
