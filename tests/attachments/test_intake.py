@@ -87,7 +87,9 @@ class Room:
     def __post_init__(self) -> None:
         self.workspace = Workspace(self.root / "workspace")
         self.incoming = self.root / "state" / "incoming"
-        self.intake = Intake(lambda _: self.platform, self.incoming, self.clock, lambda _: self.settings, patience=self.patience)
+        self.intake = Intake(
+            lambda _: self.platform, self.incoming, self.clock, lambda _: self.settings, patience=self.patience
+        )
 
     async def conversation(self) -> Conversation:
         return Conversation(
