@@ -39,6 +39,7 @@ COMMANDS = {
             "[collect|steer|followup|interrupt|default]",
             urgent=True,
         ),
+        Command("missed", "send what could not reach you in time", urgent=True),
         Command("resume", "let me work again after I paused myself", urgent=True),
         Command("new", "start a fresh conversation; what matters is written down first", "[model]"),
         Command("reset", "the same as /new"),

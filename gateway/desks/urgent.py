@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Urgent:
-    """``/stop``, ``/status``, ``/queue`` and ``/resume``. All but the last act on the session of the one who says it, and on no other."""
+    """``/stop``, ``/status``, ``/queue``, ``/missed``, ``/resume``. All but the last act on the session of who says it, and on no other."""
 
     def __init__(
         self,
@@ -107,6 +107,9 @@ class Urgent:
     async def _reply(self, name: str, inbound: Inbound, route: Route, actor: Actor) -> str:
         if name == "stop":
             return self._stop(route.session)
+        if name == "missed":
+            count = await self._ledger.revive_missed(inbound.conversation.address)
+            return f"📬 {counted(count, 'message')} that had not reached you." if count else "Nothing was missed here."
         if name == "resume":
             if not actor.owner:
                 return "Only my owner can say that."

@@ -7,8 +7,10 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from gateway.ledger.extras import read_extras
+from channels.messages import Button
+from gateway.ledger.extras import read_extras, write_extras
 from gateway.ledger.part import listed, stamp
+from gateway.ledger.rows import CHAT_TTL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 PATIENCE: Final = timedelta(days=7)
 """How long a notice waits for its conversation to come back."""
 
+_AFTER_ALL = write_extras([Button(label="📬 Show me", value="/missed")], None)
 _SHOWN = 10
 _PREVIEW = 80
 
@@ -50,13 +53,27 @@ def tell_missed(db: apsw.Connection, rows: Sequence[int], *, now: datetime, toke
     missed["items"] = missed["items"][-_SHOWN:]
     values = (
         *(min([place, *(at for at, _ in earlier)]), token(), account, conversation, target),
-        *(_text(missed), json.dumps(missed), stamp(now), stamp(now), stamp(now + PATIENCE)),
+        *(_text(missed), _AFTER_ALL, json.dumps(missed), stamp(now), stamp(now), stamp(now + PATIENCE)),
     )
     db.execute(
-        "INSERT INTO outbox (place, key, account, conversation, target, text, missed, state, epoch, created_at, not_before, "
-        "expires) VALUES (?, ?, ?, ?, ?, ?, ?, 'ready', (SELECT value FROM meta WHERE name = 'epoch'), ?, ?, ?)",
+        "INSERT INTO outbox (place, key, account, conversation, target, text, extras, missed, state, epoch, created_at, "
+        "not_before, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'ready', (SELECT value FROM meta WHERE name = 'epoch'), ?, ?, ?)",
         values,
     )
+
+
+def revive_missed(db: apsw.Connection, conversation: str, now: datetime) -> int:
+    """Make what a conversation was told that it missed ready again, in its old order; return how many chunks.
+
+    What may have arrived is repeated as such. Notices themselves are not.
+    """
+    db.execute(
+        "UPDATE outbox SET state = 'ready', reason = NULL, ended_at = NULL, firm = 0, not_before = :now, expires = :expires, "
+        "epoch = (SELECT value FROM meta WHERE name = 'epoch') WHERE conversation = :at AND state = 'dead' AND missed IS NULL "
+        "AND (reason = 'expired' OR reason GLOB 'may have arrived*') AND ended_at > :since AND NOT (text = '' AND extras IS NULL)",
+        {"at": conversation, "now": stamp(now), "expires": stamp(now + CHAT_TTL), "since": stamp(now - PATIENCE)},
+    )
+    return db.changes()
 
 
 def _take_up(db: apsw.Connection, conversation: str, now: datetime) -> list[tuple[int, _Missed]]:
@@ -85,4 +102,4 @@ def _text(missed: _Missed) -> str:
     head = "One message could not be delivered in time:" if count == 1 else f"{count} messages could not be delivered in time:"
     more = count - len(missed["items"])
     lines = [head, *([f"- ({more} earlier ones)"] if more else []), *(f"- {item}" for item in missed["items"])]
-    return "\n".join([*lines, "", "Ask again for what you still need."])
+    return "\n".join([*lines, "", "Say /missed to have them after all."])

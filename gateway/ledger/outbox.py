@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.errors import OutOfStep
 from gateway.ledger.extras import read_extras, write_extras
-from gateway.ledger.missed import PATIENCE, tell_missed
+from gateway.ledger.missed import PATIENCE, revive_missed, tell_missed
 from gateway.ledger.moves import present_place
 from gateway.ledger.part import WITHIN, Part, account_of, clean, instant, listed, read_conversation, stamp, write_conversation
 from gateway.ledger.rows import CHAT_TTL, Look, OutboxRow
@@ -146,6 +146,11 @@ class OutboxPart(Part):
         await self._thread.run(
             lambda db: _step(db, row, change, values, come_from=("dead",), unless="text = '' AND extras IS NULL"), self._ring
         )
+
+    async def revive_missed(self, conversation: str) -> int:
+        """See the protocol."""
+        now, address = self._clock.now(), clean(conversation)
+        return await self._thread.run(lambda db: revive_missed(db, address, now), self._ring)
 
     async def expire(self) -> int:
         """See the protocol."""

@@ -204,6 +204,10 @@ class OutboxLedger(Protocol):
         """Send a dead one after all."""
         ...
 
+    async def revive_missed(self, conversation: str) -> int:
+        """Send what notices told the conversation with this address that it missed, of the last week; return how many chunks."""
+        ...
+
     async def expire(self) -> int:
         """Give up what waited too long; each conversation gets one notice, in its place, that lists what it missed."""
         ...

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from agent.messages import Failure, ToolCall, ToolMessage
+from agent.models.scripted import ScriptedModel
+from gateway.ledger.rows import NewOutbound
 from gateway.sessions.record import SessionRecord
 
 if TYPE_CHECKING:
@@ -266,3 +268,17 @@ async def test_a_reset_that_cannot_be_written_down_is_made_later_with_one_flush_
         assert len(flushes) <= 1
         assert (await talk.ask("hello"))["sessionId"] != first["sessionId"]
     assert s.notes().count("4711") >= 1
+
+
+async def test_what_came_too_late_is_told_and_comes_when_it_is_asked_for(street: Make) -> None:
+    s = street()
+    s.model = ScriptedModel(model())
+    async with s.house() as (house, talk):
+        await talk.ask("hello")
+        place = (await house.ledger.outbox(["ready", "sending", "sent"]))[0].conversation
+        await house.ledger.notice([NewOutbound(conversation=place, text="the soup is ready", ttl=timedelta(seconds=-1))])
+        await talk.until(lambda: any("could not be delivered in time" in reply for reply in talk.replies()))
+        assert "the soup is ready" not in talk.replies()
+        assert "1 message" in (await talk.ask("/missed"))["reply"]
+        await talk.until(lambda: "the soup is ready" in talk.replies())
+        assert (await talk.ask("/missed"))["reply"] == "Nothing was missed here."

@@ -252,6 +252,32 @@ async def test_notices_of_missed_messages_do_not_pile_up(tmp_path: Path, clock: 
         assert await ledger.due([ACCOUNT]) == []
 
 
+async def test_what_was_missed_comes_after_all_when_it_is_asked_for(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        await ledger.notice([chunk("one"), chunk("two"), chunk("elsewhere", OTHER)])
+        (maybe,) = await ledger.notice([chunk("refused")])
+        await ledger.sending((await ledger.due([ACCOUNT]))[0].id)
+        await ledger.retry_later((await ledger.outbox(["sending"]))[0].id, NOON)
+        await ledger.dead(maybe, "the chat is gone")
+        clock.move(3700)
+        await ledger.expire()
+        (told,) = [row for row in await ledger.due([ACCOUNT]) if row.conversation == CHAT]
+        assert [button.value for button in told.buttons] == ["/missed"]
+        await ledger.sending(told.id)
+        await ledger.sent(told.id, "p")
+        assert await ledger.revive_missed(CHAT.address) == 2
+        assert await ledger.revive_missed(CHAT.address) == 0
+        await ledger.notice([chunk("newer")])
+        came = []
+        while here := [row for row in await ledger.due([ACCOUNT]) if row.conversation == CHAT]:
+            came.append(here[0].text)
+            await ledger.sending(here[0].id)
+            await ledger.sent(here[0].id, "p")
+        assert came == ["one", "two", "newer"]
+        clock.move(8 * 24 * 3600)
+        assert await ledger.revive_missed(OTHER.address) == 0
+
+
 async def test_a_chunk_given_up_in_doubt_is_told_with_the_doubt(tmp_path: Path, clock: ManualClock) -> None:
     async with opened(tmp_path, clock) as ledger:
         (row,) = await ledger.notice([chunk("maybe")])
