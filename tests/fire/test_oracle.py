@@ -75,7 +75,7 @@ async def found(fire: Fire, name: str, call: str, after: tuple[str, int] | None 
 
 
 async def test_confirming_before_storing_is_seen_as_a_loss(fire: Fire) -> None:
-    assert "lost" in await found(fire, "one message", "fdatasync", platform=ForgetfulTelegram)
+    assert "lost" in await found(fire, "one message", "before-accept", platform=ForgetfulTelegram)
 
 
 async def test_answering_a_call_before_storing_is_seen_as_a_loss(fire: Fire) -> None:

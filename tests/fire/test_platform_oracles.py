@@ -9,7 +9,7 @@ import pytest
 
 from tests.fire.platforms import WatchedDiscord
 from tests.fire.scenarios import SCENARIOS
-from tests.fire.test_oracle import ForgetfulSlack, meddling
+from tests.fire.test_oracle import ForgetfulTelegram, meddling
 from tests.fire.world import Kill
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ async def test_a_file_that_is_written_in_place_or_named_anew_at_each_try_is_seen
 
 
 async def test_a_change_that_is_acknowledged_before_it_is_stored_or_both_answered_and_told_is_seen(fire: Fire) -> None:
-    kinds, words = await told(fire, CHANGED_ON_SLACK, "before-accept:3", platform=ForgetfulSlack)
+    kinds, words = await told(fire, "changed before the answer", "before-accept:2", platform=ForgetfulTelegram)
     assert kinds == {"lost", "order", "transcript"}
     assert "'heard peach' was never said" in words
     keep = "INSERT INTO aside (conversation, line, noted_at) SELECT conversation, '[edited: tell me peach]', received_at FROM inbox"
