@@ -239,21 +239,25 @@ async def through_a_house(name: str, messages: int, chats: int) -> None:
             )
             house.shelf.put("scripted/model", ScriptedModel(lambda request: request.messages[-1].text.splitlines()[-1]))
             running = asyncio.ensure_future(house.run())
-            await stage.say(FIRST - 1, "warm up")
-            while not stage.said(FIRST - 1):  # noqa: ASYNC110 - a peer is looked at
-                await asyncio.sleep(0.05)
+            while not stage.said(FIRST - 1):  # who is not connected yet is told nothing on some platforms
+                await stage.say(FIRST - 1, "warm up")
+                await asyncio.sleep(0.5)
             began, worked = time.perf_counter(), time.process_time()
             for number in range(messages):
                 await stage.say(FIRST + number % chats, f"message {number}")
             people = range(FIRST, FIRST + chats)
+
+            def answers(person: int) -> list[str]:
+                return [said for said in stage.said(person) if not said.startswith("⏳")]  # how many are ahead is told once
+
             while (  # noqa: ASYNC110 - the same
-                sum(len(stage.said(person)) for person in people) < messages and time.perf_counter() - began < PATIENCE
+                sum(len(answers(person)) for person in people) < messages and time.perf_counter() - began < PATIENCE
             ):
                 await asyncio.sleep(0.05)
             took, worked = time.perf_counter() - began, 1000 * (time.process_time() - worked) / messages
-            lost = messages - sum(len(stage.said(person)) for person in people)
+            lost = messages - sum(len(answers(person)) for person in people)
             wrong = sum(
-                stage.said(person) != [f"message {number}" for number in range(person - FIRST, messages, chats)]
+                answers(person) != [f"message {number}" for number in range(person - FIRST, messages, chats)]
                 for person in people
             )
             say(
