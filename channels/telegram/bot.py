@@ -70,6 +70,11 @@ class Connection:
         await self.files.aclose()
 
 
+CONNECTIONS = 16
+"""Requests at once, beside the one that waits for news. Further ones wait their turn: the client's pool looks at each connection
+for each other one whenever a request comes or goes, which with many of them costs more than all else."""
+
+
 @cache
 def _certificates() -> ssl.SSLContext:
     """Return the certificates that all bots and their files are checked with: reading them is what takes long here."""
@@ -94,9 +99,10 @@ def make_bot(settings: TelegramAccount) -> Connection:
             connect_timeout=min(seconds, 15),
             read_timeout=read,
             write_timeout=seconds,
+            pool_timeout=seconds,
             httpx_kwargs={"verify": _certificates()},
         )
-        for kind, size, read in ((PollRequest, 4, poll), (HTTPXRequest, 64, seconds))
+        for kind, size, read in ((PollRequest, 4, poll), (HTTPXRequest, CONNECTIONS, seconds))
     )
     bot = Bot(
         settings.token(),
