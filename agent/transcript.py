@@ -12,8 +12,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from agent import fault
-from agent.entries import Compacted, Entry, Opened, Pinned, Torn, Unpinned, decode, encode
+from agent.entries import Compacted, Entry, Opened, Pinned, Said, Torn, Unpinned, decode, encode
 from agent.errors import NotKept
+from agent.messages import Text, Thinking, ToolMessage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from agent.entries import Body
 
 _HEAD = re.compile(rb'\{"v":\d+,"kind":"([a-z_]+)","id":"([^"]+)"')
+LIGHT = 32_768
+"""Characters up to which an entry is written out in well under a millisecond."""
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
@@ -74,7 +77,7 @@ class Transcript:
         Raises:
             NotKept: it could not be made durable; the file is as it was.
         """
-        if not durable and self._lock.acquire(blocking=False):
+        if not durable and _is_light(body) and self._lock.acquire(blocking=False):
             try:
                 return self._append(turn, body, n, durable)
             finally:
@@ -264,6 +267,16 @@ class Transcript:
         _write_all(fd, b"\n")
         os.fsync(fd)
         return data + b"\n"
+
+
+def _is_light(body: Body) -> bool:
+    """Whether an entry is small enough to be written out on the event loop."""
+    if isinstance(body, Opened):
+        return len(body.notes) < LIGHT
+    if not isinstance(body, Said) or isinstance(body.message, ToolMessage):
+        return False
+    texts = [part.text for part in body.message.content if isinstance(part, (Text, Thinking))]
+    return len(texts) == len(body.message.content) and sum(map(len, texts)) < LIGHT
 
 
 def _kept(entries: list[Entry], first_kept: str) -> list[Entry]:

@@ -149,6 +149,18 @@ async def test_what_need_not_be_durable_is_on_disk_with_the_next_that_is(tmp_pat
     ]
 
 
+async def test_a_large_entry_is_written_out_beside_the_loop(tmp_path: Path) -> None:
+    one = await Transcript.load(tmp_path / "s.jsonl", clock())
+    large = asyncio.ensure_future(one.append("t", said("x" * 40_000), durable=False))
+    small = asyncio.ensure_future(one.append("t", said("y"), durable=False))
+    await asyncio.sleep(0)
+    assert not large.done()
+    await asyncio.gather(large, small)
+    await one.settle()
+    again = await Transcript.load(tmp_path / "s.jsonl", clock())
+    assert sorted(len(entry.body.message.text) for entry in again.entries) == [1, 40_000]
+
+
 async def test_what_waits_is_neither_lost_nor_doubled_when_the_disk_refuses(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     one = await Transcript.load(path, clock())
