@@ -427,12 +427,13 @@ async def test_a_word_that_asks_to_stop_does_so_while_a_turn_runs_and_is_a_messa
         return [Stall()] if len(t.model.requests) == 1 else "you said it"
 
     t.answer = answer
-    async with t.house(wire):
+    async with t.house(wire) as house:
         await wire.say("work on it")
         await asked.wait()
         await wire.say(word)
         await wire.until(lambda: wire.sent)
         assert wire.said() == ["⏹️ Stopped."]
+        await house.lanes.quiet()
         await wire.say(word)
         await wire.until(lambda: len(wire.sent) == 2)
     assert wire.said()[1] == "you said it"
