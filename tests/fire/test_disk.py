@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-import resource
 import subprocess
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,27 +14,16 @@ from tests.fire.loop import disk_faults
 from tests.fire.scenarios import SCENARIOS
 from tests.fire.test_kills import SEED
 from tests.fire.world import STATE, Nursery, World, missing_tools
+from tests.full_disk import no_file_may_grow
 from tests.gateway.conftest import Street
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.fire.loop import Fire
 
 pytestmark = pytest.mark.timeout(300)
 FORKED = pytest.mark.skipif("Linux with pidfd" in missing_tools(), reason="gateways are forked and watched as Linux does it")
-
-
-@contextmanager
-def no_file_may_grow() -> Iterator[None]:
-    """Refuse every write that makes a file of this process longer."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def answer(text: str) -> AssistantMessage:

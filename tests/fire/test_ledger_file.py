@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import resource
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -17,9 +15,10 @@ from gateway.errors import StorageFailed
 from gateway.ledger.schema import APPLICATION_ID, STEPS
 from gateway.ledger.sqlite import SqliteLedger
 from tests.fire.world import Life, Nursery, World, missing_tools
+from tests.full_disk import no_file_may_grow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -79,16 +78,6 @@ async def test_where_no_new_ledger_can_be_made_the_old_one_is_put_back(tmp_path:
 
 def aside(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if ".bad-" in path.name]
-
-
-@contextmanager
-def no_file_may_grow() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.timeout(120)

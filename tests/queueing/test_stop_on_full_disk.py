@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import resource
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gateway.errors import StorageFailed
+from tests.full_disk import no_file_may_grow
 from tests.queueing.conftest import Slow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from gateway.house import House
     from tests.queueing.conftest import Town
 
     Make = Callable[..., Town]
-
-
-@contextmanager
-def no_file_may_grow() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 async def room_again(t: Town, house: House) -> None:
