@@ -152,14 +152,6 @@ class OutboxPart(Part):
         now, address = self._clock.now(), clean(conversation)
         return await self._thread.run(lambda db: revive_missed(db, address, now), self._ring)
 
-    async def expire(self) -> int:
-        """See the protocol."""
-        now = self._clock.now()
-        count = await self._thread.run(lambda db: _expire(db, now, self._token))
-        if count:
-            self._ring()
-        return count
-
     async def outbox(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:
         """See the protocol."""
         query = f"SELECT {_COLUMNS} FROM outbox WHERE state IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?"

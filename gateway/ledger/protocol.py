@@ -169,7 +169,10 @@ class OutboxLedger(Protocol):
         ...
 
     async def look(self, accounts: Collection[str], *, limit: int = 64) -> Look:
-        """Give up what waited too long (see ``expire``), then return what is ``due``, and when something will be next."""
+        """Give up what waited too long, then return what is ``due``, and when something will be next.
+
+        Each conversation gets one notice, in its place, that lists what it missed.
+        """
         ...
 
     async def sending(self, row: int) -> OutboxRow:
@@ -206,10 +209,6 @@ class OutboxLedger(Protocol):
 
     async def revive_missed(self, conversation: str) -> int:
         """Send what notices told the conversation with this address that it missed, of the last week; return how many chunks."""
-        ...
-
-    async def expire(self) -> int:
-        """Give up what waited too long; each conversation gets one notice, in its place, that lists what it missed."""
         ...
 
     async def outbox(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:

@@ -79,8 +79,8 @@ class Delivery:
         self._wake = asyncio.Event()
         self._moved = asyncio.Condition()
         self._closing = False
-        self._passed_over = False
-        """Whether something is due that could not be begun at the last look: the end of each conversation is then awaited."""
+        self._look_again = False
+        """Whether there may be something due that the last look did not begin: the next conversation that ends is followed by another."""
         self._settling = 0
         ledger.on_outbound(self._wake.set)
 
@@ -155,13 +155,13 @@ class Delivery:
             self._hurried.discard(account)
         limit = self._parallel + len(self._busy)
         look = await self._ledger.look(self._open_accounts(), limit=limit)
-        self._passed_over = len(look.due) == limit
+        self._look_again = len(look.due) == limit
         for row in look.due:
             address = row.conversation.address
             if address not in self._busy and len(self._busy) < self._parallel:
                 self._busy[address] = group.create_task(self._converse(address, row), name=f"delivery {address}")
             else:
-                self._passed_over = True
+                self._look_again = True
         if look.next is None:
             return LONGEST_PAUSE
         return min(LONGEST_PAUSE, max(SHORTEST_PAUSE, (look.next - self._clock.now()).total_seconds()))
@@ -185,17 +185,17 @@ class Delivery:
                     return
                 following = await self._attempt(channel, following)
                 if following is not None and following.conversation.address != address:  # the place moved meanwhile
-                    self._passed_over, following = True, None
+                    self._look_again, following = True, None
         except OutOfStep as error:  # somebody dropped the chunk meanwhile: what they did stands
             log.info("a message to send was changed meanwhile: %s", error)
-            self._passed_over = True
+            self._look_again = True
         except StorageFailed as error:
             log.warning("the outbox cannot be used: %s", error)
-            self._passed_over = True
+            self._look_again = True
             await self._clock.sleep(STORAGE_PAUSE)
         finally:
             self._busy.pop(address, None)
-            if self._passed_over or self._settling or self._closing:
+            if self._look_again or self._settling or self._closing:
                 self._wake.set()
 
     async def _attempt(self, channel: Channel, row: OutboxRow) -> OutboxRow | None:

@@ -227,7 +227,7 @@ async def test_what_waited_too_long_becomes_one_notice_in_its_place(tmp_path: Pa
         clock.move(3000)
         await ledger.notice([chunk("fresh")])
         clock.move(600)
-        assert await ledger.expire() == 3
+        assert (await ledger.look([])).expired == 3
         due = await ledger.due([ACCOUNT])
         (told,) = [row for row in due if row.conversation == CHAT]
         assert "2 messages" in told.text
@@ -242,13 +242,13 @@ async def test_notices_of_missed_messages_do_not_pile_up(tmp_path: Path, clock: 
         for hour in range(30):
             await ledger.notice([chunk(f"reply {hour}")])
             clock.move(3600)
-            await ledger.expire()
+            await ledger.look([])
         (told,) = await ledger.due([ACCOUNT])
         assert "30 messages" in told.text
         assert "(20 earlier ones)" in told.text
         assert "reply 29" in told.text
         clock.move(8 * 24 * 3600)
-        assert await ledger.expire() == 1
+        assert (await ledger.look([])).expired == 1
         assert await ledger.due([ACCOUNT]) == []
 
 
@@ -260,7 +260,7 @@ async def test_what_was_missed_comes_after_all_when_it_is_asked_for(tmp_path: Pa
         await ledger.retry_later((await ledger.outbox(["sending"]))[0].id, NOON)
         await ledger.dead(maybe, "the chat is gone")
         clock.move(3700)
-        await ledger.expire()
+        await ledger.look([])
         (told,) = [row for row in await ledger.due([ACCOUNT]) if row.conversation == CHAT]
         assert [button.value for button in told.buttons] == ["/missed"]
         await ledger.sending(told.id)
@@ -296,7 +296,7 @@ async def test_after_a_restore_nothing_old_is_sent_by_itself(tmp_path: Path, clo
         (row,) = await ledger.notice([chunk("stale")])
         await ledger.renew_epoch()
         assert await ledger.due([ACCOUNT]) == []
-        await ledger.expire()
+        await ledger.look([])
         (dead,) = await ledger.outbox(["dead"])
         assert dead.id == row
         await ledger.notice([chunk("new")])

@@ -178,7 +178,7 @@ async def test_a_file_without_words_is_named_in_the_notice_and_can_be_revived(tm
     async with opened(tmp_path, clock) as ledger:
         (row,) = await ledger.notice([NewOutbound(conversation=HALL, text="", enclosure=enclosure)])
         clock.move(3601)
-        await ledger.expire()
+        await ledger.look([])
         (told,) = await ledger.outbox(["ready"])
         assert "📎 report.pdf" in told.text
         await ledger.revive(row)

@@ -161,7 +161,7 @@ def opened_again(path: Path) -> str | None:
         ledger = await SqliteLedger.open(path, ManualClock(NOON + timedelta(minutes=1)))
         await ledger.waiting()
         await ledger.due([ACCOUNT])
-        await ledger.expire()
+        await ledger.look([])
         await ledger.approved()
         await ledger.usage("2026-01-01")
         await ledger.pending_pairings()
