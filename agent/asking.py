@@ -56,9 +56,8 @@ async def ask(
             return cut, entry.id
     assert answer is not None
     answer = with_distinct_ids(answer)
-    entry = await conversation.transcript.append(
-        turn, Said(message=answer), durable=bool(answer.calls)
-    )  # else the turn's end is
+    acted_on = bool(answer.calls)  # otherwise the end of the turn follows at once, and is durable
+    entry = await conversation.transcript.append(turn, Said(message=answer), durable=acted_on)
     if answer.usage is not None:
         conversation.learn(request, answer.usage.prompt)
     emit(AnswerFinished(answer))
@@ -78,9 +77,8 @@ class _Call:
     async def streamed(self, request: Request) -> tuple[AssistantMessage | None, float]:
         """Return the answer; or None, and for how long to wait, when it would begin anew after a part of it was sent."""
         gate = Gate()
-        stream = cast(
-            "AsyncGenerator[Part, None]", self.conversation.model.stream(request)
-        )  # every model's stream is a generator
+        # every model's stream is a generator
+        stream = cast("AsyncGenerator[Part, None]", self.conversation.model.stream(request))
         async with aclosing(stream) as parts:
             async for piece in parts:
                 if isinstance(piece, AssistantMessage):

@@ -104,30 +104,7 @@ def estimate(text: str) -> int:
 
 
 def weight_of(message: Message) -> Weight:
-    """Return a likely token count of a message, by kind. Small messages are remembered for as long as they are there."""
-    known = _known.get(id(message))
-    if known is not None:
-        return known[1]
-    weight = _weight_of(message)
-    if _is_small(message):
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[id(message)] = (message, weight)
-    return weight
-
-
-_known: dict[int, tuple[Message, Weight]] = {}
-"""What messages weigh, by identity: their hashes would cost as much as weighing them. Each is held, so that no other has its id."""
-_MOST_KNOWN = 16_384
-
-
-def _is_small(message: Message) -> bool:
-    if isinstance(message, ToolMessage):
-        return not message.images and len(message.text) <= _SHORT_CHARS
-    return all(isinstance(part, (Text, Thinking)) and len(part.text) <= _SHORT_CHARS for part in message.content)
-
-
-def _weight_of(message: Message) -> Weight:
+    """Return a likely token count of a message, by kind."""
     if isinstance(message, UserMessage):
         parts = [_of_part(part) for part in message.content]
     elif isinstance(message, ToolMessage):
@@ -167,20 +144,12 @@ def weight_of_messages(messages: Iterable[Message]) -> Weight:
 
 
 _LONG = 16
+"""Messages from which on a history is worth remembering."""
 _histories: deque[tuple[tuple[Message, ...], Weight]] = deque(maxlen=8)
 
 
 def _sum(messages: Iterable[Message]) -> Weight:
-    prose = code = opaque = dense = plain = 0.0
-    for message in messages:
-        known = _known.get(id(message))
-        weight = weight_of(message) if known is None else known[1]
-        prose += weight.prose
-        code += weight.code
-        opaque += weight.opaque
-        dense += weight.dense
-        plain += weight.plain
-    return Weight(prose, code, opaque, dense, plain)
+    return sum(map(weight_of, messages), Weight())
 
 
 def of_messages(messages: Iterable[Message]) -> int:

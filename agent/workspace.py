@@ -108,18 +108,18 @@ class Workspace:
         return None
 
     def _text_now(self, name: str, stamps: Mapping[str, Stamp | None]) -> str | None:
-        """Give a file whose state was looked at just now: nearly always it is the known one."""
+        """Give a file whose state was looked at just now."""
         path = PurePosixPath(name)
-        known, stamp = self._known.get(path), stamps.get(name)
-        if known is not None and stamp is not None and known[0] == stamp:
-            return known[1]
-        if name in stamps and stamp is None:
+        if name in stamps and stamps[name] is None:
             self._known.pop(path, None)
             return None
-        return self._text(path)
+        return self._known_or_read(path, stamps.get(name))
 
     def _text(self, path: PurePosixPath) -> str | None:
-        stamp = self.enclosure.stamp(path)
+        return self._known_or_read(path, self.enclosure.stamp(path))
+
+    def _known_or_read(self, path: PurePosixPath, stamp: Stamp | None) -> str | None:
+        """Give a file that is in the state ``stamp``; None for one of which that is not known. Nearly always it is as it was."""
         known = self._known.get(path)
         if stamp is not None and known is not None and known[0] == stamp:
             return known[1]
