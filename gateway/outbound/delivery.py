@@ -11,6 +11,7 @@ from channels.errors import NotSent, Uncertain
 from gateway.errors import OutOfStep, StorageFailed
 from gateway.ledger.part import account_of
 from gateway.outbound.outward import outward
+from gateway.set_within import set_within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -118,7 +119,7 @@ class Delivery:
                     log.warning("the outbox cannot be read: %s", error)
                 async with self._moved:
                     self._moved.notify_all()
-                await self._pause(pause)
+                await set_within(self._wake, self._clock, pause)
 
     async def settled(self) -> None:
         """Wait until every chunk that may be sent now was tried."""
@@ -165,15 +166,6 @@ class Delivery:
         if look.next is None:
             return LONGEST_PAUSE
         return min(LONGEST_PAUSE, max(SHORTEST_PAUSE, (look.next - self._clock.now()).total_seconds()))
-
-    async def _pause(self, seconds: float) -> None:
-        timer = asyncio.ensure_future(self._clock.sleep(seconds))
-        waker = asyncio.ensure_future(self._wake.wait())
-        try:
-            await asyncio.wait((timer, waker), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            waker.cancel()
 
     async def _converse(self, address: str, row: OutboxRow) -> None:
         """Send a conversation's chunks one after the other, as long as there is one that may go."""

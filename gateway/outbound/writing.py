@@ -9,6 +9,7 @@ from agent.entries import Ahead
 from agent.speaking import Speaker
 from channels.unfinished import Limits, next_piece, reopening
 from gateway.outbound.reply_tags import LONGEST, may_end, shown
+from gateway.set_within import set_within
 from gateway.unbroken import whole
 
 if TYPE_CHECKING:
@@ -61,14 +62,9 @@ class Writing(Speaker):
         """Wait for more; return whether it came before the answer had rested."""
         if not self._text:
             await self._news.wait()
-        timer = asyncio.ensure_future(self._clock.sleep(self._manner.idle))
-        news = asyncio.ensure_future(self._news.wait())
         try:
-            await asyncio.wait((timer, news), return_when=asyncio.FIRST_COMPLETED)
-            return self._news.is_set()
+            return await set_within(self._news, self._clock, self._manner.idle)
         finally:
-            timer.cancel()
-            news.cancel()
             self._news.clear()
 
     async def _kept(self, piece: Ahead) -> bool:

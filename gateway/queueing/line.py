@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.desks.commands import parse
 from gateway.queueing.choice import TOLD, read_choice
+from gateway.set_within import set_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -178,12 +179,7 @@ class Line:
             while (left := self._left(session, began)) > 0:
                 news = self._news.setdefault(session, asyncio.Event())
                 news.clear()
-                waits = [asyncio.ensure_future(self._clock.sleep(left)), asyncio.ensure_future(news.wait())]
-                try:
-                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    for one in waits:
-                        one.cancel()
+                await set_within(news, self._clock, left)
         finally:
             self._news.pop(session, None)
 
