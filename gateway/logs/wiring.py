@@ -65,6 +65,17 @@ class _Listener(QueueListener):
     def enqueue_sentinel(self) -> None:
         self._records.put(None)
 
+    def handle(self, record: logging.LogRecord) -> None:
+        """Hand a record to each handler. An error in one of them does not end this thread, which is the only one that writes."""
+        for handler in self.handlers:
+            if record.levelno < handler.level:
+                continue
+            try:
+                handler.handle(record)
+            except Exception as error:  # noqa: BLE001  (see above)
+                with contextlib.suppress(Exception):
+                    handler.handle(_plain(record, f"a log line could not be written ({type(error).__name__})"))
+
 
 class _TerminalHandler(logging.StreamHandler[TextIO]):
     """Writes to the terminal. One that went away is no reason to stop, and the standard complaint would show secrets."""
@@ -102,14 +113,7 @@ class _FileHandler(logging.Handler):
         super().close()
 
     def _gap(self, record: logging.LogRecord) -> str:
-        told = copy.copy(record)
-        told.levelno, told.levelname, told.name = logging.WARNING, "WARNING", __name__
-        told.msg, told.args, told.exc_info = (
-            f"{self._missed} lines are missing here: the log file could not be written",
-            None,
-            None,
-        )
-        return self.format(told)
+        return self.format(_plain(record, f"{self._missed} lines are missing here: the log file could not be written"))
 
 
 class Closer:
@@ -217,6 +221,14 @@ def _listen_from(level: int) -> None:
     logging.getLogger().setLevel(max(logging.WARNING, level))
     for room in ROOMS:
         logging.getLogger(room).setLevel(level)
+
+
+def _plain(record: logging.LogRecord, text: str) -> logging.LogRecord:
+    """Return a warning of our own with the time and context of ``record``, and with nothing else of it."""
+    told = logging.LogRecord(__name__, logging.WARNING, "", 0, text, None, None)
+    told.created = record.created
+    setattr(told, BOUND, getattr(record, BOUND, {}))
+    return told
 
 
 def _message(record: logging.LogRecord) -> str:

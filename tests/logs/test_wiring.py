@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import logging
+import queue
 import re
 import stat
 import threading
@@ -14,7 +15,7 @@ import structlog
 from gateway.logs.redaction import REDACTED, Redactor
 from gateway.logs.rotated import RotatedFile
 from gateway.logs.settings import LoggingSettings
-from gateway.logs.wiring import _message, configure
+from gateway.logs.wiring import _Listener, _message, configure
 from gateway.paths import Paths
 
 SECRET = "123456:secret/token"
@@ -224,3 +225,73 @@ def test_a_terminal_that_is_full_as_well_does_not_end_the_log(tmp_path):
         logging.getLogger("gateway").info("two")
     events = [json.loads(line)["event"] for line in (folder / "homebody.jsonl").read_text().splitlines()]
     assert events == ["1 lines are missing here: the log file could not be written", "two"]
+
+
+LOGGERS = {"stdlib": logging.getLogger, "structlog": structlog.get_logger}
+
+
+@pytest.mark.parametrize("kind", LOGGERS)
+def test_the_gap_is_told_whoever_logged_last(tmp_path, kind):
+    folder = tmp_path / "logs"
+    folder.write_text("a file where the folder should be")
+    terminal, log = io.StringIO(), LOGGERS[kind]("gateway")
+    with (
+        structlog.contextvars.bound_contextvars(turn="t7"),
+        configure(LoggingSettings(), Paths(tmp_path), Redactor(), terminal=terminal) as closer,
+    ):
+        log.warning("one")
+        log.warning("two")
+        settle(closer)
+        folder.unlink()
+        log.warning("three")
+        log.warning("four")
+    lines = [json.loads(line) for line in (folder / "homebody.jsonl").read_text().splitlines()]
+    assert [line["event"] for line in lines] == [
+        "2 lines are missing here: the log file could not be written",
+        "three",
+        "four",
+    ]
+    assert all(f"{word}" in terminal.getvalue() for word in ("one", "two", "three", "four"))
+
+
+class Failing(logging.Handler):
+    """A handler with a defect."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def emit(self, record):
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    "error", [AttributeError("no copy"), OSError(errno.EIO, "broken"), RecursionError(), UnicodeError("x")]
+)
+def test_no_defect_of_a_handler_ends_the_log_or_takes_the_line_from_the_others(error):
+    records, terminal = queue.Queue(), io.StringIO()
+    listener = _Listener(records, Failing(error), logging.StreamHandler(terminal))
+    listener.start()
+    for word in ("one", "two"):
+        records.put(logging.makeLogRecord({"msg": word, "levelno": logging.WARNING}))
+    listener.stop()
+    assert terminal.getvalue().splitlines() == ["one", "two"]
+
+
+class Unredactable(Redactor):
+    """Meets a word on which it fails."""
+
+    def anywhere(self, value):
+        if value == "bad":
+            raise AttributeError("never")
+        return super().anywhere(value)
+
+
+def test_a_line_that_cannot_be_written_is_named_in_its_place(tmp_path):
+    terminal = io.StringIO()
+    with configure(LoggingSettings(), Paths(tmp_path), Unredactable(), terminal=terminal):
+        for word in ("one", "bad", "two"):
+            structlog.get_logger("gateway").warning(word)
+    events = [json.loads(line)["event"] for line in (tmp_path / "logs" / "homebody.jsonl").read_text().splitlines()]
+    assert events == ["one", "a log line could not be written (AttributeError)", "two"]
+    assert "two" in terminal.getvalue()
