@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat test lint fire engines bench bench-memory bench-cost docs lock clean help again
+.PHONY: chat install test lint fire engines bench bench-memory bench-cost docs lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -25,9 +25,11 @@ HASHED := $(PIP) install --no-compile --require-hashes --only-binary :all:
 ROOMS := agent channels gateway memory workspace_templates
 ENGINES := $(CACHE)/engines
 ARGS ?=
+LINKS ?= $(HOME)/.local/bin
 
-# A stamp does not help where the Python below the environment is gone (upgraded, or the folder was moved).
-ifneq ($(shell $(BIN)/python -c 'print("fine")' 2>/dev/null),fine)
+# Stamps do not tell that the Python below the environment is gone (an upgrade), nor that the folder was moved: the programs in
+# $(BIN) hold its full path. A moved environment is made anew.
+ifneq ($(shell $(BIN)/python -c 'import os, sys; print(os.path.samefile(sys.argv[1], sys.prefix))' "$$(sed -n 's/^VIRTUAL_ENV=//p' $(BIN)/activate 2>/dev/null | tr -d "\"'")" 2>/dev/null),True)
 BROKEN := again
 endif
 
@@ -36,6 +38,9 @@ help: ## say what can be made
 
 chat: $(RUNTIME) ## talk to Homebody here (installs it on first use)
 	@exec $(BIN)/homebody chat
+
+install: $(RUNTIME) ## put `homebody` on your PATH (a link in ~/.local/bin; LINKS=FOLDER for another)
+	@sh requirements/link "$(CURDIR)/$(BIN)/homebody" "$(LINKS)"
 
 test: $(RUNTIME) $(TESTS) ## run all tests (ARGS="tests/http -k token" for some)
 	@sh tests/peers/install >&2 </dev/null

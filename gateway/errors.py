@@ -17,6 +17,8 @@ import errno
 import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from gateway.program import as_started
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -136,7 +138,10 @@ def as_homebody_error(error: Exception) -> HomebodyError | None:
 
 def told(error: HomebodyError, *, as_json: bool) -> str:
     """Return what stderr shows for an error: lines for people, or one JSON object."""
-    return json.dumps(error.as_json(), ensure_ascii=False) if as_json else f"homebody: {error.as_text()}"
+    if as_json:
+        facts = error.as_json()
+        return json.dumps(facts | {"mend": as_started(facts["mend"])}, ensure_ascii=False)
+    return f"homebody: {as_started(error.as_text())}"
 
 
 def _one_line(text: str) -> str:

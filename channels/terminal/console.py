@@ -47,7 +47,8 @@ class Conversation:
     """Asks, sends, and shows what comes back, until the person leaves or the link ends.
 
     What is typed while an answer is awaited is sent too: the house says what becomes of it. ``commands`` (name with its slash ->
-    one line of help) and ``choices`` (name -> words that may follow) are offered for completion only; the house answers them.
+    one line of help) and ``choices`` (name -> words that may follow) are offered for completion; the gateway answers them.
+    ``rewrite`` is applied to notices and errors before they are shown, so that the commands in them work as typed.
     ``source``, ``sink`` and ``console`` are the process's own terminal unless something else is handed in.
     """
 
@@ -61,6 +62,7 @@ class Conversation:
         commands: Mapping[str, str] | None = None,
         choices: Mapping[str, Sequence[str]] | None = None,
         greeting: str = "",
+        rewrite: Callable[[str], str] = str,
         hints: Mapping[str, str] | None = None,
         source: Input | None = None,
         sink: Output | None = None,
@@ -71,7 +73,7 @@ class Conversation:
         self._new_key = new_key
         self._greeting = greeting
         self._hints = hints
-        self._screen = Screen(console or make_console(), clock.monotonic)
+        self._screen = Screen(console or make_console(), clock.monotonic, rewrite)
         self._session: PromptSession[str] = PromptSession(
             self._message,
             history=_history(history),

@@ -34,8 +34,9 @@ def make_console() -> Console:
 class Screen:
     """Prints what stays, and says what the region above the prompt shows meanwhile: the reply so far, or that one is awaited."""
 
-    def __init__(self, console: Console, monotonic: Callable[[], float]) -> None:
+    def __init__(self, console: Console, monotonic: Callable[[], float], rewrite: Callable[[str], str] = str) -> None:
         self._console = console
+        self._rewrite = rewrite
         self._monotonic = monotonic
         self._preview = ""
         self._doing = ""
@@ -97,13 +98,13 @@ class Screen:
 
     def note(self, text: str) -> None:
         """Print a line of the house's own."""
-        self._console.print(Text(visible(text), style="dim"))
+        self._console.print(Text(visible(self._rewrite(text)), style="dim"))
 
     def trouble(self, text: str, mend: str) -> None:
         """Print what went wrong, and the way out."""
-        self._console.print(Text(visible(text), style=TROUBLE))
+        self._console.print(Text(visible(self._rewrite(text)), style=TROUBLE))
         if mend:
-            self._console.print(Text(f"  {visible(mend)}"))
+            self._console.print(Text(f"  {visible(self._rewrite(mend))}"))
 
     def region(self) -> tuple[str, str]:
         """Return the end of the reply so far, wrapped and as much of it as leaves room for the prompt, and a line of state.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.invocation import Invocation, pass_invocation, tell
 from gateway.cli.taken_over import outcome, taken_over
 from gateway.errors import UsageWrong
 
@@ -164,4 +164,4 @@ def _fresh(invocation: Invocation) -> Invocation:
 
 
 def _tell(facts: dict[str, Any], sentence: str, *, as_json: bool) -> None:
-    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else sentence)
+    tell(facts, sentence, as_json=as_json)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gateway import errors
-from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
     from channels.protocol import Channel
@@ -36,7 +35,7 @@ def status(invocation: Invocation, probe: bool, as_json: bool) -> int:
     Exit code 1 when one needs its owner, or does not answer.
     """
     facts = asyncio.run(_facts(invocation, probe=probe))
-    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else _told(facts, probed=probe))
+    tell(facts, _told(facts, probed=probe), as_json=as_json)
     well = all(one["state"] in _WELL and one.get("probe", {}).get("ok") is not False for one in facts["channels"].values())
     return errors.OK if well else errors.FAILED
 

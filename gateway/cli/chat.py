@@ -10,6 +10,7 @@ import click
 from gateway.cli.invocation import Invocation, pass_invocation, warn
 from gateway.cli.streams import run_until_ended
 from gateway.errors import UsageWrong
+from gateway.program import as_started
 
 GREETING = "Say something. /help shows what else there is; Ctrl-D leaves."
 
@@ -98,6 +99,7 @@ async def _interactive(invocation: Invocation, hints: dict[str, str], greeting: 
             commands={f"/{command.name}": command.help for command in COMMANDS.values()},
             choices={f"/{command.name}": command.choices for command in COMMANDS.values()},
             greeting=greeting,
+            rewrite=as_started,
             hints=hints,
         )
         return await conversation.run()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation, warn
+from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.taken_over import outcome, taken_over
 from gateway.errors import OK, SETTINGS_WRONG, HomebodyError, UsageWrong
 
@@ -188,7 +188,7 @@ def _report(invocation: Invocation, changed: Changed, sentence: str, *, as_json:
         _print_json({"file": str(changed.file), "copy": copy, "warnings": notes, "gateway": came})
         return
     for note in changed.notes:
-        click.echo(f"homebody: warning: {note.as_text()}", err=True)
+        say(f"homebody: warning: {note.as_text()}", err=True)
     click.echo(f"{sentence}. {outcome(came)}")
 
 
@@ -198,9 +198,9 @@ def _told_valid(summary: str, *, as_json: bool, problems: tuple[Problem, ...], w
         _print_json({"valid": not problems, **told})
         return
     for problem in problems:
-        click.echo(f"error: {problem.as_text()}")
+        say(f"error: {problem.as_text()}")
     for warning in warnings:
-        click.echo(f"warning: {warning.as_text()}")
+        say(f"warning: {warning.as_text()}")
     click.echo(summary)
 
 

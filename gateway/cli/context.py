@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from typing import Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 
 @click.command()
@@ -20,7 +19,7 @@ from gateway.cli.invocation import Invocation, pass_invocation
 def context(invocation: Invocation, agent_id: str | None, session: str | None, as_json: bool) -> None:
     """Show every part of what the model is given next: characters, tokens, share."""
     facts = asyncio.run(_facts(invocation, agent_id, session))
-    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else _told(facts))
+    tell(facts, _told(facts), as_json=as_json)
 
 
 async def _facts(invocation: Invocation, agent_id: str | None, session: str | None) -> dict[str, Any]:

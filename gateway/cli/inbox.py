@@ -6,7 +6,7 @@ import json
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -42,7 +42,7 @@ def retry(invocation: Invocation, number: int, as_json: bool) -> None:
     from gateway.desks.mail_desk import MailDesk
 
     facts = call_ledger(invocation, lambda ledger: MailDesk(ledger).calls(), "inbox.retry", row=number)
-    click.echo(json.dumps(facts) if as_json else f"Message {number} waits for its answer.")
+    tell(facts, f"Message {number} waits for its answer.", as_json=as_json)
 
 
 def _tell(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> None:

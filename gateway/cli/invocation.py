@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gateway.paths import Paths
+from gateway.program import as_started
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,10 +41,23 @@ class Invocation:
         return load(self.paths, os.environ)
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print text for a person, with every command in it written as it works in this shell. Not for data or JSON."""
+    click.echo(as_started(text), err=err)
+
+
+def tell(facts: Any, text: str, *, as_json: bool) -> None:
+    """Print what a command found out: ``facts`` as one JSON value for a program, or ``text`` for a person."""
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=False))
+    else:
+        say(text)
+
+
 def warn(loaded: Loaded) -> None:
     """Show the warnings of the settings on stderr."""
     for warning in loaded.warnings:
-        click.echo(f"homebody: warning: {warning.as_text()}", err=True)
+        say(f"homebody: warning: {warning.as_text()}", err=True)
 
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.cli.bar import Bar
-from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.invocation import Invocation, pass_invocation, tell
 from gateway.cli.notes import as_json, opened
 from gateway.errors import UsageWrong
 
@@ -281,7 +281,7 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
 
 
 def _print(facts: dict[str, Any], text: str, *, as_json: bool) -> None:
-    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else text)
+    tell(facts, text, as_json=as_json)
 
 
 def _place(rank: int | None, score: float | None) -> str:

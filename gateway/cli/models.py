@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation, warn
+from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.models_auth import auth
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
             f"{offer.name:44} {_short(offer.window):>9} {_short(offer.max_output):>8}  {price if offer.usable else 'no key'}"
         )
     if not everything:
-        click.echo("\nMore, with a key of their own: homebody models list --all", err=True)
+        say("\nMore, with a key of their own: homebody models list --all", err=True)
 
 
 @models.command()
@@ -95,7 +95,7 @@ def probe(invocation: Invocation, name: str | None, agent_id: str | None, as_jso
 
     facts = asyncio.run(probed(_settings(invocation), name, agent_id, _profiles(invocation)))
     for refused in facts["refused"]:
-        click.echo(f"homebody: warning: {refused['from']} is turned down: {refused['why']} {refused['mend']}", err=True)
+        say(f"homebody: warning: {refused['from']} is turned down: {refused['why']} {refused['mend']}", err=True)
     if as_json:
         _print_json(facts)
         return

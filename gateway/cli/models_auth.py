@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation, warn
+from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.taken_over import outcome, taken_over
 from gateway.errors import UsageWrong
 
@@ -50,9 +50,9 @@ def add(  # noqa: PLR0917 -- what click hands in, by name
     if as_json:
         click.echo(json.dumps(told | {"unused": unused or None, "gateway": came}, ensure_ascii=False))
         return
-    click.echo(f"The key {name} is kept in {told['file']}. Try it: homebody models probe {_model_of(known)}")
+    say(f"The key {name} is kept in {told['file']}. Try it: homebody models probe {_model_of(known)}")
     if unused:
-        click.echo(f"homebody: warning: {unused}", err=True)
+        say(f"homebody: warning: {unused}", err=True)
     _told_gateway(came)
 
 
@@ -68,7 +68,7 @@ def list_(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
     if not rows:
-        click.echo("There are none. Add one: homebody models auth add anthropic", err=True)
+        say("There are none. Add one: homebody models auth add anthropic", err=True)
     for row in rows:
         left_out = f"  (not used: auth.order.{row['provider']} does not name it)" if row["unused"] else ""
         click.echo(f"{row['id']:32} {row['provider']:12} {row['mode']:8} {row['agent'] or 'the whole house'}{left_out}")
@@ -76,7 +76,7 @@ def list_(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
     for provider, order in invocation.loaded.settings.auth.order.items():
         for gone in [one for one in order if one not in known]:
             mend = f"homebody models auth add {provider} --id {gone}"
-            click.echo(f"homebody: warning: auth.order.{provider} names {gone}, and there is no such key ({mend})", err=True)
+            say(f"homebody: warning: auth.order.{provider} names {gone}, and there is no such key ({mend})", err=True)
 
 
 @auth.command()
@@ -122,7 +122,7 @@ def _unused(profiles: Profiles, profile_id: str, provider: str) -> str:
 
 def _told_gateway(came: dict[str, Any] | None) -> None:
     if came is not None and came["complaint"]:
-        click.echo(f"homebody: warning: {outcome(came)}", err=True)
+        say(f"homebody: warning: {outcome(came)}", err=True)
 
 
 def _model_of(provider: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -41,7 +41,7 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
 def retry(invocation: Invocation, number: int, as_json: bool) -> None:
     """Send message NUMBER after all."""
     facts = _call(invocation, "outbox.retry", row=number)
-    click.echo(json.dumps(facts) if as_json else f"Message {number} is to be sent again.")
+    tell(facts, f"Message {number} is to be sent again.", as_json=as_json)
 
 
 @outbox.command()
@@ -51,9 +51,7 @@ def retry(invocation: Invocation, number: int, as_json: bool) -> None:
 def drop(invocation: Invocation, number: int, as_json: bool) -> None:
     """Give message NUMBER up: it is not sent."""
     facts = _call(invocation, "outbox.drop", row=number)
-    click.echo(
-        json.dumps(facts) if as_json else f"Message {number} is not sent. `homebody outbox retry {number}` would undo that."
-    )
+    tell(facts, f"Message {number} is not sent. `homebody outbox retry {number}` would undo that.", as_json=as_json)
 
 
 def shown(text: str) -> str:

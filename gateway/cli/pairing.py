@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +71,7 @@ def _ask(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
 
 
 def _tell(facts: dict[str, Any], told: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:
-    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else told(facts))
+    tell(facts, told(facts), as_json=as_json)
 
 
 def _listed(facts: dict[str, Any]) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 
 @click.command()
@@ -19,4 +18,4 @@ def resume(invocation: Invocation, as_json: bool) -> None:
 
     facts = asyncio.run(admin.ask(invocation.paths.state, "resume"))
     was = " and ".join(facts["was"])
-    click.echo(json.dumps(facts) if as_json else f"It goes on (it had paused: {was})." if was else "It was not paused.")
+    tell(facts, f"It goes on (it had paused: {was})." if was else "It was not paused.", as_json=as_json)

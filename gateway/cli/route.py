@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
     from gateway.ledger.protocol import Ledger
@@ -36,7 +35,7 @@ def explain(invocation: Invocation, /, *, as_json: bool, **given: Any) -> None:
     from gateway.cli.ledger_call import call_ledger
 
     facts = call_ledger(invocation, lambda ledger: _desk(invocation, ledger), "route.explain", **given)
-    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else _told(facts))
+    tell(facts, _told(facts), as_json=as_json)
 
 
 def _desk(invocation: Invocation, ledger: Ledger) -> Any:

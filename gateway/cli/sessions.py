@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.invocation import Invocation, pass_invocation, say
 from gateway.errors import StorageFailed, UsageWrong
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
     for row in former:
         click.echo(f"{row['sessionKey'] or '?'}  left  ({row['sessionId']})")
     if not rows and not former:
-        click.echo("No sessions yet. Begin one with: homebody chat")
+        say("No sessions yet. Begin one with: homebody chat")
 
 
 @sessions.command()

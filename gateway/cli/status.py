@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 
 @click.command()
@@ -25,7 +24,7 @@ def status(invocation: Invocation, as_json: bool) -> int:
     if holder is not None and holder.socket:
         facts |= {"started": holder.started, "httpPort": holder.http_port}
         facts |= asyncio.run(admin.ask(invocation.paths.state, "status"))
-    click.echo(json.dumps(facts, ensure_ascii=False) if as_json else _told(facts))
+    tell(facts, _told(facts), as_json=as_json)
     return 0 if holder is not None else 1
 
 

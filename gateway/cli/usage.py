@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.invocation import Invocation, pass_invocation
+from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
     from gateway.ledger.protocol import Ledger
@@ -34,4 +33,4 @@ def usage(invocation: Invocation, days: int, as_json: bool) -> None:
         return {"usage": look}
 
     found = call_ledger(invocation, desk, "usage", since=since)
-    click.echo(json.dumps(found, ensure_ascii=False) if as_json else told(found))
+    tell(found, told(found), as_json=as_json)
