@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError
-from channels.terminal.link import Done, Rejected
+from channels.terminal.link import Activity, Done, Rejected
 from gateway import errors
 from gateway.answering import Answering, Case
 from gateway.desks.command_desk import CommandDesk
@@ -46,6 +46,14 @@ if TYPE_CHECKING:
     from gateway.sessions.store import SessionRecord
 
 log = logging.getLogger(__name__)
+
+STOPPED_COMMAND = "Stopped. The command was not carried out; this conversation goes on as it was."
+_SLOW_COMMANDS = {
+    "new": "writing notes before the fresh conversation",
+    "reset": "writing notes before the fresh conversation",
+    "compact": "writing notes and a summary",
+}
+"""What a command does while its reply is awaited, where a model takes part in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +168,9 @@ class Turns:
             self._lanes.give_back(ticket.session, items)
         elif ticket.ending == "stop":
             await self._ledger.settle([item.row for item in items], "answered", reason="stopped by its owner")
+            for item in items:
+                stopped = STOPPED_COMMAND if not item.kin else "it was stopped"
+                show_frame(self._channel(item.place), item.place, Rejected(item.message_id, stopped))
 
     async def _messages(self, ticket: Ticket[Any], found: Sequence[Arrived], under_way: UnderWay) -> None:
         arrived, route = found[0], found[0].route
@@ -220,6 +231,8 @@ class Turns:
     async def _command(self, agent: HousedAgent, arrived: Arrived, record: SessionRecord, name: str, argument: str) -> None:
         exit_code = errors.OK
         buttons: Sequence[Button] = ()
+        if doing := _SLOW_COMMANDS.get(name):
+            show_frame(self._channel(arrived.inbound.conversation), arrived.inbound.conversation, Activity(doing, "started"))
         try:
             reply = await CommandDesk(agent, arrived, record).run(name, argument)
             buttons = await offered(name, argument, ModelDesk(agent, arrived, record).choices)

@@ -10,7 +10,7 @@ import pytest
 from agent.events import TextDelta
 from agent.messages import Failure, ToolCall, ToolMessage
 from agent.models.scripted import ScriptedModel, Stall
-from channels.terminal.link import Activity, Delta
+from channels.terminal.link import Activity, Delta, Rejected
 from gateway.errors import StateHeld
 from gateway.inbound.arrived import read_arrived, write_arrived
 from gateway.ledger.rows import Arrival
@@ -360,3 +360,19 @@ async def test_the_history_of_a_note_names_the_agent_its_session_and_its_turn(st
         (version,) = await memory.history.log(audience=OWNER, path="memory/2026-03-01.md")
     assert (version.author.kind, version.author.name, version.author.session) == ("agent", "main", facts["sessionId"])
     assert version.author.turn
+
+
+async def test_a_fresh_conversation_that_is_stopped_while_notes_are_written_is_told_and_leaves_the_old_one(street: Make) -> None:
+    s = street()
+    s.model._answerer = lambda request: [Stall()] if "[Memory flush]" in request.messages[-1].text else "Heard."
+    async with s.house() as (_, talk):
+        before = await talk.ask("my boat is called Wilma")
+        key = await talk.send("/new")
+        await talk.until(lambda: any(isinstance(f, Activity) and "notes" in f.text for f in talk.frames))
+        while "[Memory flush]" not in s.model.requests[-1].messages[-1].text:  # noqa: ASYNC110 - a scripted model tells nobody
+            await asyncio.sleep(0.01)
+        await talk.link.stop()
+        told = await talk.until(lambda: next((f for f in talk.frames if isinstance(f, Rejected) and f.key == key), None))
+        assert "goes on as it was" in told.reason
+        after = await talk.ask("still there?")
+    assert after["sessionId"] == before["sessionId"]
