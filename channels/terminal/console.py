@@ -40,7 +40,9 @@ REDRAW_SECONDS = 0.08
 REMEMBERED = 1000
 """Replies that are known again when they are delivered twice."""
 LEAVING = {"/exit", "/quit"}
-"""The only words that are not sent: they are about the terminal itself."""
+"""Commands about the terminal itself: they are not sent."""
+LEAVING_WHEN_IDLE = {"exit", "quit", "exit()", "quit()", ":q"}
+"""Leave as well while no answer is awaited. During a turn they are sent, and mean ``/stop``."""
 
 
 class Conversation:
@@ -181,10 +183,13 @@ class Conversation:
             finally:
                 asking.cancel()
                 await asyncio.gather(asking, return_exceptions=True)
-            if text is None or text.strip() in LEAVING:
+            if text is None or self._leaves(text.strip().casefold()):
                 return None
             if text.strip():
                 return text.strip("\n")
+
+    def _leaves(self, text: str) -> bool:
+        return text in LEAVING or (text in LEAVING_WHEN_IDLE and not self._awaited)
 
     async def _answered(self, listening: asyncio.Task[None]) -> None:
         """Wait until the answer to the last message is there; Ctrl-C stops what runs."""

@@ -9,7 +9,7 @@ from agent.headroom import report, short
 from agent.reasons import reasons
 from gateway.budget.report import facts as usage_facts
 from gateway.budget.report import told as usage_told
-from gateway.desks.commands import HELP
+from gateway.desks.commands import HELP, told_unknown
 from gateway.desks.model_desk import ModelDesk
 from gateway.queueing.choice import MEANT
 from gateway.queueing.desk import choose
@@ -41,6 +41,7 @@ class CommandDesk:
         self._desk = ModelDesk(agent, arrived, record)
         self._commands: dict[str, Callable[[str], Awaitable[str]]] = {
             "help": self._help,
+            "unknown": self._unknown,
             "new": self._new,
             "reset": self._new,
             "undo": self._undo,
@@ -72,6 +73,9 @@ class CommandDesk:
 
     async def _help(self, _: str) -> str:
         return HELP
+
+    async def _unknown(self, name: str) -> str:
+        return told_unknown(name)
 
     async def _new(self, argument: str) -> str:
         if argument:

@@ -62,8 +62,13 @@ COMMANDS = {
         Command("whoami", "who you are to me"),
     )
 }
+UNKNOWN = Command("unknown", "a mistyped command")
+_CLOSE = 0.66
+"""Similarity (0 to 1) from which a name counts as mistyped: two letters of three are right."""
+_MESSAGES = frozenset({"start"})
+"""Begin with a slash and are messages all the same: Telegram sends ``/start`` when a chat is opened."""
 OTHER_NAMES = {"commands": "help", "id": "whoami"}
-STOP_WORDS = frozenset({"stop", "abort", "esc", "wait", "exit", "interrupt"})
+STOP_WORDS = frozenset({"stop", "abort", "esc", "wait", "exit", "quit", "interrupt"})
 """Words that mean ``/stop`` while a turn runs, when they are all that is said."""
 HELP = "\n".join(
     ["What you can say to me, besides anything else:", ""]
@@ -82,7 +87,8 @@ def says_stop(text: str) -> bool:
 def parse(text: str, triggers: Sequence[str] = ()) -> tuple[Command, str] | None:
     """Return the command that a message is, with its argument; None when it is none of ours.
 
-    ``/name@bot argument`` is understood, as some platforms write it in groups. What merely begins with a slash is a message.
+    ``/name@bot argument`` is understood, as some platforms write it in groups. A mistyped name that is close to one of ours is
+    the command ``unknown``, with what was typed as its argument. What else begins with a slash is a message (a path, say).
     ``triggers`` are the owner's own words for ``/new``, alone or before the name of a model.
     """
     for trigger in triggers:
@@ -94,4 +100,23 @@ def parse(text: str, triggers: Sequence[str] = ()) -> tuple[Command, str] | None
         return None
     name = head[1:].partition("@")[0].casefold()
     command = COMMANDS.get(OTHER_NAMES.get(name, name))
-    return (command, argument.strip()) if command else None
+    if command is None:
+        return (UNKNOWN, name) if nearest(name) else None
+    return command, argument.strip()
+
+
+def nearest(name: str) -> str:
+    """Return the command that a mistyped name most likely means, or "" where none is close."""
+    from difflib import get_close_matches
+
+    near = (
+        get_close_matches(name, [*COMMANDS, *OTHER_NAMES], n=1, cutoff=_CLOSE)
+        if name.isalpha() and name not in _MESSAGES
+        else []
+    )
+    return near[0] if near else ""
+
+
+def told_unknown(name: str) -> str:
+    """Say that there is no such command, and which one may be meant."""
+    return f"There is no command /{name}. Did you mean /{nearest(name)}? /help lists them all."

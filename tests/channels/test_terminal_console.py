@@ -431,3 +431,20 @@ def test_in_a_real_terminal_control_c_stops_the_turn_and_control_d_leaves(
     read_until("›".encode())
     os.write(screen, b"\x04")
     assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize("word", ["exit", "quit", "EXIT", ":q"])
+async def test_a_word_that_leaves_other_programs_leaves_this_one_while_nothing_runs(word: str) -> None:
+    async with seated() as (seat, talking):
+        seat.keys.send_text(word + ENTER)
+        assert await asyncio.wait_for(talking, 30) == 0
+        assert "echo" not in seat.sight.getvalue()
+
+
+async def test_exit_during_a_turn_is_sent_as_a_wish_to_stop() -> None:
+    async with seated() as (seat, talking):
+        seat.keys.send_text("slow" + ENTER)
+        await seat.until(lambda: bool(seat.conversation._awaited))
+        seat.keys.send_text("exit" + ENTER)
+        await seat.until(lambda: len(seat.conversation._awaited) + seat.sight.getvalue().count("echo") >= 2)
+        assert not talking.done()

@@ -362,7 +362,9 @@ async def test_the_history_of_a_note_names_the_agent_its_session_and_its_turn(st
     assert version.author.turn
 
 
-async def test_a_fresh_conversation_that_is_stopped_while_notes_are_written_is_told_and_leaves_the_old_one(street: Make) -> None:
+async def test_a_fresh_conversation_that_is_stopped_while_notes_are_written_is_told_and_leaves_the_old_one(
+    street: Make,
+) -> None:
     s = street()
     s.model._answerer = lambda request: [Stall()] if "[Memory flush]" in request.messages[-1].text else "Heard."
     async with s.house() as (_, talk):
