@@ -2,7 +2,7 @@
 
     python benchmarks/house.py            prints one line a figure, with its bar where there is one
 
-The model answers at once unless said, so that what is measured is ours.
+The model answers at once unless said, and inside this process: what its SDK and HTTP cost is measured by history.py.
 """
 
 from __future__ import annotations

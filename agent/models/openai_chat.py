@@ -70,14 +70,14 @@ class OpenAIChatModel:
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Stream one answer. Deltas of a stream that breaks off are void: the last thing yielded then carries the failure."""
-        client = await self._connection.open()
+        await self._connection.open()
         facts = self._connection.facts
         if self._cuts_silently and not facts.assumed and tokens.of_request(request) > facts.window:
             yield failures.answer_with(_too_small(self.name, facts.window), model=self.name)
             return
         answer = ChatAnswer(self.name, self._label, facts.price)
         try:
-            chunks, level = await self._begin(client, request)
+            chunks, level = await self._begin(request)
             if word := self._depth.word(self.name, request.thinking, level):
                 yield Aside(word)
             async with chunks:
@@ -95,7 +95,7 @@ class OpenAIChatModel:
         """Close the connections. A later call opens new ones."""
         await self._connection.close()
 
-    async def _begin(self, client: Any, request: Request) -> tuple[Any, Level | None]:
+    async def _begin(self, request: Request) -> tuple[Any, Level | None]:
         """Begin a stream, with a thinking level that the model takes; return both."""
         import openai
 
@@ -113,26 +113,27 @@ class OpenAIChatModel:
                 routed=self._routed,
             )
             try:
-                return await self._counted(client, wanted), level
+                return await self._counted(wanted), level
             except openai.APIStatusError as error:
                 instead = self._depth.after(error, request.thinking, level)
                 if instead is None:
                     raise
                 level = instead[0]
 
-    async def _counted(self, client: Any, wanted: dict[str, Any]) -> Any:
+    async def _counted(self, wanted: dict[str, Any]) -> Any:
         """Start a stream that reports usage at its end, or without when the server refuses to be asked; that is remembered."""
         import openai
+        from openai.types.chat import ChatCompletionChunk
 
-        create = client.chat.completions.create
         if self._takes_usage_option:
+            asked = {**wanted, "stream_options": {"include_usage": True}}
             try:
-                return await create(**wanted, stream=True, stream_options={"include_usage": True})
+                return await self._connection.begin("/chat/completions", asked, ChatCompletionChunk)
             except openai.APIStatusError as error:
                 if not _refuses_usage_option(error):
                     raise
             self._takes_usage_option = False
-        return await create(**wanted, stream=True)
+        return await self._connection.begin("/chat/completions", wanted, ChatCompletionChunk)
 
 
 def _too_small(name: str, window: int) -> Failure:

@@ -59,6 +59,19 @@ class Connection:
                 self.facts = await ask_limits(self._get_json, self._provider, self._base_url, self._model, self.facts)
             return self._client
 
+    async def begin(self, path: str, wanted: Mapping[str, Any], event: Any) -> Any:
+        """Post a request body as it is, and return the SDK's stream of ``event`` objects. Raises what the SDK raises.
+
+        The SDK's own ``create`` methods walk over every field of every message first, on the event loop, to rename none: at a
+        thousand messages that is half a second of CPU time a call.
+        """
+        import openai
+
+        client = await self.open()
+        return await client.post(
+            path, body={**wanted, "stream": True}, cast_to=event, stream=True, stream_cls=openai.AsyncStream[event]
+        )
+
     async def close(self) -> None:
         """Close the connections. A later call opens new ones."""
         client, self._client = self._client, None

@@ -64,10 +64,10 @@ class OpenAIResponsesModel:
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Stream one answer. Deltas of a stream that breaks off are void: the last thing yielded then carries the failure."""
-        client = await self._connection.open()
+        await self._connection.open()
         answer = _Answer(self.name, self._label, self._connection.facts.price)
         try:
-            events, level = await self._begin(client, request)
+            events, level = await self._begin(request)
             if word := self._depth.word(self.name, request.thinking, level):
                 yield Aside(word)
             if request.thoughts and not self._summarises and not self._told_mute:
@@ -85,9 +85,10 @@ class OpenAIResponsesModel:
             return
         yield answer.finish()
 
-    async def _begin(self, client: Any, request: Request) -> tuple[Any, Level | None]:
+    async def _begin(self, request: Request) -> tuple[Any, Level | None]:
         """Begin a stream, with a thinking level that the model takes; return both."""
         import openai
+        from openai.types.responses import ResponseStreamEvent
 
         facts, level = self._connection.facts, self._depth.pick(request.thinking)
         while True:
@@ -102,7 +103,7 @@ class OpenAIResponsesModel:
                 summary=summary,
             )
             try:
-                return await client.responses.create(**wanted, stream=True), level
+                return await self._connection.begin("/responses", wanted, ResponseStreamEvent), level
             except openai.APIStatusError as error:
                 if summary and _refuses_summary(error):
                     self._summarises = False

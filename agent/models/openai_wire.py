@@ -36,7 +36,7 @@ def body(
     level: Level | None = None,
     routed: bool = False,
 ) -> dict[str, Any]:
-    """Return the arguments of ``chat.completions.create``.
+    """Return the body of a request, without the words on streaming.
 
     ``hosted_by_openai`` decides what only OpenAI itself takes: its name for the longest answer, and the cache key. ``marks``
     says that the server passes Anthropic's cache marks on (OpenRouter does). ``name`` is ``provider/model``, by which reasoning
@@ -53,7 +53,7 @@ def body(
     if request.tools:
         wanted["tools"] = [_tool(spec) for spec in request.tools]
     if depth := effort(level):
-        wanted |= {"extra_body": {"reasoning": {"effort": depth}}} if routed else {"reasoning_effort": depth}
+        wanted |= {"reasoning": {"effort": depth}} if routed else {"reasoning_effort": depth}
     if hosted_by_openai and request.cache_key:
         wanted["prompt_cache_key"] = clean(request.cache_key)
     return wanted

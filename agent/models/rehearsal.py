@@ -83,19 +83,25 @@ def anthropic_messages() -> None:
 
 def chat_completions() -> None:
     """Play an answer of chat completions."""
-    import openai
+    from openai.types.chat import ChatCompletionChunk
 
-    with openai.OpenAI(api_key="none", base_url=_BASE, max_retries=0, http_client=_player(_CHAT)) as client:
-        for _ in client.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}], stream=True):
-            pass
+    _openai("/chat/completions", _CHAT, ChatCompletionChunk)
 
 
 def responses() -> None:
     """Play an answer of the Responses API."""
+    from openai.types.responses import ResponseStreamEvent
+
+    _openai("/responses", _RESPONSES, ResponseStreamEvent)
+
+
+def _openai(path: str, events: tuple[dict[str, Any], ...], event: Any) -> None:
+    """Play an answer the way ``agent.models.openai_connection`` asks for one."""
     import openai
 
-    with openai.OpenAI(api_key="none", base_url=_BASE, max_retries=0, http_client=_player(_RESPONSES)) as client:
-        for _ in client.responses.create(model="m", input="x", stream=True):
+    with openai.OpenAI(api_key="none", base_url=_BASE, max_retries=0, http_client=_player(events)) as client:
+        stream = client.post(path, body={"model": "m"}, cast_to=event, stream=True, stream_cls=openai.Stream[event])
+        for _ in stream:
             pass
 
 

@@ -31,7 +31,7 @@ def body(
     level: Level | None = None,
     summary: bool = False,
 ) -> dict[str, Any]:
-    """Return the arguments of ``responses.create``.
+    """Return the body of a request, without the words on streaming.
 
     ``store`` is off, so the whole conversation goes along, and reasoning goes back encrypted to the model that made it.
     ``name`` is ``provider/model``, by which that is recognised. ``level`` says how deep to think, ``summary`` asks for thoughts

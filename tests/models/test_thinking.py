@@ -74,7 +74,7 @@ def test_openais_words_for_levels(level: Any, word: str | None) -> None:
     assert responses_body(request, **more).get("reasoning", {}).get("effort") == word
     assert chat_body(request, hosted_by_openai=True, **more).get("reasoning_effort") == word
     routed = chat_body(request, hosted_by_openai=False, routed=True, **more)
-    assert routed.get("extra_body") == (None if word is None else {"reasoning": {"effort": word}})
+    assert routed.get("reasoning") == (None if word is None else {"effort": word})
 
 
 @given(st.sampled_from(LEVELS))

@@ -1,0 +1,176 @@
+"""Measures what a turn costs when the conversation is long, through the real SDKs and over HTTP.
+
+    python benchmarks/history.py            all three APIs
+    python benchmarks/history.py chat       one of them: chat, responses or messages
+
+A server in a process of its own answers at once, so that its work is not counted. Printed is the CPU time of a turn (median of
+ten, all threads of the process together) and the longest step on the event loop, in CPU time of its thread, at histories of
+1, 100, 400 and 1,000 messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from channels.terminal.link import Done
+from gateway.clock import SystemClock
+from gateway.config.settings import Settings
+from gateway.house import Foundation, House
+from gateway.paths import Paths
+
+APIS = {"chat": "openai-completions", "responses": "openai-responses", "messages": "anthropic-messages"}
+LENGTHS = (1, 100, 400, 1000)
+TURNS = 10
+BAR = 1.6
+SENTENCE = "The plumber comes on Thursday at nine, and the spare key lies under the blue pot by the door. "
+
+
+def say(name: str, figure: str, bar: str = "") -> None:
+    print(f"{name:52} {figure:>12}   {bar}")
+
+
+def _events(*events: dict) -> bytes:
+    named = (f"event: {event['type']}\n" if "type" in event else "" for event in events)
+    return "".join(f"{name}data: {json.dumps(event)}\n\n" for name, event in zip(named, events, strict=True)).encode()
+
+
+def _chat() -> bytes:
+    base = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    said = {**base, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Noted."}, "finish_reason": None}]}
+    end = {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    used = {**base, "choices": [], "usage": {"prompt_tokens": 3000, "completion_tokens": 2, "total_tokens": 3002}}
+    return _events(said, end, used) + b"data: [DONE]\n\n"
+
+
+def _responses() -> bytes:
+    part = {"type": "output_text", "text": "Noted.", "annotations": []}
+    message = {"id": "m1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    delta = {"type": "response.output_text.delta", "delta": "Noted.", "output_index": 0, "content_index": 0, "item_id": "m1"}
+    usage = {"input_tokens": 3000, "output_tokens": 2, "total_tokens": 3002}
+    final = {"id": "r", "object": "response", "status": "completed", "output": [message], "usage": usage}
+    return _events(delta, {"type": "response.completed", "response": final})
+
+
+def _messages() -> bytes:
+    usage = {"input_tokens": 3000, "output_tokens": 1}
+    begun = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "m", "usage": usage}
+    return _events(
+        {"type": "message_start", "message": {**begun, "stop_reason": None, "stop_sequence": None}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Noted."}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 2}},
+        {"type": "message_stop"},
+    )
+
+
+async def serve() -> None:
+    """Answer every request with a short stream in the language of its path. The port is printed first."""
+    answers = {b"/chat/completions": _chat(), b"/responses": _responses(), b"/v1/messages": _messages()}
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                line, _, fields = head.partition(b"\r\n")
+                lengths = [one for one in fields.lower().split(b"\r\n") if one.startswith(b"content-length:")]
+                await reader.readexactly(int(lengths[0].partition(b":")[2]) if lengths else 0)
+                body = next((text for end, text in answers.items() if line.split()[1].partition(b"?")[0].endswith(end)), None)
+                status = b"404 Not Found" if body is None else b"200 OK"
+                told = body or b"{}"
+                kind = b"application/json" if body is None else b"text/event-stream"
+                writer.write(
+                    b"HTTP/1.1 %s\r\ncontent-type: %s\r\ncontent-length: %d\r\n\r\n%s" % (status, kind, len(told), told)
+                )
+                await writer.drain()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, limit=2**26)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+class Longest:
+    """The longest step on the event loop since it was last reset, in seconds of CPU time."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        plain = asyncio.Handle._run
+
+        def timed(handle: asyncio.Handle) -> None:
+            began = time.thread_time()
+            plain(handle)
+            self.seconds = max(self.seconds, time.thread_time() - began)
+
+        asyncio.Handle._run = timed
+
+
+async def measure(label: str, port: int, longest: Longest) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        model = {"id": "m", "contextWindow": 2_000_000, "maxTokens": 4000, "cost": {}}
+        provider = {"baseUrl": f"http://127.0.0.1:{port}", "apiKey": "sk-bench", "api": APIS[label], "models": [model]}
+        settings = Settings.model_validate(
+            {
+                "agents": {"defaults": {"model": "bench/m", "workspace": str(root / "workspace"), "userTimezone": "UTC"}},
+                "models": {"providers": {"bench": provider}},
+            }
+        )
+        on = Foundation(settings=settings, paths=Paths(root / "state"), env={}, clock=SystemClock(), random=random.Random(1))
+        house = await House.open(on)
+        running = asyncio.ensure_future(house.run())
+        link = house.terminal.attach("bench")
+        frames = link.frames()
+        asked, first = 0, 0.0
+        for length in LENGTHS:
+            took, steps = [], []
+            while len(took) < TURNS:
+                longest.seconds, cpu = 0.0, time.process_time()
+                await link.say(f"{asked}: " + SENTENCE * 5, key=str(asked), hints={"session": "bench"})
+                async for frame in frames:
+                    if isinstance(frame, Done) and frame.key == str(asked):
+                        break
+                asked += 1
+                if asked * 2 - 1 >= length + (20 if length == 1 else 0):  # the first turns import and connect
+                    took.append((time.process_time() - cpu) * 1000)
+                    steps.append(longest.seconds * 1000)
+            middle = statistics.median(took)
+            first = first or middle
+            bar = f"at most {BAR} times the first" if length == 400 else ""
+            say(
+                f"{label}: CPU of a turn, {length:,} messages before",
+                f"{middle:.1f} ms",
+                f"{middle / first:.2f}x  {bar}".rstrip(),
+            )
+            say("    longest step on the event loop", f"{max(steps):.1f} ms", "at most 50 ms")
+        await link.close()
+        house.stop()
+        await running
+        await house.close()
+
+
+async def main(labels: list[str]) -> None:
+    longest = Longest()
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, __file__, "serve", stdout=asyncio.subprocess.PIPE, env=os.environ
+    )
+    try:
+        assert server.stdout is not None
+        port = int(await server.stdout.readline())
+        for label in labels:
+            await measure(label, port, longest)
+    finally:
+        server.terminate()
+        await server.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve() if sys.argv[1:] == ["serve"] else main(sys.argv[1:] or list(APIS)))
