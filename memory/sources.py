@@ -36,6 +36,10 @@ class Stamp:
     inode: int
 
 
+_NO_STAMP = Stamp(0, 0, 0, 0)
+NOT_UTF8 = "its name is not UTF-8, so it is not indexed; rename it"
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A file that belongs to the memory, or an entry that cannot (``trouble`` says why)."""
@@ -79,6 +83,8 @@ class Sources:
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts or not pure.parts or "\x00" in path or not is_note(pure.name):
             return None
+        if not is_unicode(path):
+            return None
         for root in self.roots:
             label = PurePosixPath(root.label)
             if root.label and pure.parts[: len(label.parts)] != label.parts:
@@ -101,7 +107,7 @@ class Sources:
             with open_beneath(*placed) as fd:
                 return stamp_of(os.fstat(fd))
         except PermissionError:
-            return Stamp(0, 0, 0, 0)
+            return _NO_STAMP
         except OSError:
             return None
 
@@ -117,10 +123,10 @@ class Sources:
             if not target.is_dir():
                 target, only = target.parent, (target.name,)
             if target.is_relative_to(self.workspace):
-                inside = target.relative_to(self.workspace).as_posix()
+                inside = readable(target.relative_to(self.workspace).as_posix())
                 yield Root(target, "" if inside == "." else inside, only)
                 continue
-            label = base = "@" + (target.name or "root")
+            label = base = "@" + (readable(target.name) or "root")
             number = 2
             while label in taken:
                 label, number = f"{base}-{number}", number + 1
@@ -136,7 +142,7 @@ class Sources:
         except FileNotFoundError:
             return
         except OSError as error:
-            yield Found(root.label or ".", Stamp(0, 0, 0, 0), f"the folder cannot be read: {error.strerror}")
+            yield Found(root.label or ".", _NO_STAMP, f"the folder cannot be read: {error.strerror}")
             return
         for name in root.only:
             if name in entries:
@@ -171,6 +177,20 @@ def is_note(name: str) -> bool:
     """Tell whether a file of this name is memory: Markdown, neither hidden nor a template."""
     lowered = name.lower()
     return lowered.endswith(_SUFFIX) and not lowered.startswith((_TEMPLATE, "."))
+
+
+def is_unicode(name: str) -> bool:
+    """Tell whether a name of the file system is text. One that is not UTF-8 can be neither stored, printed nor sent."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def readable(name: str) -> str:
+    """Return a name of the file system as it can be shown: bytes that are not UTF-8 are spelt out in hexadecimal."""
+    return name if is_unicode(name) else os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def is_received(parts: Sequence[str]) -> bool:
@@ -208,7 +228,7 @@ def _walk(folder: Path | str, label: str) -> Iterator[Found]:
     except FileNotFoundError:
         return
     except OSError as error:
-        yield Found(label or ".", Stamp(0, 0, 0, 0), f"the folder cannot be read: {error.strerror}")
+        yield Found(label or ".", _NO_STAMP, f"the folder cannot be read: {error.strerror}")
         return
     for entry in entries:
         yield from _entry(entry, f"{label}/{entry.name}" if label else entry.name)
@@ -218,11 +238,13 @@ def _entry(entry: os.DirEntry[str], path: str) -> Iterator[Found]:
     if entry.name.startswith(".") or is_received(path.split("/")):
         return
     try:
+        if not is_unicode(entry.name):
+            if is_note(entry.name) or entry.is_dir(follow_symlinks=False):
+                yield Found(readable(path), _NO_STAMP, NOT_UTF8)
+            return
         if entry.is_symlink():
             if is_note(entry.name) or entry.is_dir():
-                yield Found(
-                    path, Stamp(0, 0, 0, 0), "a symbolic link is not followed; name its target in memorySearch.extraPaths"
-                )
+                yield Found(path, _NO_STAMP, "a symbolic link is not followed; name its target in memorySearch.extraPaths")
         elif entry.is_dir(follow_symlinks=False):
             yield from _walk(entry.path, path)
         elif is_note(entry.name) and entry.is_file(follow_symlinks=False):
@@ -230,4 +252,4 @@ def _entry(entry: os.DirEntry[str], path: str) -> Iterator[Found]:
     except FileNotFoundError:
         return
     except OSError as error:
-        yield Found(path, Stamp(0, 0, 0, 0), f"cannot be looked at: {error.strerror}")
+        yield Found(path, _NO_STAMP, f"cannot be looked at: {error.strerror}")

@@ -100,6 +100,7 @@ class Upkeep:
         known = await self._thread.run(lambda: index.notes.filed(generation, "memory"), urgent=False)
         due = [f for f in found if not f.trouble and not _unchanged(known.get(f.path), f.stamp)]
         gone = sorted(known.keys() - {f.path for f in found if not f.trouble})
+        synced.troubles.update({f.path: known[f.path].trouble for f in found if f.path in known and known[f.path].trouble})
         done = 0
         for batch in _batches(due):
             async with self._one_at_a_time:
@@ -107,7 +108,10 @@ class Upkeep:
                 synced.chunks += await self._thread.run(lambda c=cuts: self._file(index, generation, c), urgent=False)  # type: ignore[misc]
             await self._tell([cut.path for cut in cuts if cut.chunks is not None])
             synced.changed += sum(cut.chunks is not None for cut in cuts)
-            synced.troubles.update({cut.path: cut.filed.trouble for cut in cuts if cut.filed.trouble})
+            for cut in cuts:
+                synced.troubles.pop(cut.path, None)
+                if cut.filed.trouble:
+                    synced.troubles[cut.path] = cut.filed.trouble
             done += len(batch)
             if progress is not None:
                 progress("files", done, len(due))

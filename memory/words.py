@@ -42,7 +42,7 @@ class Terms:
 def terms(question: str) -> Terms:
     """Take a question apart. Function words go, unless nothing else is left; no syntax of any query language survives."""
     runs = _RUN.findall(question)
-    words = [word.casefold() for word in _WORD.findall(_RUN.sub(" ", question))]
+    words = [word.lower() for word in _WORD.findall(_RUN.sub(" ", question))]  # as SQLite folds: ß stays ß
     empty = function_words.of(words)
     content = [word for word in words if word not in empty]
     pairs = [pair for run in runs for pair in pairs_of(run)]
@@ -63,6 +63,11 @@ def pair_text(text: str) -> str:
     if text.isascii():
         return ""
     return " ".join(" ".join((*pairs_of(run), *(run if len(run) > 1 else ""))) for run in _RUN.findall(text))
+
+
+def spaced(text: str) -> str:
+    """Return ``text`` with blanks around each unspaced run, so that the words of other scripts within are words to the index."""
+    return text if text.isascii() else _RUN.sub(lambda run: f" {run[0]} ", text)
 
 
 def codes(text: str) -> list[str]:

@@ -18,7 +18,7 @@ from memory.protocol import Excerpt, SearchAnswer
 from memory.querying import QueryVectors
 from memory.reading import read_lines
 from memory.recall import ask, recall
-from memory.sources import Sources, audience_key, audience_of
+from memory.sources import Sources, audience_key, audience_of, readable
 from memory.store.thread import StoreThread
 from memory.transcripts import Transcripts
 from memory.upkeep import Synced, Upkeep
@@ -216,7 +216,7 @@ class WorkspaceMemory:
         embedder = self._embedder
         who = identity(embedder) if embedder else None
         status = await self._run(lambda index: look(index, who, found if deep else None))
-        status.agent, status.workspace = self.agent, str(self.sources.workspace)
+        status.agent, status.workspace = self.agent, readable(str(self.sources.workspace))
         status.provider = embedder.provider if embedder else "none"
         status.model = embedder.model if embedder else "bm25"
         status.fallback = getattr(embedder, "stepped_in", None)

@@ -10,7 +10,7 @@ from memory.ranking import Candidate
 from memory.store.cache import EmbeddingCache
 from memory.store.database import Database
 from memory.store.keywords import Keywords
-from memory.store.notes import Generation, Notes
+from memory.store.notes import RULES, Generation, Notes
 from memory.store.vectors import Vectors, packed
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Index:
             live = index.notes.live()
             if live is None:
                 chunking = settings.chunking
-                index.notes.keep("live", Generation(index.notes.next_number(), chunking.tokens, chunking.overlap))
+                index.notes.keep("live", Generation(index.notes.next_number(), chunking.tokens, chunking.overlap, rules=RULES))
             elif not index.vectors.fits(live):
                 index.notes.keep("live", replace(live, provider="", model="", fingerprint="", dims=0, table=""))
                 index.database.connection.execute("UPDATE chunks SET embedded = 0 WHERE embedded = 1")
@@ -100,13 +100,13 @@ class Index:
         live, building = self.live, self.notes.building()
         chunking = (self._settings.chunking.tokens, self._settings.chunking.overlap)
         other_vectors = embedder is not None and live.table != "" and live.embedder != embedder and self.vectors.usable
-        wanted = (live.tokens, live.overlap) != chunking or other_vectors
+        wanted = (live.tokens, live.overlap, live.rules) != (*chunking, RULES) or other_vectors
         if building is not None and (not wanted or not self._serves(building, chunking, embedder)):
             self._give_up(building)
             building = None
         if wanted and building is None:
             with self.database.writing():
-                building = Generation(self.notes.next_number(), *chunking)
+                building = Generation(self.notes.next_number(), *chunking, rules=RULES)
                 self.notes.keep("building", building)
         return [live] if building is None else [live, building]
 
@@ -237,7 +237,7 @@ class Index:
 
     def _serves(self, building: Generation, chunking: tuple[int, int], embedder: Identity | None) -> bool:
         fits_vectors = not building.table or (building.embedder == embedder and self.vectors.fits(building))
-        return (building.tokens, building.overlap) == chunking and fits_vectors
+        return (building.tokens, building.overlap, building.rules) == (*chunking, RULES) and fits_vectors
 
     def _give_up(self, building: Generation) -> None:
         with self.database.writing():

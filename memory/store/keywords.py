@@ -36,14 +36,18 @@ class KeywordHits:
 
 
 class Keywords:
-    """Looks words up. The number of chunks that hold a word is remembered until the index has changed by some."""
+    """Looks words up.
+
+    How many chunks hold a word is remembered until the index has changed by some, or another process has written to it. That
+    no chunk holds it is never remembered: the next note may be the answer.
+    """
 
     def __init__(self, database: Database, notes: Notes) -> None:
         self._db = database
         self._notes = notes
         self._counts: dict[str, int] = {}
         self._total = 0
-        self._counted_at = 0
+        self._counted_at = (0, -1)
 
     def search(self, terms: Terms, generation: Generation, *, audience: str | None, limit: int) -> KeywordHits:
         """Return the best ``limit`` chunks that hold any of the terms. ``audience`` None means all, else only its own notes."""
@@ -84,13 +88,15 @@ class Keywords:
         return dict(self._db.rows(sql, (*bindings, *bounds, limit)))
 
     def _recount(self) -> None:
-        if self._notes.words_changed - self._counted_at > self._total * _CHANGE_THAT_COUNTS or not self._total:
+        changed, by_another = self._counted_at
+        version = int(self._db.one("PRAGMA data_version"))
+        if self._notes.words_changed - changed > self._total * _CHANGE_THAT_COUNTS or version != by_another or not self._total:
             self._counts.clear()
             self._total = int(self._db.one("SELECT count(*) FROM chunks"))
-            self._counted_at = self._notes.words_changed
+            self._counted_at = (self._notes.words_changed, version)
 
     def _count(self, part: str) -> int:
-        if part not in self._counts:
+        if not self._counts.get(part):
             self._counts[part] = int(self._db.one("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", (part,)))
         return self._counts[part]
 

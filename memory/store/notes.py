@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from memory.dates import day_of, header
 from memory.sources import Stamp, audience_of
-from memory.words import pair_text, trigram_text
+from memory.words import pair_text, spaced, trigram_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _SHIFT = 40
 """A chunk's id is its generation, shifted by this, plus a number: so a range of ids is a generation."""
+
+
+RULES = 2
+"""How files are cut and their words are put down. Raised when that changes: the notes are then indexed anew beside what there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Generation:
     fingerprint: str = ""
     dims: int = 0
     table: str = ""
+    rules: int = 1
 
     @property
     def first_id(self) -> int:
@@ -209,7 +214,7 @@ class Notes:
         self.words_changed += len(new)
         self._db.connection.executemany(
             "INSERT INTO chunks_fts (rowid, header, text, pairs) VALUES (?, ?, ?, ?)",
-            ((id_, head, c.text, pair_text(f"{head}\n{c.text}")) for id_, _, head, c in numbered),
+            ((id_, spaced(head), spaced(c.text), pair_text(f"{head}\n{c.text}")) for id_, _, head, c in numbered),
         )
         grams = ((id_, trigram_text(f"{c.heading}\n{c.text}")) for id_, _, _, c in numbered)
         self._db.connection.executemany(

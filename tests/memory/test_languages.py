@@ -119,3 +119,24 @@ def test_pairs_that_are_grammar_tell_nothing() -> None:
     assert function_words.telling("小明的生日是什么时候", pairs_of("小明的生日是什么时候")) == ["小明", "生日"]
     assert function_words.telling("誕生日はいつ", pairs_of("誕生日はいつ")) == ["誕生", "生日"]
     assert function_words.telling("いつですか", pairs_of("いつですか")) == ["いつ", "つで", "です", "すか"]
+
+
+@pytest.mark.parametrize(
+    ("fact", "question"),
+    [
+        ("Der Klempner wohnt in der Hauptstraße", "Wer wohnt in der Hauptstraße?"),
+        ("用Python写的脚本在书房", "where is the Python script?"),
+        ("iPhone用ケースは引き出しの中", "iPhone"),
+    ],
+)
+async def test_a_word_is_found_however_case_is_folded_and_whatever_script_it_touches(
+    fact: str, question: str, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes" / "memory"
+    notes.mkdir(parents=True)
+    (notes / "fact.md").write_text(fact + "\n", encoding="utf-8")
+    clock = ManualClock(datetime(2026, 3, 18, 12, tzinfo=UTC))
+    memory = WorkspaceMemory(notes.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock)
+    await memory.sync()
+    assert [hit.path for hit in (await memory.search(question, audience=OWNER)).hits] == ["memory/fact.md"]
+    await memory.close()

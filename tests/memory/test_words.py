@@ -4,7 +4,7 @@ import apsw
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.words import pair_text, quoted, terms, trigram_text
+from memory.words import pair_text, quoted, spaced, terms, trigram_text
 
 
 @given(
@@ -40,3 +40,17 @@ def test_identifiers_are_code_and_plain_words_are_not() -> None:
 def test_what_is_indexed_can_be_asked_for(text: str) -> None:
     pairs = set(pair_text(text).split())
     assert set(terms(text).pairs) <= pairs | set(terms(text).pairs[64:])
+
+
+@given(st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=12), min_size=1, max_size=6))
+def test_every_word_of_a_note_is_asked_for_as_the_index_has_it(words: list[str]) -> None:
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE VIRTUAL TABLE t USING fts5(text, pairs, tokenize='porter unicode61 remove_diacritics 2')")
+    text = " ".join(words)
+    connection.execute("INSERT INTO t VALUES (?, ?)", (spaced(text), pair_text(text)))
+    for word in terms(text).words:
+        assert list(connection.execute("SELECT 1 FROM t WHERE t MATCH ?", (quoted(word),))), word
+
+
+def test_a_sharp_s_is_asked_for_as_it_is_written() -> None:
+    assert terms("Hauptstraße 5").words == ("hauptstraße", "5")
