@@ -25,8 +25,9 @@ _TRIGRAM = 3
 class Terms:
     """A question, taken apart. All lists are without repeats, in the order of the question.
 
-    ``words`` go to the stemmed text, ``pairs`` to its column of character pairs, ``code`` (and runs of three or more
-    unspaced characters) to the trigram table. ``telling`` are the pairs that say what the question is about.
+    ``words`` go to the stemmed text, as they are written (SQLite folds case in its own way), ``pairs`` to its column of
+    character pairs, ``code`` (and runs of three or more unspaced characters) to the trigram table. ``telling`` are the pairs
+    that say what the question is about.
     """
 
     words: tuple[str, ...]
@@ -42,9 +43,9 @@ class Terms:
 def terms(question: str) -> Terms:
     """Take a question apart. Function words go, unless nothing else is left; no syntax of any query language survives."""
     runs = _RUN.findall(question)
-    words = [word.lower() for word in _WORD.findall(_RUN.sub(" ", question))]  # as SQLite folds: ß stays ß
-    empty = function_words.of(words)
-    content = [word for word in words if word not in empty]
+    words = _WORD.findall(_RUN.sub(" ", question))
+    empty = function_words.of([word.lower() for word in words])
+    content = [word for word in words if word.lower() not in empty]
     pairs = [pair for run in runs for pair in pairs_of(run)]
     if not content and not pairs:
         content = words
@@ -89,4 +90,7 @@ def quoted(term: str) -> str:
 
 
 def _first(found: list[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(found))[:_MOST_TERMS]
+    once: dict[str, str] = {}
+    for term in found:
+        once.setdefault(term.lower(), term)
+    return tuple(once.values())[:_MOST_TERMS]

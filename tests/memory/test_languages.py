@@ -111,8 +111,8 @@ async def test_a_question_finds_the_note_and_one_of_something_else_finds_none(la
 
 
 def test_function_words_of_the_language_of_the_question_go_alone() -> None:
-    assert terms("Die hard, or die trying?").words == ("die", "hard", "trying")
-    assert terms("Wann kommt die Post?").words == ("kommt", "post")
+    assert terms("Die hard, or die trying?").words == ("Die", "hard", "trying")
+    assert terms("Wann kommt die Post?").words == ("kommt", "Post")
 
 
 def test_pairs_that_are_grammar_tell_nothing() -> None:

@@ -20,7 +20,7 @@ def test_no_question_is_syntax(question: str) -> None:
 
 
 def test_function_words_go_unless_nothing_else_is_left() -> None:
-    assert terms("What did we decide about the API?").words == ("decide", "api")
+    assert terms("What did we decide about the API?").words == ("decide", "API")
     assert terms("who are you").words == ("who", "are", "you")
 
 
@@ -53,4 +53,4 @@ def test_every_word_of_a_note_is_asked_for_as_the_index_has_it(words: list[str])
 
 
 def test_a_sharp_s_is_asked_for_as_it_is_written() -> None:
-    assert terms("Hauptstraße 5").words == ("hauptstraße", "5")
+    assert terms("Hauptstraße 5").words == ("Hauptstraße", "5")
