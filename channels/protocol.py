@@ -182,6 +182,13 @@ class Beats(Protocol):
     """Seconds without ``Door.alive`` after which the channel is shown as silent."""
 
 
+class Troubled(Protocol):
+    """An extra that a channel may offer: what does not work at the moment though messages pass, for ``homebody channels status``."""
+
+    trouble: str
+    """What is wrong, in words; empty when nothing is. What the channel does about it by itself is said there too."""
+
+
 class Hooked(Protocol):
     """An extra that a channel may offer: the platform calls us. Requests come to ``/hooks/<channel>/<account>`` of the gateway."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,9 +14,12 @@ MOST = 500
 
 
 class ReadingMarks:
-    """The newest message taken from each conversation. ``order`` makes a message id comparable."""
+    """The newest message taken from each conversation. ``order`` makes a message id comparable; ValueError: it is none.
 
-    def __init__(self, order: Callable[[str], object], stored: str | None = None) -> None:
+    What cannot be ordered is no mark: it is not noted, and a cursor that holds such is read without them.
+    """
+
+    def __init__(self, order: Callable[[str], Any], stored: str | None = None) -> None:
         self._order = order
         self._marks: dict[str, str] = {}
         for place, mark in _parsed(stored).items():
@@ -24,8 +27,12 @@ class ReadingMarks:
 
     def note(self, place: str, message: str) -> bool:
         """Note that ``message`` was taken; an older one changes nothing. Returns whether it was the newest."""
+        try:
+            here = self._order(message)
+        except ValueError:
+            return False
         before = self._marks.get(place)
-        if before is not None and self._order(message) <= self._order(before):  # type: ignore[operator]
+        if before is not None and here <= self._order(before):
             return False
         self._marks.pop(place, None)
         self._marks[place] = message
@@ -50,6 +57,6 @@ def _parsed(stored: str | None) -> dict[str, str]:
     """Read a cursor; one that cannot be read counts as none, for what was missed can then not be known."""
     try:
         found = json.loads(stored or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return {str(place): str(mark) for place, mark in found.items()} if isinstance(found, dict) else {}

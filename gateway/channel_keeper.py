@@ -71,7 +71,8 @@ class ChannelKeeper:
         if self._state in {"starting", "connected"} and silent > getattr(self.channel, "silence", silent):
             trouble = f"Nothing was heard from the platform for {silent:.0f} seconds; what is to be sent there waits."
             return facts | {"state": "silent", "trouble": trouble, "mend": SILENT}
-        return facts | ({"trouble": self._trouble, "mend": self._mend} if self._trouble else {})
+        trouble = self._trouble or getattr(self.channel, "trouble", "")
+        return facts | ({"trouble": trouble, "mend": self._mend} if trouble else {})
 
     @property
     def broken(self) -> bool:

@@ -12,6 +12,7 @@ from channels.messages import Conversation, Inbound, Sender
 
 _WRITTEN = {0, 19}
 """Kinds of message that somebody wrote: an ordinary one, and a reply."""
+_SNOWFLAKE = re.compile(r"[0-9]{1,20}")
 _STARTER = 21
 """The kind of the notice that a thread begins with: it refers to the message that the thread was opened under."""
 THREADS = {10, 11, 12}
@@ -34,6 +35,18 @@ class Place:
         return Conversation(
             channel="discord", account=account, kind="group", id=self.parent or self.id, thread=thread, space=self.guild
         )
+
+
+def is_snowflake(identity: object) -> bool:
+    """Tell whether something is an id of Discord's."""
+    return isinstance(identity, str) and _SNOWFLAKE.fullmatch(identity) is not None
+
+
+def snowflake(identity: str) -> int:
+    """Return an id of Discord's as a number. Raises ValueError for what is none."""
+    if not is_snowflake(identity):
+        raise ValueError(f"no id of Discord's: {identity[:40]!r}")
+    return int(identity)
 
 
 def place_of(channel: dict[str, Any]) -> Place:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from channels.discord.inbound import Place, place_of
+from channels.discord.inbound import Place, is_snowflake, place_of, snowflake
 from channels.reading import ReadingMarks
 
 if TYPE_CHECKING:
@@ -43,7 +43,10 @@ class Places:
         self._begun = begun
         self._first = first
         self._since = 0
-        self.marks = ReadingMarks(int, stored)
+        self.marks = ReadingMarks(snowflake, stored)
+        for place in self.marks.all():
+            if not is_snowflake(place):
+                self.marks.forget(place)
         self.dms = dms
         self.about: dict[str, str] = {}
         """What threads were opened about of which nobody wrote a word yet."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import discord
 from discord.http import MultipartParameters
 
+from channels.discord.inbound import is_snowflake
 from channels.discord.letters import NO_PINGS, QUIETLY, SILENTLY, file_name, multipart, rows
 from channels.discord.markup import written
 from channels.discord.places import SLACK_SECONDS, first_id, made_at
@@ -174,7 +175,7 @@ class Sender:
 
 def number(identity: str) -> int:
     """Return an id of Discord's as a number. Raises ``NotSent`` for what is none."""
-    if not identity.isdecimal():
+    if not is_snowflake(identity):
         raise NotSent(f"{identity[:80]!r} is no id of Discord's", permanent=True)
     return int(identity)
 

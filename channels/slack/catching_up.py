@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError
 
-from channels.slack.inbound import order
-from channels.slack.refusals import TROUBLE, code_of, waiting
+from channels.slack.inbound import newer, order, stamped
+from channels.slack.refusals import TROUBLE, code_of, passing, waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from slack_sdk.web.async_client import AsyncWebClient
 
@@ -38,20 +39,32 @@ def thread_mark(channel: str, thread: str) -> str:
 
 def opened_since(messages: Sequence[dict[str, Any]], mark: str, marks: Collection[str]) -> list[str]:
     """Return the threads under these messages in which something was written after the mark, without those that are read anyway."""
-    threads = [
-        thread_mark(one["channel"], one["ts"]) for one in messages if order(str(one.get("latest_reply") or 0)) > order(mark)
-    ]
+    threads = [thread_mark(one["channel"], one["ts"]) for one in messages if newer(one.get("latest_reply"), mark)]
     return [thread for thread in threads if thread not in marks][-MOST_THREADS:]
 
 
-class CatchingUp:
-    """Reads on from a mark. ``pause`` waits after trouble that passes."""
+def channel_of(place: str) -> str:
+    """Return the channel that a reading mark is of, or of a thread of which it is."""
+    return place.partition(_BETWEEN)[0]
 
-    def __init__(self, web: AsyncWebClient, clock: Clock, pause: Callable[[str, Exception], Awaitable[None]], log: Log) -> None:
+
+def moves(stored: str | None) -> dict[str, str]:
+    """Read the cursor of ``MOVES``: the former id of each group, by its present one."""
+    try:
+        found = json.loads(stored or "{}")
+    except ValueError:
+        return {}
+    return {str(present): str(former) for present, former in found.items()} if isinstance(found, dict) else {}
+
+
+class CatchingUp:
+    """Reads on from a mark. ``held_up`` is called before a wait that Slack asks for."""
+
+    def __init__(self, web: AsyncWebClient, clock: Clock, log: Log, held_up: Callable[[], None]) -> None:
         self._web = web
         self._clock = clock
-        self._pause = pause
         self._log = log
+        self._held_up = held_up
 
     def worth(self, marks: dict[str, str]) -> dict[str, str]:
         """Return the marks that are read on from: those of all channels, and of the threads that were used last."""
@@ -61,7 +74,10 @@ class CatchingUp:
         return {place: mark for place, mark in marks.items() if place not in left_out}
 
     async def since(self, place: str, mark: str) -> list[dict[str, Any]]:
-        """Return what was written in a channel or a thread since the mark, oldest first; nothing when it may not be read."""
+        """Return what was written in a channel or a thread since the mark, oldest first; nothing when it may not be read.
+
+        Raises one of ``TROUBLE`` when that is not known now.
+        """
         channel, _, thread = place.partition(_BETWEEN)
         found: list[dict[str, Any]] = []
         cursor: str | None = None
@@ -70,19 +86,19 @@ class CatchingUp:
                 page = await self._page(channel, thread, mark, cursor)
             except SlackApiError as error:
                 wait = waiting(error)
+                if wait is None and passing(error):
+                    raise
                 if wait is None:
                     self._log.warning("a channel could not be read on", error=code_of(error), channel=place)
                     return []
+                self._held_up()
                 await self._clock.sleep(wait)
-            except TROUBLE as error:
-                await self._pause("a channel could not be read on", error)
             else:
                 found += page.get("messages") or []
                 cursor = (page.get("response_metadata") or {}).get("next_cursor") or None
                 if cursor is None:
                     break
-        newer = [one for one in found if order(one["ts"]) > order(mark)]
-        return [{**one, "channel": channel} for one in sorted(newer, key=lambda one: order(one["ts"]))]
+        return [one for one in stamped(found, channel) if newer(one["ts"], mark)]
 
     def looked_back(self, marks: dict[str, str]) -> set[str]:
         """Return the channels in which messages before the mark are worth another look."""
@@ -96,7 +112,7 @@ class CatchingUp:
         except TROUBLE as error:
             self._log.info("it is not known what was changed in a channel", error=type(error).__name__, channel=channel)
             return []
-        return [{**one, "channel": channel} for one in sorted(page.get("messages") or [], key=lambda one: order(one["ts"]))]
+        return stamped(page.get("messages"), channel)
 
     async def thread_of(self, channel: str, message: str) -> str:
         """Return the thread that a message is in; an empty string when it is in none, or nobody says."""

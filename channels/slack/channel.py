@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from channels.errors import ChannelBroken, ChannelError, NotFetched, NotSent
 from channels.fitting import fitted
 from channels.log import NoLog
-from channels.pauses import LONGEST
+from channels.pauses import LONGEST, Pauses
 from channels.previews import Previews
 from channels.protocol import HookAnswer
-from channels.slack.inbound import Identity
+from channels.slack.inbound import Identity, is_stamp
 from channels.slack.letters import longer
 from channels.slack.recent import Acquaintance
 from channels.slack.scopes import lacking
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from channels.slack.sending import Sender
     from channels.slack.settings import SlackAccount, SlackSettings
 
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
 BETWEEN_EDITS = 1.5
 _OK, _FORGED, _NOT_NOW, _NOT_HERE = 200, 401, 503, 404
 
@@ -51,6 +49,7 @@ class _Line:
     sender: Sender
     files: Files
     reactions: Reactions
+    receiver: Receiver
     hook: Hook | None = None
 
 
@@ -91,6 +90,11 @@ class SlackChannel:
         """Whether a doubtful message can be looked for; not without the scopes that reading takes."""
         return self._line is None or self._line.sender.reads_back
 
+    @property
+    def trouble(self) -> str:
+        """What is wrong though Slack is reached; see ``channels.protocol.Troubled``."""
+        return "" if self._line is None else self._line.receiver.trouble
+
     async def run(self, door: Door) -> None:
         """Listen until cancelled, with ever longer pauses between connections that do not come about."""
         self._settings.check()
@@ -102,16 +106,13 @@ class SlackChannel:
         from channels.slack.refusals import TROUBLE
 
         self._signature = Signature(self._settings, self._clock) if self.hooked else None
-        failures = 0
+        pauses = Pauses(self._clock, self._random, self._log, self.account)
         while True:
             try:
                 async with aiohttp.ClientSession() as session:
                     await self._listen(make_web(self._settings, session), door)
             except TROUBLE as error:
-                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**failures) * (0.5 + self._random() / 2)
-                failures = min(failures + 1, 10)
-                self._log.warning("slack does not answer", error=str(error), pause=round(pause, 1), account=self.account)
-                await self._clock.sleep(pause)
+                await pauses.wait("slack does not answer", str(error) or type(error).__name__)
 
     async def _listen(self, web: AsyncWebClient, door: Door) -> None:
         from channels.slack.hook import Hook
@@ -162,6 +163,7 @@ class SlackChannel:
             sender=Sender(self._settings, web, self._known, patience, self._log, refused=refused, team=who.team),
             files=Files(self._settings, web, patience),
             reactions=Reactions(web, patience, self._log, self._known, me=who.user),
+            receiver=receiver,
         )
 
     async def _signed_in(self, web: AsyncWebClient) -> Identity:
@@ -224,8 +226,6 @@ class SlackChannel:
 
     async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
         """Put an emoji under a message, or take it off."""
-        from channels.slack.sending import is_stamp
-
         if self._line is not None and is_stamp(message_id):
             await self._try(self._reacted(self._line, conversation, message_id, emoji), "an emoji was not put")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from channels.messages import Inbound, Sender
 from channels.slack.emoji import emoji_of
-from channels.slack.inbound import attached, moment, names, order, readable
+from channels.slack.inbound import attached, moment, names, newer, readable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -51,10 +51,11 @@ def edited(event: dict[str, Any], who: Identity, *, event_id: str = "") -> Inbou
     )
 
 
-def changed_since(messages: list[dict[str, Any]], mark: str, who: Identity) -> list[tuple[dict[str, Any], Inbound | None]]:
-    """Return what of messages that are read back was changed after a mark. It has the same alias as when Slack tells of it."""
-    changed = [one for one in messages if order(str((one.get("edited") or {}).get("ts") or 0)) > order(mark)]
-    return [(one, edited({"channel": one["channel"], "message": one}, who)) for one in changed]
+def changed(message: dict[str, Any], mark: str, who: Identity) -> Inbound | None:
+    """Return what a message that is read back says now, if it was changed after a mark. It has the same alias as when Slack tells of it."""
+    if not newer((message.get("edited") or {}).get("ts"), mark):
+        return None
+    return edited({"channel": message["channel"], "message": message}, who)
 
 
 def reaction(event: dict[str, Any], who: Identity, thread: str | None, *, event_id: str = "") -> Inbound | None:

@@ -98,11 +98,10 @@ class Hook:
     async def run(self) -> None:
         """Read on, then ask now and then whether Slack is there. Raises ChannelBroken when it refuses the token."""
         await self._receiver.begin()
-        await self._receiver.catch_up()
-        self._door.ready()
+        self._receiver.catch_up(self._door.ready)
         self._door.alive()
         while not (await asyncio.wait([self._receiver.broken], timeout=self._settings.ping_seconds))[0]:
-            await self._receiver.fill_gap()
+            self._receiver.fill_gap()
             await self._ask()
         self._receiver.broken.result()
 

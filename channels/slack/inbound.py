@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _WRITTEN = {None, "file_share", "thread_broadcast", "me_message", "bot_message"}
 """Kinds of message that a person or another app wrote."""
 _COMMAND = re.compile(r"<([@#!]|(?=[a-z][a-z0-9+.-]*:))([^<>|]*)(?:\|([^<>]*))?>")
+_STAMP = re.compile(r"[0-9]{1,12}\.[0-9]{1,9}")
 QUOTED = 300
 
 
@@ -42,9 +43,28 @@ class Identity:
         )
 
 
+def is_stamp(message: object) -> bool:
+    """Tell whether an id is that of a message, which is when it was written: a slash command, for one, has none."""
+    return isinstance(message, str) and _STAMP.fullmatch(message) is not None
+
+
 def order(stamp: str) -> Decimal:
-    """Return a message's time stamp as a number, exactly."""
+    """Return a message's time stamp as a number, exactly. Raises ValueError for what is none."""
+    if not is_stamp(stamp):
+        raise ValueError(f"no time stamp of a message: {stamp[:40]!r}")
     return Decimal(stamp)
+
+
+def newer(stamp: object, mark: str) -> bool:
+    """Tell whether something happened after a mark; never, when it carries no time stamp."""
+    return is_stamp(stamp) and order(str(stamp)) > order(mark)
+
+
+def stamped(messages: object, channel: str) -> list[dict[str, Any]]:
+    """Return the messages of a channel that have a time stamp, oldest first and with their channel."""
+    listed = messages if isinstance(messages, list) else []
+    found = [{**one, "channel": channel} for one in listed if isinstance(one, dict) and is_stamp(one.get("ts"))]
+    return sorted(found, key=lambda one: order(one["ts"]))
 
 
 def moment(stamp: object) -> datetime:
@@ -151,3 +171,17 @@ def readable(raw: str, me: str) -> str:
 
     text = _COMMAND.sub(shown, raw)
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").strip()
+
+
+def facts(body: object) -> dict[str, str]:
+    """Return what the log says of an event: its kind, where it happened and who did it, as far as that is there."""
+    payload = _object(body)
+    event = _object(payload.get("event")) or payload
+    channel = event.get("channel") or event.get("channel_id") or _object(event.get("item")).get("channel")
+    user = event.get("user") or event.get("user_id")
+    named = {"kind": event.get("type") or event.get("command"), "channel": channel, "user": user}
+    return {key: str(_object(one).get("id", one))[:80] for key, one in named.items()}
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

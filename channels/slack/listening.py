@@ -101,5 +101,6 @@ class Listener(AsyncBaseSocketModeHandler):
                 connections=open_now,
             )
         if self._hellos == 1 or self._silence > SHORT:
-            await self._receiver.catch_up()
-        self._door.ready()
+            self._receiver.catch_up(self._door.ready)
+        else:
+            self._door.ready()

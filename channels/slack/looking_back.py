@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from slack_sdk.errors import SlackApiError
 
 from channels.errors import Uncertain
+from channels.slack.inbound import is_stamp
 from channels.slack.refusals import NO_SCOPE, code_of
 
 if TYPE_CHECKING:
@@ -55,9 +56,10 @@ class LookingBack:
         first: Any = await self._replies(channel, thread)
         yield first
         parent: dict[str, Any] = next(iter(first.get("messages") or []), {})
-        if not _next(first) or not parent.get("latest_reply"):
+        latest = parent.get("latest_reply")
+        if not _next(first) or not is_stamp(latest):
             return
-        oldest, cursor = f"{float(parent['latest_reply']) - LATELY:.6f}", None
+        oldest, cursor = f"{float(str(latest)) - LATELY:.6f}", None
         for _ in range(MOST_PAGES):
             page = await self._replies(channel, thread, oldest=oldest, cursor=cursor)
             yield page

@@ -13,14 +13,18 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from slack_bolt.app.async_app import AsyncApp
+from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackApiError
 
+from channels.guard import MALFORMED, EventGuard
 from channels.messages import Conversation, Cursor
+from channels.pauses import Pauses
 from channels.reading import CURSOR, ReadingMarks
-from channels.slack.catching_up import MOVES, CatchingUp, opened_since, thread_mark
-from channels.slack.happenings import changed_since, command, edited, press, reaction
-from channels.slack.inbound import QUOTED, inbound, order
+from channels.slack.catching_up import MOVES, moves, thread_mark
+from channels.slack.happenings import command, edited, press, reaction
+from channels.slack.inbound import QUOTED, facts, inbound, is_stamp, order
 from channels.slack.letters import pressed
+from channels.slack.missed import Missed
 from channels.slack.mrkdwn import escaped
 from channels.slack.refusals import TROUBLE, code_of, refused_token
 
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
 
     from slack_bolt.context.ack.async_ack import AsyncAck
     from slack_bolt.request.async_request import AsyncBoltRequest
-    from slack_bolt.response import BoltResponse
     from slack_sdk.web.async_client import AsyncWebClient
 
     from channels.clock import Clock
@@ -41,8 +44,6 @@ if TYPE_CHECKING:
     from channels.slack.recent import Acquaintance
     from channels.slack.settings import SlackAccount
 
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
 _OK, _UNHANDLED, _OFFER_AGAIN = 200, 404, 503
 _ANY = re.compile(".*")
 
@@ -69,7 +70,6 @@ class Receiver:
     ) -> None:
         self.persistent = settings.mode == "socket"
         self.stored = True
-        self.in_order = asyncio.Lock()
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.broken.add_done_callback(_seen)
         self._settings = settings
@@ -79,12 +79,15 @@ class Receiver:
         self._known = known
         self._people = people
         self._clock = clock
-        self._random = random
         self._log = log
-        self._failures = 0
+        self._guard = EventGuard(log, who.account)
+        self._pauses = Pauses(clock, random, log, who.account)
         self._marks = ReadingMarks(order)
         self._gap = False
-        self._reading = CatchingUp(web, clock, self.pause, log)
+        reading = Pauses(clock, random, log, who.account)
+        self._missed = Missed(who, web, self._guard, reading, self._take, clock=clock, log=log)
+        self.in_order = self._missed.in_order
+        self._catching_up: asyncio.Task[None] | None = None
         self._behind: set[asyncio.Task[None]] = set()
         self.app = AsyncApp(
             client=web, process_before_response=True, request_verification_enabled=False, logger=logging.getLogger("slack_bolt")
@@ -105,37 +108,48 @@ class Receiver:
         self.app.event(_ANY)(self._passed_over)
         self.app.action(_ANY)(self._pressed)
         self.app.command(_ANY)(self._command)
+        self.app.error(self._failed)
 
     async def begin(self) -> None:
         """Learn how far was read."""
         self._marks = ReadingMarks(order, await self._door.cursor(CURSOR))
-        self._known.former.update(_moves(await self._door.cursor(MOVES)))
+        self._known.former.update(moves(await self._door.cursor(MOVES)))
 
-    async def catch_up(self) -> None:
-        """Take what was written since, if Slack still has it."""
-        async with self.in_order:
-            self._gap = False
-            marks = self._marks.all()
-            looked_back = self._reading.looked_back(marks)
-            for place, mark in self._reading.worth(marks).items():
-                before = await self._reading.before(place, mark) if place in looked_back else []
-                await self._take(changed_since(before, mark, self._who))
-                found = await self._reading.since(place, mark)
-                for thread in opened_since([*before, *found], mark, marks):
-                    found += await self._reading.since(thread, mark)
-                once = {one["ts"]: one for one in found}  # a thread is read with the message that it began with
-                await self._take([(once[stamp], inbound(once[stamp], self._who)) for stamp in sorted(once, key=order)])
+    @property
+    def trouble(self) -> str:
+        """What is wrong though Slack is reached, in words; empty when nothing is."""
+        return self._missed.trouble
 
-    async def fill_gap(self) -> None:
+    def catch_up(self, ready: Callable[[], None]) -> None:
+        """Begin to take what was written since; ``ready`` is called when that is done, or as soon as it is held up.
+
+        A second time it begins anew. What goes wrong beyond mending ends ``broken``, and with it the channel's run.
+        """
+        if self._catching_up is not None:
+            self._catching_up.cancel()
+        self._gap = False
+        self._catching_up = asyncio.ensure_future(self._missed.take(self._marks.all(), ready))
+        self._catching_up.add_done_callback(self._caught_up)
+
+    def fill_gap(self) -> None:
         """Catch up when something could not be stored before."""
         if self._gap:
-            await self.catch_up()
+            self.catch_up(lambda: None)
+
+    def _caught_up(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self.broken.done():
+            self.broken.set_exception(error)
 
     async def dispatch(self, request: AsyncBoltRequest) -> BoltResponse:
         """Take one request or envelope. What nobody here wants is acknowledged, so that Slack does not offer it again."""
         async with self.in_order:
             self.stored = True
-            answer = await self.app.async_dispatch(request)
+            try:
+                answer = await self.app.async_dispatch(request)
+            except MALFORMED as error:  # the library reads an event before it hands it on
+                self._guard.pass_over(facts(request.body), error)
+                answer = BoltResponse(status=_OK)
             if not self.stored:
                 answer.status, answer.body = _OFFER_AGAIN, ""
             elif answer.status == _UNHANDLED:
@@ -144,10 +158,19 @@ class Receiver:
             return answer
 
     async def close(self) -> None:
-        """Leave what is only for show."""
-        for task in self._behind:
+        """Leave what is not read yet, and what is only for show."""
+        tasks = [*self._behind, *([] if self._catching_up is None else [self._catching_up])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._behind, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _failed(self, error: Exception, request: AsyncBoltRequest) -> BoltResponse:
+        """Answer for an event that could not be taken: one that is not as documented is passed over, any other is to come again."""
+        if isinstance(error, MALFORMED):
+            self._guard.pass_over(facts(request.body), error)
+            return BoltResponse(status=_OK)
+        self._refused("an event could not be taken, and Slack is to offer it again", error, facts(request.body))
+        return BoltResponse(status=_OFFER_AGAIN)
 
     # -- what happens ------------------------------------------------------------------------------------------------
 
@@ -235,9 +258,9 @@ class Receiver:
                     self._marks = ReadingMarks(order, before)
                     self._refused("messages could not be stored, and Slack is to offer them again", error)
                     return False
-                await self.pause("messages could not be stored, and are offered again", error)
+                await self._pauses.wait("messages could not be stored, and are offered again", str(error))
             else:
-                self._failures = 0
+                self._pauses.over()
                 break
         return bool(wanted)
 
@@ -246,11 +269,11 @@ class Receiver:
         if channel and place.kind == "direct" and message.event != "edited":
             self._known.dms[message.sender.id] = channel
         self._known.writers.put(place.address, message.sender.id)
-        if message.event != "message" or not channel:
+        if message.event != "message" or not channel or not is_stamp(message.message_id):
             return
         self._known.fresh.put((channel, message.message_id), True)  # noqa: FBT003 - a mark, not a switch
         mark = channel if message.reply_to is None else thread_mark(channel, message.reply_to)
-        if not self._gap:  # what was missed before this must be read first
+        if not self._gap and not self._missed.holds(channel):  # what was missed before this must be read first
             self._marks.note(mark, message.message_id)
         if message.reply_to is not None:
             self._known.starters.take((channel, message.reply_to))
@@ -276,9 +299,9 @@ class Receiver:
         listed = self._settings.listed(self._known.former.get(channel, channel), message.sender.id)
         return message.conversation.kind == "direct" or listed
 
-    def _refused(self, event: str, error: Exception) -> None:
+    def _refused(self, event: str, error: Exception, about: dict[str, str] | None = None) -> None:
         self.stored, self._gap = False, True
-        self._log.warning(event, error=str(error), account=self._who.account)
+        self._log.warning(event, error=str(error) or type(error).__name__, **(about or {}), account=self._who.account)
 
     async def _take_buttons_off(self, body: dict[str, Any], channel: str, target: str) -> None:
         """Put what was pressed in the place of the buttons; only for show."""
@@ -302,31 +325,15 @@ class Receiver:
         """Return the thread that a message is in; Slack is asked of what an earlier process said."""
         known = self._known.threads.get((channel, stamp))
         if known is None and ask:
-            known = await self._reading.thread_of(channel, stamp)
+            known = await self._missed.reading.thread_of(channel, stamp)
             self._known.threads.put((channel, stamp), known)
         return known or None
 
     def _group(self, channel: str) -> Conversation:
         return Conversation(channel="slack", account=self._who.account, kind="group", id=channel, space=self._who.team)
 
-    async def pause(self, event: str, error: Exception) -> None:
-        """Wait, longer each time until something succeeds."""
-        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
-        self._failures = min(self._failures + 1, 10)
-        pause = longest * (0.5 + self._random() / 2)
-        self._log.warning(event, error=str(error), pause=round(pause, 1), account=self._who.account)
-        await self._clock.sleep(pause)
-
 
 def _seen(broken: asyncio.Future[None]) -> None:
     """Have looked at what went wrong, also when the channel was ended for another reason at the same time."""
     if not broken.cancelled():
         broken.exception()
-
-
-def _moves(stored: str | None) -> dict[str, str]:
-    try:
-        found = json.loads(stored or "{}")
-    except ValueError:
-        return {}
-    return {str(present): str(former) for present, former in found.items()} if isinstance(found, dict) else {}

@@ -81,6 +81,11 @@ def waiting(error: SlackApiError) -> float | None:
     return float(wait) if wait.isdigit() else DEFAULT_WAIT
 
 
+def passing(error: SlackApiError) -> bool:
+    """Tell whether an error is Slack's own trouble, which ends by itself, and no refusal."""
+    return _status(error) >= _SERVER or code_of(error) in _SLACKS_OWN or not code_of(error)
+
+
 def refusal(error: SlackApiError, settings: SlackAccount, which: Which) -> ChannelBroken | None:
     """Return what the owner must do about an error, or None when trying again can help."""
     code = code_of(error)
@@ -121,7 +126,7 @@ def _refused_send(error: SlackApiError) -> ChannelError:
         )
     if code == NO_SCOPE:
         return NotSent(f"Slack: {code}, {_scope(error, 'botToken')}", mend=_SCOPE_MEND)
-    if _status(error) >= _SERVER or code in _SLACKS_OWN or not code:
+    if passing(error):
         return Uncertain(f"Slack: {code or _status(error)}")
     told, mend = _MENDS.get(code, ("", ""))
     return NotSent(f"Slack: {code}, {told}" if told else f"Slack: {code}", permanent=True, mend=mend)

@@ -5,7 +5,6 @@ Importing this module loads the library.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError
@@ -13,6 +12,7 @@ from slack_sdk.errors import SlackApiError
 from channels.errors import ChannelError, NotSent
 from channels.messages import Sent
 from channels.previews import PREFIX
+from channels.slack.inbound import is_stamp
 from channels.slack.letters import harmless, letter
 from channels.slack.looking_back import LookingBack
 from channels.slack.refusals import NO_SCOPE, TROUBLE, code_of, refusal, send_error
@@ -43,12 +43,6 @@ _NO_MARKDOWN = {
     "markdown_text_conflict",
     "invalid_blocks_format",
 }
-_STAMP = re.compile(r"\d{6,}\.\d{6}")
-
-
-def is_stamp(message: str | None) -> bool:
-    """Tell whether an id is that of a message: a slash command, for one, has none."""
-    return bool(message and _STAMP.fullmatch(message))
 
 
 class Sender:

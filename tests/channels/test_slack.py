@@ -359,9 +359,11 @@ async def test_only_a_connection_after_a_silence_is_read_on_for(peer: SlackPeer,
         before = peer.count("conversations.history")
         await line.clock.sleep(silence)
         readied = line.door.readied
+        ready = asyncio.ensure_future(line.door.until_ready())
         await getattr(peer, end)()
         await peer.until(lambda: peer.connections == 2)
         await peer.say(ANNA, "after")
         await peer.until(lambda: not peer.waiting)
+        await asyncio.wait_for(ready, 20)
         assert (line.door.readied, line.door.texts) == (readied + 1, ["before", "after"])
         assert peer.count("conversations.history") - before == read

@@ -155,3 +155,14 @@ async def test_the_owner_is_told_elsewhere_that_a_channel_is_off() -> None:
     await kept.run()
     assert told == ["⚠️ telegram:default is off: the token was revoked: get a new one"]
     assert kept.broken
+
+
+async def test_what_is_wrong_with_a_channel_that_runs_is_told_beside_its_state() -> None:
+    class Hindered(Shaky):
+        trouble = "what was missed cannot be read yet"
+
+    one = keeper(Hindered(), ManualClock(NOON))
+    one.alive()
+    assert (one.facts()["state"], one.facts()["trouble"]) == ("connected", "what was missed cannot be read yet")
+    Hindered.trouble = ""
+    assert "trouble" not in one.facts()

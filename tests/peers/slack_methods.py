@@ -178,7 +178,8 @@ def _grow(home: Workspace, text: str) -> None:
 def history(home: Workspace, given: dict[str, Any], _: Events) -> dict[str, Any]:
     home.need("history")
     there = home.there(given)
-    return _page([one for one in reversed(there) if one.get("thread_ts", one["ts"]) == one["ts"]], given)
+    found = _page([one for one in reversed(there) if one.get("thread_ts", one["ts"]) == one["ts"]], given)
+    return {**found, "messages": [*found["messages"], *home.odd]}
 
 
 def replies(home: Workspace, given: dict[str, Any], _: Events) -> dict[str, Any]:

@@ -53,6 +53,8 @@ class Workspace:
     markdown: bool = True
     """Whether the server knows ``markdown_text``; one that does not passes it over."""
     streaming: bool = True
+    odd: list[Any] = field(default_factory=list)
+    """What a page of a channel holds besides messages."""
     uploads_at: str = ""
     """The address of the server that takes uploads."""
 
