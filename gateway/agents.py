@@ -115,12 +115,12 @@ class HousedAgent:
         rule = self._session_settings.rule(record.key, record.address)
         return due(rule, started=record.started, spoken=record.spoken, now=now, zone=self.zone)
 
-    def next_due(self, record: SessionRecord) -> datetime | None:
-        """Return when the rule could say yes if nobody writes; None: never."""
+    def next_due(self, record: SessionRecord, now: datetime) -> datetime | None:
+        """Return when, from ``now`` on, the rule could say yes if nobody writes; None: never."""
         if record.turns == 0:
             return None
         rule = self._session_settings.rule(record.key, record.address)
-        return next_due(rule, started=record.started, spoken=record.spoken, now=self._clock.now(), zone=self.zone)
+        return next_due(rule, started=record.started, spoken=record.spoken, now=now, zone=self.zone)
 
     async def renew(self, record: SessionRecord, audience: Audience, reason: Leaving, *, made_by: str = "") -> SessionRecord:
         """Leave a session behind: flush what it knows, then begin a new one under the same key. The former can be brought back.

@@ -61,3 +61,16 @@ class ManualClock:
     def set(self, now: datetime) -> None:
         """Move on to an instant."""
         self.move((now - self._now).total_seconds())
+
+
+class TickingClock(ManualClock):
+    """A manual clock that moves on by itself each time it is looked at, as a real one does: two looks are two instants."""
+
+    def __init__(self, now: datetime, step: float = 0.001) -> None:
+        super().__init__(now)
+        self._step = step
+
+    def now(self) -> datetime:
+        """Return the instant it shows, ``step`` seconds after the one before."""
+        self.move(self._step)
+        return super().now()

@@ -31,7 +31,9 @@ SWEEP_EVERY = timedelta(hours=6)
 
 
 class Schedule:
-    """Wakes every half minute. ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows.
+    """Wakes every half minute (``every``, in seconds).
+
+    ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows.
 
     Only sessions whose time may have come are looked at, however many there are. A session that cannot be reset now, because
     it is busy, is looked at again with the next tick.
@@ -44,11 +46,13 @@ class Schedule:
         *,
         reset: Callable[[str, str], None],
         sweep: Callable[[], Awaitable[object]],
+        every: float = TICK_SECONDS,
     ) -> None:
         self._agents = agents
         self._clock = clock
         self._reset = reset
         self._sweep = sweep
+        self._every = every
         self._scheduler: AsyncIOScheduler | None = None
         self._swept: datetime | None = None
         self._watched: set[str] = set()
@@ -59,7 +63,9 @@ class Schedule:
         """Begin to tick, ``later`` seconds from now."""
         await asyncio.sleep(later)
         self._scheduler = scheduler = await asyncio.to_thread(_scheduler)  # to import it takes a while
-        scheduler.add_job(self.tick, "interval", seconds=TICK_SECONDS, coalesce=True, max_instances=1)
+        scheduler.add_job(
+            self.tick, "interval", seconds=self._every, coalesce=True, max_instances=1, misfire_grace_time=None
+        )  # a tick that comes late is due all the same: without the last argument one is dropped after a second
         scheduler.start()
 
     async def tick(self) -> None:
@@ -67,7 +73,7 @@ class Schedule:
         now = self._clock.now()
         for agent in self._agents.values():
             if agent.id not in self._watched:
-                self._watch(agent)
+                self._watch(agent, now)
         self._reset_due(now)
         if self._swept is None or now - self._swept >= SWEEP_EVERY:
             self._swept = now
@@ -86,7 +92,7 @@ class Schedule:
             _, agent_id, key = heapq.heappop(self._heap)
             agent = self._agents[agent_id]
             record = agent.store.get(key)
-            at = agent.next_due(record) if record else None
+            at = agent.next_due(record, now) if record else None
             if record is None or at is None:
                 self._waiting.discard((agent_id, key))
                 continue
@@ -96,15 +102,15 @@ class Schedule:
         for item in again:
             heapq.heappush(self._heap, item)
 
-    def _watch(self, agent: HousedAgent) -> None:
+    def _watch(self, agent: HousedAgent, now: datetime) -> None:
         """Look at all of an agent's sessions once, and from then on at those that change."""
         self._watched.add(agent.id)
         for record in agent.store.all():
-            self._expect(agent, record)
-        agent.store.changed = lambda record: self._expect(agent, record)
+            self._expect(agent, record, now)
+        agent.store.changed = lambda record: self._expect(agent, record, self._clock.now())
 
-    def _expect(self, agent: HousedAgent, record: SessionRecord) -> None:
-        if (agent.id, record.key) not in self._waiting and (at := agent.next_due(record)) is not None:
+    def _expect(self, agent: HousedAgent, record: SessionRecord, now: datetime) -> None:
+        if (agent.id, record.key) not in self._waiting and (at := agent.next_due(record, now)) is not None:
             self._waiting.add((agent.id, record.key))
             heapq.heappush(self._heap, (at, agent.id, record.key))
 

@@ -70,9 +70,9 @@ class KeyHealth:
         ``fixed`` keeps the awake ones in the order given; else those of one origin take turns, the least recently begun first.
         """
         now = self._clock.now()
-        awake = [key for key in keys if self._until(key, model) <= now]
+        awake = [key for key in keys if self._until(key, model, now) <= now]
         if not awake:
-            return sorted(keys, key=lambda key: self._until(key, model))[:1]
+            return sorted(keys, key=lambda key: self._until(key, model, now))[:1]
         origins = list(dict.fromkeys(key.origin for key in awake))
         if not fixed:
             awake.sort(key=lambda key: (origins.index(key.origin), self._used.get(key.id, 0)))
@@ -113,9 +113,9 @@ class KeyHealth:
         now = self._clock.now()
         return {model: ill for (one, model), ill in self._ailing.items() if one == key.id and ill.until > now}
 
-    def _until(self, key: Key, model: str) -> datetime:
+    def _until(self, key: Key, model: str, now: datetime) -> datetime:
         found = [ill.until for place in ((key.id, model), (key.id, EVERY_MODEL)) if (ill := self._ailing.get(place))]
-        return max(found, default=self._clock.now())
+        return max(found, default=now)
 
     async def _save(self) -> None:
         if self._store is not None:

@@ -18,7 +18,7 @@ from agent.tools.toolbox import Toolbox
 from agent.transcript import Transcript
 from agent.turn import Turn
 from agent.workspace import Workspace
-from gateway.clock import ManualClock
+from gateway.clock import TickingClock
 from memory.audience import OWNER
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Room:
     """One agent's surroundings, and a way to talk in them."""
 
     def __init__(self, root: Path, model: ScriptedModel, settings: AgentSettings) -> None:
-        self.clock = ManualClock(datetime(2026, 3, 1, 9, 30, tzinfo=UTC))
+        self.clock = TickingClock(datetime(2026, 3, 1, 9, 30, tzinfo=UTC))
         self.root = root
         self.model = model
         self.settings = settings

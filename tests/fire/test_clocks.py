@@ -11,7 +11,7 @@ import pytest
 from agent.messages import AssistantMessage, Text
 from agent.models.scripted import ScriptedModel
 from channels.messages import Conversation
-from gateway.clock import ManualClock
+from gateway.clock import TickingClock
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from tests.gateway.conftest import Street
@@ -25,7 +25,7 @@ MAIN = "agent:main:main"
 DAY = 24 * 3600
 
 
-class SetClock(ManualClock):
+class SetClock(TickingClock):
     """A clock that is also set: then the seconds since the start take no part in it."""
 
     def jump(self, seconds: float) -> None:

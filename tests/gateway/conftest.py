@@ -12,7 +12,7 @@ import pytest
 
 from agent.models.scripted import ScriptedModel
 from channels.terminal.link import Done, Reply
-from gateway.clock import ManualClock
+from gateway.clock import TickingClock
 from gateway.config.settings import Settings
 from gateway.house import Foundation, House
 from gateway.paths import Paths
@@ -69,7 +69,7 @@ class Street:
 
     def __init__(self, root: Path, settings: dict[str, Any]) -> None:
         self.root = root
-        self.clock = ManualClock(datetime(2026, 3, 1, 9, 30, tzinfo=UTC))
+        self.clock = TickingClock(datetime(2026, 3, 1, 9, 30, tzinfo=UTC))
         self.model = ScriptedModel()
         given: dict[str, Any] = {
             "agents": {"defaults": {"workspace": str(root / "workspace"), "userTimezone": "Europe/Berlin"}},

@@ -19,7 +19,7 @@ from agent.models.keys import Key, keys_of
 from agent.models.scripted import ScriptedModel
 from agent.models.settings import ModelsSettings
 from gateway.auth.health_file import HealthFile
-from gateway.clock import ManualClock
+from gateway.clock import TickingClock
 from tests.models.conversation import NOON, ask, hear, shown, user
 from tests.peers.anthropic import AnthropicPeer, Refuse
 
@@ -77,7 +77,7 @@ class Keys:
     """Three keys of one model, each with a script of its own."""
 
     def __init__(self, *keys: Key, fixed: bool = True, health: KeyHealth | None = None) -> None:
-        self.clock = ManualClock(NOON)
+        self.clock = TickingClock(NOON)
         self.keys = list(keys or (A, B, C))
         self.models = {key.label: ScriptedModel(name="a/model") for key in (A, B, C)}
         self.health = health or KeyHealth(self.clock)
@@ -173,7 +173,8 @@ async def test_rests_grow_and_a_success_or_a_day_ends_that() -> None:
     assert made.health.ailing(A)["m"].times == 1
     made.clock.move(2 * MINUTE)
     await made.health.failed(A, "m", failure(retry_after=7200))
-    assert (made.health.ailing(A)["m"].until - made.clock.now()).total_seconds() == 7200
+    rest = made.health.ailing(A)["m"].until - made.clock.now()
+    assert round(rest.total_seconds()) == 7200
 
 
 async def test_keys_come_and_go_between_calls() -> None:
@@ -186,7 +187,7 @@ async def test_keys_come_and_go_between_calls() -> None:
 
 
 async def test_how_keys_have_been_doing_outlives_a_restart_and_holds_no_key(tmp_path: Path) -> None:
-    clock, store = ManualClock(NOON), HealthFile(tmp_path / "health.json")
+    clock, store = TickingClock(NOON), HealthFile(tmp_path / "health.json")
     await KeyHealth(clock, store).failed(A, "a/model", failure("billing"))
     text = (tmp_path / "health.json").read_text()
     assert "sk-a" not in text
@@ -202,7 +203,7 @@ async def test_how_keys_have_been_doing_outlives_a_restart_and_holds_no_key(tmp_
 def test_a_damaged_file_is_as_good_as_none(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.mktemp("health") / "health.json"
     path.write_bytes(data)
-    assert KeyHealth(ManualClock(NOON), HealthFile(path)).order([A, B], "m") == [A, B]
+    assert KeyHealth(TickingClock(NOON), HealthFile(path)).order([A, B], "m") == [A, B]
 
 
 @given(
@@ -212,7 +213,7 @@ def test_a_damaged_file_is_as_good_as_none(tmp_path_factory: pytest.TempPathFact
     st.booleans(),
 )
 def test_there_is_always_a_key_to_try_and_none_twice(history: list[tuple[Key, Any]], fixed: bool) -> None:
-    clock = ManualClock(NOON)
+    clock = TickingClock(NOON)
     health = KeyHealth(clock)
 
     async def play() -> None:
@@ -240,7 +241,7 @@ async def test_a_real_provider_that_refuses_one_key_is_asked_with_the_next(anthr
         return AnthropicModel("claude-haiku-4-5", key=key.secret, facts=facts, base_url=anthropic_peer.url)
 
     anthropic_peer.answer(Refuse(429, "rate_limit_error", headers={"retry-after": "30"}))
-    keyed = Keyed(lambda: [A, B], make, KeyHealth(ManualClock(NOON)))
+    keyed = Keyed(lambda: [A, B], make, KeyHealth(TickingClock(NOON)))
     _, answer = await hear(keyed, REQUEST)
     assert answer.text == "Very well."
     assert [sent["authorization"] for sent in anthropic_peer.headers] == ["Bearer sk-a", "Bearer sk-b"]

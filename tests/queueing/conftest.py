@@ -13,7 +13,7 @@ import pytest
 from agent.events import TextDelta
 from agent.messages import UserMessage
 from agent.models.scripted import ScriptedModel, Stall
-from gateway.clock import ManualClock
+from gateway.clock import TickingClock
 from gateway.config.settings import Settings
 from gateway.house import Foundation, House
 from gateway.paths import Paths
@@ -34,7 +34,7 @@ class Town:
 
     def __init__(self, root: Path, settings: dict[str, Any]) -> None:
         self.root = root
-        self.clock = ManualClock(datetime(2026, 3, 1, 9, 30, tzinfo=UTC))
+        self.clock = TickingClock(datetime(2026, 3, 1, 9, 30, tzinfo=UTC))
         self.model = ScriptedModel(self.echo)
         self.answer: Callable[[Request], Any] = lambda request: "re: " + " | ".join(newest(request))
         given: dict[str, Any] = {

@@ -1,0 +1,59 @@
+"""Fresh starts by the clock, on the system's own clock and through the real scheduler: nothing here stands still."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gateway.clock import SystemClock
+from gateway.schedule import Schedule
+from gateway.sessions.record import SessionRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.gateway.conftest import Street
+
+    Make = Callable[..., Street]
+
+MAIN = "agent:main:main"
+
+
+@pytest.mark.parametrize("reset", [{"mode": "daily"}, {"mode": "idle", "idleMinutes": 1}, {"mode": "daily+idle"}])
+async def test_an_overdue_session_starts_afresh_by_the_systems_clock(street: Make, reset: dict[str, Any]) -> None:
+    s = street(session={"reset": reset})
+    s.clock = SystemClock()
+    s.model._answerer = lambda _: "NO_REPLY"
+    async with s.house() as (house, _):
+        store = house.agents["main"].store
+        past = s.clock.now() - timedelta(days=2)
+        await store.put(SessionRecord(session="old", key=MAIN, started=past, spoken=past, turns=1))
+        await house.schedule.tick()
+        await house.lanes.quiet()
+        fresh = store.get(MAIN)
+        assert fresh is not None
+        assert (fresh.session != "old", fresh.former) == (True, "old")
+        assert fresh.spoken == past, "a fresh start is no word of a person"
+        await house.schedule.tick()
+        await house.lanes.quiet()
+        assert store.get(MAIN) == fresh, "once"
+
+
+async def test_a_loop_that_stood_still_loses_no_tick(street: Make, caplog: Any) -> None:
+    s = street()
+    async with s.house() as (house, _):
+        ticked = asyncio.Event()
+
+        async def sweep() -> None:
+            ticked.set()
+
+        schedule = Schedule(house.agents, SystemClock(), reset=lambda *_: None, sweep=sweep, every=2.2)
+        await schedule.start()
+        time.sleep(3.6)  # noqa: ASYNC251  (that is the test: the loop stands still over a tick)
+        await ticked.wait()
+        schedule.stop()
+        assert "was missed" not in caplog.text
