@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import errno
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from gateway.file_access import access_hint
 from gateway.program import as_started
 
 if TYPE_CHECKING:
@@ -118,6 +120,8 @@ class StorageFailed(HomebodyError):
     def from_os(cls, error: OSError, doing: str, where: object) -> StorageFailed:
         """Tell an OSError that came up while ``doing`` something (``"write the settings"``) at ``where``."""
         mend = _STORAGE_MENDS.get(error.errno or 0, "")
+        if error.errno in (errno.EACCES, errno.EPERM) and isinstance(where, str | Path):
+            mend = access_hint(Path(where), "u+rwX") or mend
         return cls(f"could not {doing}: {error.strerror or error}", where=str(where), mend=mend)
 
 

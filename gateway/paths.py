@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.errors import SettingsWrong, StorageFailed, UsageWrong
+from gateway.file_access import access_hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -159,16 +160,14 @@ def _made(folder: Path) -> os.stat_result:
 
 def _make_private(folder: Path, found: os.stat_result) -> None:
     if found.st_uid != os.geteuid() and os.geteuid() != 0:
-        raise StorageFailed(
-            "belongs to another user", where=str(folder), mend=f"Run as that user, or: sudo chown -R $USER {folder}"
-        )
+        raise StorageFailed("belongs to another user", where=str(folder), mend=access_hint(folder))
     try:
         if found.st_mode & 0o077:
             folder.chmod(_PRIVATE)
     except OSError as error:
         raise StorageFailed.from_os(error, "make this folder private", folder) from error
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise StorageFailed("cannot be read and written", where=str(folder), mend=f"Run: chmod u+rwx {folder}")
+        raise StorageFailed("cannot be read and written", where=str(folder), mend=access_hint(folder, "u+rwx"))
 
 
 def _absolute(path: Path, env: Mapping[str, str]) -> Path:

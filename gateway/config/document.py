@@ -13,6 +13,7 @@ from gateway.config.node import Node, TooMuch, lines, plain
 from gateway.config.problem import Problem
 from gateway.config.yaml_notation import read_yaml
 from gateway.errors import SettingsWrong
+from gateway.file_access import access_hint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +45,7 @@ def read_text(path: Path) -> str:
         problem = Problem("is not UTF-8 text", file=str(path), line=line, mend="Save the file as UTF-8.")
         raise SettingsWrong([problem]) from error
     except OSError as error:
-        mend = f"Give your user access to it: chmod u+r {path}" if error.errno == errno.EACCES else ""
+        mend = access_hint(path, "u+r") if error.errno == errno.EACCES else ""
         raise SettingsWrong([Problem(f"cannot be read: {error.strerror}", file=str(path), mend=mend)]) from error
     if stat.S_ISDIR(found.st_mode):
         mend = "Move it away, or name a file with --config or HOMEBODY_CONFIG."

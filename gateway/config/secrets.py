@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
+from gateway.file_access import access_hint
+
 MASK = "********"
 NAMES = re.compile(r"(?i)(token|secret|password|passphrase|credentials?|(api|access|private|signing)[-_]?key)$")
 """What a secret is called in settings whose shape is another package's, and not known here."""
@@ -45,7 +47,7 @@ def _read(path: Path) -> str:
         with path.open("rb") as opened:
             value = opened.read(_MAX_BYTES).decode().strip()
     except OSError as error:
-        mend = f"Run: chmod u+r {path}" if error.errno == errno.EACCES else "Check that file."
+        mend = access_hint(path, "u+r") if error.errno == errno.EACCES else "Check that file."
         raise SecretMissing(f"{path} cannot be read: {error.strerror}", mend) from error
     except UnicodeDecodeError as error:
         raise SecretMissing(f"{path} is not UTF-8 text", "Put the secret, and nothing else, into that file.") from error
