@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError, NotKept
+from agent.models.offline import NAME as NOTEBOOK
 from gateway import errors
 
 if TYPE_CHECKING:
@@ -17,9 +18,10 @@ DEFECT = "⚠️ Something in me failed over this, and I gave it up; my log tell
 
 
 def exit_of(result: TurnResult) -> int:
-    """Return the exit code of a program that asked."""
+    """Return the exit code of a program that asked: a note that could not be written is a failure, too."""
     if result.outcome != "failed":
-        return errors.OK
+        unwritten = result.model == NOTEBOOK and any(call.name == "write" and call.is_error for call in result.calls)
+        return errors.FAILED if unwritten else errors.OK
     return errors.NO_MODEL if result.failure in {"auth", "unknown_model"} else errors.FAILED
 
 

@@ -43,6 +43,27 @@ COMMANDS = {
 }
 
 
+INSTEAD = {
+    "start": "Start the gateway with: homebody gateway",
+    "stop": "Press Ctrl-C where the gateway runs, or send SIGTERM to the process that `homebody status` names.",
+    "restart": "Stop the gateway (Ctrl-C), then start it again: homebody gateway",
+    "update": "Run git pull in the folder that you cloned, then start the gateway again: homebody gateway",
+    "upgrade": "Run git pull in the folder that you cloned, then start the gateway again: homebody gateway",
+    "logs": "The log is logs/homebody.jsonl in ~/.homebody (or in HOMEBODY_HOME).",
+    "doctor": "Look at: homebody status; homebody config validate; homebody channels status --probe; homebody models probe",
+    "backup": "Stop the gateway, then copy ~/.homebody (settings, state) and ~/homebody (notes).",
+    "uninstall": "Stop the gateway, then remove the folder that you cloned and ~/.homebody. Your notes stay in ~/homebody.",
+    "setup": "Nothing has to be set up first: homebody chat. A setting is changed by: homebody config set KEY VALUE",
+    "init": "Nothing has to be set up first: homebody chat. A setting is changed by: homebody config set KEY VALUE",
+    "onboard": "Nothing has to be set up first: homebody chat. A setting is changed by: homebody config set KEY VALUE",
+    "help": "homebody --help lists the commands.",
+    "version": "homebody --version",
+    "send": 'Send one message: homebody agent -m "..."',
+    "run": "Run the gateway with: homebody gateway",
+}
+"""Commands of similar programs that this one does not have, and what to do instead."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a command when it is asked for."""
 
@@ -73,6 +94,7 @@ class LazyGroup(click.Group):
 
             near = get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f"Did you mean `homebody {near[0]}`?" if near else "`homebody --help` lists the commands."
+            hint = INSTEAD.get(args[0].casefold(), hint)
             raise errors.UsageWrong(f"there is no command {args[0]!r}", mend=hint)
         return super().resolve_command(ctx, args)
 
@@ -142,6 +164,8 @@ def _tell_usage(wrong: click.ClickException, *, as_json: bool) -> int:
         return errors.USAGE
     context = getattr(wrong, "ctx", None)
     mend = f"Try: {context.command_path} --help" if context else "Try: homebody --help"
+    if context and context.command_path.endswith(" agent") and "extra argument" in wrong.format_message():
+        mend = 'A message is given with -m: homebody agent -m "..."'
     kind = errors.UsageWrong if isinstance(wrong, click.UsageError) else errors.HomebodyError
     return _tell(kind(wrong.format_message(), mend=mend), as_json=as_json)
 

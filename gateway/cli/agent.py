@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-m", "--message", help="What to say; without it, standard input is read.")
+@click.option("-m", "--message", help="What to say; without it, or as -, standard input is read.")
 @click.option("--agent", "agent_id", help="Which agent to ask.")
 @click.option("--session", help="Which session, such as `travel` or `agent:main:main`.")
 @click.option("--model", help="Which model answers, as provider/model.")
@@ -37,7 +37,7 @@ def agent(
     as_json: bool,
 ) -> int:
     """Send one message and print the reply. Uses the running gateway, or none."""
-    text = message if message is not None else sys.stdin.buffer.read().decode("utf-8", "replace")
+    text = message if message not in (None, "-") else sys.stdin.buffer.read().decode("utf-8", "replace")
     if not text.strip():
         raise UsageWrong("the message is empty", mend='Say something: homebody agent -m "..."')
     warn(invocation.loaded)

@@ -12,6 +12,8 @@ from gateway import errors
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from channels.protocol import Channel
     from gateway.routing.access import Policy
 
@@ -35,7 +37,7 @@ def status(invocation: Invocation, probe: bool, as_json: bool) -> int:
     Exit code 1 when one needs its owner, or does not answer.
     """
     facts = asyncio.run(_facts(invocation, probe=probe))
-    tell(facts, _told(facts, probed=probe), as_json=as_json)
+    tell(facts, _told(facts, invocation.local_time, probed=probe), as_json=as_json)
     well = all(one["state"] in _WELL and one.get("probe", {}).get("ok") is not False for one in facts["channels"].values())
     return errors.OK if well else errors.FAILED
 
@@ -99,12 +101,12 @@ async def _probe(channel: Channel) -> dict[str, Any]:
         await channel.close()
 
 
-def _told(facts: dict[str, Any], *, probed: bool) -> str:
+def _told(facts: dict[str, Any], local: Callable[[str], str], *, probed: bool) -> str:
     if not facts["channels"]:
         return "No chat platform is set up. Begin with: homebody config set channels.telegram.botToken TOKEN"
     lines = [] if facts["running"] else ["No gateway runs. Start it with: homebody gateway"]
     for name, one in facts["channels"].items():
-        heard = f", last heard {one['heard']}" if one.get("heard") else ""
+        heard = f", last heard {local(one['heard'])}" if one.get("heard") else ""
         who = f", private: {one['dmPolicy']}, groups: {one['groups']}" if "dmPolicy" in one else ""
         lines.append(f"{name}: {one['state']}{heard}{who}")
         lines += [f"  {one[key]}" for key in ("trouble", "mend") if one.get(key)]

@@ -56,6 +56,7 @@ def _tell(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> 
         return
     for row in rows:
         why = f" ({row['reason']})" if row["reason"] else ""
-        click.echo(f"{row['id']:>6}  {row['receivedAt']}  {row['state']}{why}  {row['conversation']}  {shown(row['text'])}")
+        when = invocation.local_time(row["receivedAt"])
+        click.echo(f"{row['id']:>6}  {when}  {row['state']}{why}  {row['conversation']}  {shown(row['text'])}")
     if not rows:
         click.echo(nothing)

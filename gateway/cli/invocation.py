@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -39,6 +41,14 @@ class Invocation:
         from gateway.config.load import load
 
         return load(self.paths, os.environ)
+
+    def local_time(self, moment: str) -> str:
+        """Return an ISO 8601 moment as a date and time in the owner's zone; "" for an empty one."""
+        if not moment:
+            return ""
+        settings = self.loaded.settings
+        zone = settings.agent(settings.default_agent).settings.user_timezone
+        return f"{datetime.fromisoformat(moment).astimezone(ZoneInfo(zone) if zone else None):%Y-%m-%d %H:%M}"
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -164,7 +164,7 @@ def log(invocation: Invocation, /, path: str | None, limit: int, **options: Any)
         async with opened(invocation, options) as notes:
             await notes.sync(vectors=False)
             versions = (await notes.history.log(audience=OWNER, path=path))[:limit]
-        rows = [f"{v.number:5}  {v.at}  {_by(v.author)}  {v.path}" for v in versions]
+        rows = [f"{v.number:5}  {invocation.local_time(v.at)}  {_by(v.author)}  {v.path}" for v in versions]
         facts = {"versions": [asdict(version) for version in versions]}
         _print(facts, "\n".join(rows) or "Nothing was changed yet.", as_json=options["as_json"])
 

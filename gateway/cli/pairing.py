@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,7 +32,7 @@ def pairing() -> None:
 @pass_invocation
 def list_(invocation: Invocation, channel: str | None, as_json: bool) -> None:
     """Show who asks to be let in, and who was."""
-    _tell(_ask(invocation, "pairing.list", channel=channel), _listed, as_json=as_json)
+    _tell(_ask(invocation, "pairing.list", channel=channel), partial(_listed, local=invocation.local_time), as_json=as_json)
 
 
 @pairing.command()
@@ -74,13 +75,13 @@ def _tell(facts: dict[str, Any], told: Callable[[dict[str, Any]], str], *, as_js
     tell(facts, told(facts), as_json=as_json)
 
 
-def _listed(facts: dict[str, Any]) -> str:
+def _listed(facts: dict[str, Any], *, local: Callable[[str], str]) -> str:
     asking = [
-        f"  {_who(one)}: homebody pairing approve {one['channel']} {one['code']}   (until {one['expiresAt']})"
+        f"  {_who(one)}: homebody pairing approve {one['channel']} {one['code']}   (until {local(one['expiresAt'])})"
         for one in facts["pending"]
     ]
     let_in = [
-        f"  {_who(one)}: {'owner' if one['role'] == 'owner' else 'guest'}, since {one['approvedAt']}"
+        f"  {_who(one)}: {'owner' if one['role'] == 'owner' else 'guest'}, since {local(one['approvedAt'])}"
         for one in facts["approved"]
     ]
     lines = (["Asking to be let in:", *asking] if asking else []) + (["Let in:", *let_in] if let_in else [])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gateway.cli.invocation import Invocation, pass_invocation, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @click.command()
@@ -24,21 +27,21 @@ def status(invocation: Invocation, as_json: bool) -> int:
     if holder is not None and holder.socket:
         facts |= {"started": holder.started, "httpPort": holder.http_port}
         facts |= asyncio.run(admin.ask(invocation.paths.state, "status"))
-    tell(facts, _told(facts), as_json=as_json)
+    tell(facts, _told(facts, invocation.local_time), as_json=as_json)
     return 0 if holder is not None else 1
 
 
-def _told(facts: dict[str, Any]) -> str:
+def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     if not facts["running"]:
         return f"No gateway runs for {facts['home']}.\nStart it with: homebody gateway"
     if "agents" not in facts:
         return f"A conversation in a terminal holds {facts['home']}; no gateway runs."
     port = f", http://127.0.0.1:{facts['httpPort']}" if facts.get("httpPort") else ""
-    lines = [f"The gateway runs since {facts['started']} (process {facts['pid']}{port})."]
+    lines = [f"The gateway has been running since {local(facts['started'])} (process {facts['pid']}{port})."]
     for name, agent in facts["agents"].items():
         lines.append(f"  agent {name}: {agent['sessions']} sessions, workspace {agent['workspace']}")
     for name, channel in facts["channels"].items():
-        heard = f", last heard {channel['heard']}" if channel.get("heard") else ""
+        heard = f", last heard {local(channel['heard'])}" if channel.get("heard") else ""
         lines.append(f"  channel {name}: {channel['state']}{heard}")
         lines += [f"    {channel[key]}" for key in ("trouble", "mend") if channel.get(key)]
     outbox = ", ".join(f"{count} {state}" for state, count in facts["outbox"].items() if state != "sent" and count) or "empty"
