@@ -121,7 +121,8 @@ class Outbound:
     """One chunk to send, as Markdown within the channel's limit. With an enclosure the text is its caption, and may be empty.
 
     ``key`` (25 characters at most) is the same on every attempt. ``attempt`` starts at 1. ``recorded`` is what an earlier
-    attempt passed to ``record`` (a placeholder's id, say), or None. ``uncertain`` says that an earlier attempt may have arrived.
+    attempt passed to ``record`` (a placeholder's id, say), or None. ``uncertain`` says that an earlier attempt may have arrived;
+    ``restarted`` that the process was started again since that attempt.
     ``turn`` is the one whose answer it is, as ``draft`` is told of it; empty for what is said beside a turn; None: that is not known.
     """
 
@@ -134,6 +135,7 @@ class Outbound:
     attempt: int = 1
     recorded: str | None = None
     uncertain: bool = False
+    restarted: bool = False
     turn: str | None = None
 
 

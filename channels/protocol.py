@@ -74,11 +74,23 @@ class Channel(Protocol):
 class Repeatable(Protocol):
     """An extra that a channel may offer: its ``send`` may be repeated after ``Uncertain`` as often as needed.
 
-    True for a platform that recognises the key, or that can be read back. Elsewhere a chunk is repeated once, and then given
-    up and named in a notice; unless ``record`` was called, which promises that a later attempt finds the message again.
+    True for a platform that recognises the key, or that can be read back. Elsewhere a chunk is repeated with longer and longer pauses,
+    and after some attempts given up and named in a notice; unless ``record`` was called, which promises that a later attempt
+    finds the message again.
     """
 
     repeats_safely: bool
+
+
+class Answers(Protocol):
+    """An extra that a channel may offer: asking whether a message would be taken now, without saying anything.
+
+    Asked before a chunk is repeated that may have arrived, so that no copy is sent to a platform that is still in trouble.
+    """
+
+    async def answers(self, conversation: Conversation) -> bool:
+        """Say whether the platform answers. Never raises for platform trouble."""
+        ...
 
 
 class Drafts(Protocol):
@@ -172,6 +184,14 @@ class Probed(Protocol):
 
     async def probe(self) -> str:
         """Return the bot's name there. Works without ``run``, and beside a ``run`` in another process. Raises ChannelError."""
+        ...
+
+
+class Remarks(Protocol):
+    """An extra that a channel may offer: what its owner may want to know of it, for ``homebody channels status``."""
+
+    def remarks(self) -> Sequence[str]:
+        """Return sentences of its own; none when all is as it should be."""
         ...
 
 

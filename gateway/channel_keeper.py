@@ -66,7 +66,8 @@ class ChannelKeeper:
 
     def facts(self) -> dict[str, Any]:
         """How it is, as JSON values. A channel whose platform gives regular signs of life is "silent" without them."""
-        facts = {"state": self._state, "heard": self._heard or None}
+        remarks: Any = getattr(self.channel, "remarks", list)
+        facts: dict[str, Any] = {"state": self._state, "heard": self._heard or None, "remarks": list(remarks())}
         silent = self._clock.monotonic() - self._since
         if self._state in {"starting", "connected"} and silent > getattr(self.channel, "silence", silent):
             trouble = f"Nothing was heard from the platform for {silent:.0f} seconds; what is to be sent there waits."

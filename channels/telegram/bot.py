@@ -14,10 +14,12 @@ from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, Re
 from telegram.request import HTTPXRequest
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
+from channels.telegram.requests import UNWRITTEN, Requests
 from channels.telegram.settings import OFFICIAL
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     from channels.telegram.settings import TelegramAccount
 
@@ -81,9 +83,10 @@ def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def make_bot(settings: TelegramAccount) -> Connection:
+def make_bot(settings: TelegramAccount, renewed: Callable[[int], None] = lambda _: None) -> Connection:
     """Return a bot that is not connected yet. The caller closes it.
 
+    ``renewed`` is told whenever its connections had to be made anew, and how often that was.
     Slow (certificates are read): call it in a thread.
 
     Raises:
@@ -93,16 +96,14 @@ def make_bot(settings: TelegramAccount) -> Connection:
     logging.getLogger("httpx").setLevel(logging.WARNING)  # its lines carry addresses, and those carry the token
     seconds = settings.timeout_seconds
     poll = settings.poll_timeout_seconds + min(seconds, 15)
-    requests = tuple(
-        kind(
-            connection_pool_size=size,
-            connect_timeout=min(seconds, 15),
-            read_timeout=read,
-            write_timeout=seconds,
-            pool_timeout=seconds,
-            httpx_kwargs={"verify": _certificates()},
-        )
-        for kind, size, read in ((PollRequest, 4, poll), (HTTPXRequest, CONNECTIONS, seconds))
+    options: dict[str, Any] = {
+        "connect_timeout": min(seconds, 15),
+        "write_timeout": seconds,
+        "httpx_kwargs": {"verify": _certificates()},
+    }
+    requests = (
+        PollRequest(connection_pool_size=4, pool_timeout=seconds, read_timeout=poll, **options),
+        Requests(CONNECTIONS, renewed, read_timeout=seconds, **options),
     )
     bot = Bot(
         settings.token(),
@@ -152,7 +153,8 @@ def send_error(error: TelegramError, bot: Bot) -> ChannelError:
         return NotSent(text, permanent=True, mend="the Bot API server takes 50 MB from bots, one of your own 2 GB")
     if isinstance(error, InvalidToken):
         return NotSent(f"Telegram: the token is not accepted ({type(error).__name__})")
-    if isinstance(error, ChatMigrated) or isinstance(error.__cause__, _NOT_CONNECTED) or "(429)" in text:
+    unsent = isinstance(error.__cause__, _NOT_CONNECTED) or UNWRITTEN in text
+    if isinstance(error, ChatMigrated) or unsent or "(429)" in text:
         return NotSent(text)
     return Uncertain(text)
 

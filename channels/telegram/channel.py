@@ -63,6 +63,7 @@ class TelegramChannel:
         self._door: Door | None = None
         self._listener: Listener | None = None
         self._making: asyncio.Task[Voice] | None = None
+        self._remark = ""
 
     async def run(self, door: Door) -> None:
         """Listen until cancelled; see ``channels.telegram.listening``."""
@@ -102,6 +103,13 @@ class TelegramChannel:
         """Show "typing" for about five seconds; call it again for longer."""
         await self._show("typing was not shown", lambda voice: voice.typing(conversation))
 
+    async def answers(self, conversation: Conversation) -> bool:
+        """Ask Telegram for a typing sign, and say whether it answered in a way that tells that it works."""
+        try:
+            return await (await self._voice()).answers(conversation)
+        except ChannelError:  # without a token the attempt itself says what is wrong
+            return True
+
     async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
         """Show a preview of the answer, when it takes long; see ``channels.telegram.showing``."""
         if self._settings.streaming != "off":
@@ -136,6 +144,10 @@ class TelegramChannel:
         if self._listener is None:
             return HookAnswer(status=503, headers={"retry-after": "5"})
         return await self._listener.hear(request)
+
+    def remarks(self) -> list[str]:
+        """See ``channels.protocol.Remarks``."""
+        return [self._remark] if self._remark else []
 
     async def probe(self) -> str:
         """Ask who the bot is, and return its name, such as ``@my_bot``, with what its settings at @BotFather keep from it.
@@ -213,7 +225,20 @@ class TelegramChannel:
             importlib.import_module(f"channels.telegram.{part}")
         from channels.telegram.voice import Voice
 
-        return Voice(self._settings, clock=self._clock, log=self._log, seen=self._seen, moved=self._moved, chunks=self.chunks)
+        return Voice(
+            self._settings,
+            clock=self._clock,
+            log=self._log,
+            seen=self._seen,
+            moved=self._moved,
+            chunks=self.chunks,
+            renewed=self._renewed,
+        )
+
+    def _renewed(self, times: int) -> None:
+        """The connections to Telegram had to be made anew."""
+        self._remark = f"The connections to Telegram were stuck and were made anew, {times} times since the start."
+        self._log.warning("the connections to telegram were stuck and were made anew", times=times, account=self.account)
 
     async def _moved(self, former: Conversation, present: Conversation) -> None:
         """Tell the house that a group has another id."""

@@ -10,6 +10,7 @@ from telegram.error import BadRequest, ChatMigrated, RetryAfter, TelegramError
 from channels.errors import NotSent, Uncertain
 from channels.markdown import styled
 from channels.messages import Sent
+from channels.repeats import mark
 from channels.telegram.bot import send_error, wait_of
 from channels.telegram.enclosing import captioned, send_file
 from channels.telegram.options import as_html_or_plain, company, placing, preview
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     Record = Callable[[str], Awaitable[None]]
     Shown = Callable[[Conversation, str | None], Awaitable[str | None]]
 
-REPEATED = "(repeated after restart)\n"
 PLACEHOLDER = "…"
 _GONE = ("to edit not found", "can't be edited", "message_id_invalid")
 
@@ -103,7 +103,7 @@ class Sender:
             message_id = await self._placed(outbound, record, progress, options)
             if await self._edited(message_id, content, options):
                 return message_id
-        prefix = REPEATED if outbound.uncertain else ""
+        prefix = mark(outbound)
         await self._pacer.turn(outbound.conversation.id)
         message = await as_html_or_plain(
             content, lambda text, **how: self._bot.send_message(text=prefix + text, **options, **how)
@@ -139,7 +139,7 @@ class Sender:
 
     async def _send_file(self, outbound: Outbound, enclosure: Enclosure, record: Record, progress: Progress) -> Sent:
         """Send a file with the text as its caption; a text that is too long for one follows as a message of its own."""
-        caption, rest = captioned((REPEATED if outbound.uncertain and progress.file is None else "") + outbound.text)
+        caption, rest = captioned((mark(outbound) if progress.file is None else "") + outbound.text)
         if progress.file is None:
             await self._pacer.turn(outbound.conversation.id)
             options = placing(outbound.conversation) | company(outbound)

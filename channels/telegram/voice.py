@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from telegram.constants import ChatAction
-from telegram.error import RetryAfter
+from telegram.error import BadRequest, ChatMigrated, Forbidden, RetryAfter, TelegramError
 
-from channels.errors import NotSent
+from channels.errors import ChannelError, NotSent
 from channels.telegram.bot import make_bot, wait_of
 from channels.telegram.pacing import Pacer
 from channels.telegram.reactions import react
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 class Voice:
     """A bot, its pace, and what it is showing. Slow to make (certificates are read): make it in a thread.
 
-    ``chunks`` cuts Markdown into messages; ``moved`` is told when a group turns out to have another id.
+    ``chunks`` cuts Markdown into messages; ``moved`` is told when a group turns out to have another id; ``renewed`` when the bot's
+    connections had to be made anew, and how often that was.
     """
 
     def __init__(
@@ -39,8 +40,9 @@ class Voice:
         seen: SeenMessages,
         moved: Callable[[Conversation, Conversation], Awaitable[None]],
         chunks: Callable[[str], list[str]],
+        renewed: Callable[[int], None],
     ) -> None:
-        self.connection = make_bot(settings)
+        self.connection = make_bot(settings, renewed)
         bot = self.connection.bot
         self._bot = bot
         self._pacer = Pacer(clock, on=settings.pacing)
@@ -69,6 +71,16 @@ class Voice:
         except RetryAfter as error:
             self._pacer.hold(conversation.id, wait_of(error))
             raise
+
+    async def answers(self, conversation: Conversation) -> bool:
+        """Say whether Telegram takes a typing sign, or refuses it in words that show that it works."""
+        try:
+            await self.typing(conversation)
+        except (RetryAfter, BadRequest, Forbidden, ChatMigrated, ValueError):
+            return True
+        except (TelegramError, ChannelError, TypeError, KeyError):
+            return False
+        return True
 
     async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
         """Put an emoji under a message. Raises ``TelegramError`` or ValueError."""

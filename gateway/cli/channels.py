@@ -109,8 +109,8 @@ def _told(facts: dict[str, Any], local: Callable[[str], str], *, probed: bool) -
         heard = f", last heard {local(one['heard'])}" if one.get("heard") else ""
         who = f", private: {one['dmPolicy']}, groups: {one['groups']}" if "dmPolicy" in one else ""
         lines.append(f"{name}: {one['state']}{heard}{who}")
-        lines += [f"  {one[key]}" for key in ("trouble", "mend") if one.get(key)]
-        lines += [f"  ! {concern}" for concern in one.get("concerns", ())]
+        lines += [f"  {one[key]}" for key in ("trouble", "mend", "sending") if one.get(key)]
+        lines += [f"  ! {concern}" for concern in (*one.get("concerns", ()), *one.get("remarks", ()))]
         if probed and "probe" in one:
             lines.append(f"  {_answer(one['probe'])}")
     return "\n".join(lines)

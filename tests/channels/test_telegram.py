@@ -8,7 +8,7 @@ import pytest
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
 from channels.messages import Conversation
-from tests.channels.telegram_line import ANNA, Line
+from tests.channels.telegram_line import ANNA, PRIVATE, Line
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:
@@ -272,8 +272,32 @@ async def test_html_that_telegram_does_not_take_is_sent_as_plain_text(peer: Tele
 
 async def test_a_repeated_send_after_an_uncertain_one_says_so(peer: TelegramPeer, line: Line) -> None:
     await peer.say(ANNA, "where?")
-    await line.send("x" * 4000, attempt=2, uncertain=True)
+    await line.send("x" * 4000, attempt=2, uncertain=True, restarted=True)
     assert peer.transcript(ANNA)[-1] == ("bot", "(repeated after restart)\n" + "x" * 4000)
+    await line.send("x", attempt=3, uncertain=True)
+    assert peer.transcript(ANNA)[-1] == ("bot", "(possibly repeated)\nx")
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "answers"),
+    [
+        ("status", {"code": 502}, False),
+        ("status", {"code": 500}, False),
+        ("drop_before", {}, False),
+        ("drop_after", {}, False),
+        ("refuse", {"code": 403, "text": "Forbidden: bot was blocked by the user"}, True),
+        ("refuse", {"code": 400, "text": "Bad Request: chat not found"}, True),
+        ("retry_after", {"seconds": 3}, True),
+    ],
+)
+async def test_telegram_is_asked_whether_it_answers_by_a_typing_sign(
+    peer: TelegramPeer, line: Line, kind: str, more: dict[str, Any], answers: bool
+) -> None:
+    await peer.say(ANNA, "hi")
+    peer.fault("sendChatAction", kind, **more)
+    assert await line.channel.answers(PRIVATE) is answers
+    assert await line.channel.answers(PRIVATE)
+    assert peer.count("sendMessage") == 0
 
 
 @pytest.mark.parametrize("chat", ["stranger", "blocked"])

@@ -111,4 +111,4 @@ async def test_a_message_that_the_person_deleted_is_sent_anew(peer: TelegramPeer
     placed = read_progress(line.recorded, str(ANNA)).text
     peer.chats.messages[ANNA] = [one for one in peer.chats.messages[ANNA] if one["message_id"] != placed]
     await line.send(uncertain=True)
-    assert read(peer) == ["(repeated after restart)\nIt is under the pot."]
+    assert read(peer) == ["(possibly repeated)\nIt is under the pot."]

@@ -242,7 +242,7 @@ async def test_a_file_that_may_have_arrived_is_repeated_with_a_mark(tmp_path: Pa
         with pytest.raises(Uncertain):
             await line.send("here", enclosure=enclosure)
         await line.send("here", enclosure=enclosure, attempt=2, uncertain=True)
-        assert line.peer.chats.said(ANNA) == ["here", "(repeated after restart)\nhere"]
+        assert line.peer.chats.said(ANNA) == ["here", "(possibly repeated)\nhere"]
 
 
 async def test_a_file_that_the_server_finds_too_large_is_given_up_with_the_limit(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import apsw
 from agent import wire
 from agent.entries import Compacted, Entry, Said, Torn, decode
 from agent.messages import AssistantMessage, ToolMessage, UserMessage
-from channels.telegram.sending import REPEATED
+from channels.repeats import MARKS
 from gateway.clock import SystemClock
 from gateway.sessions.store import SessionStore
 from tests.fire.platforms import Document
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
     from tests.fire.world import World
 
-MARK = REPEATED.strip()
 NEVER = ("nobody", 1)
 FACTS = [f"fact-{name}" for name in ("iris", "juno", "kite", "lark")]
-_TROUBLE = ("⚠️ ", f"{REPEATED}⚠️ ")
-_HOUSE = (*_TROUBLE, "💾 ", f"{REPEATED}💾 ")
+_TROUBLE = ("⚠️ ", *(f"{mark}⚠️ " for mark in MARKS))
+_HOUSE = (*_TROUBLE, "💾 ", *(f"{mark}💾 " for mark in MARKS))
 """How the house begins what it says of itself."""
 _PAUSED = "go on by myself"
 """Said of the house as a whole when the disk refuses: no message is answered by it."""
@@ -115,12 +114,17 @@ def _without_told_failures(scenario: Scenario, world: World) -> Scenario:
     return replace(scenario, says=of(scenario.says), answers=of(scenario.answers), deeds=deeds)
 
 
+def unmarked(text: str) -> str:
+    """Return a text without the mark of a repeated one."""
+    return next((text.removeprefix(mark) for mark in MARKS if text.startswith(mark)), text)
+
+
 def _judge_answers(scenario: Scenario, world: World, verdict: Verdict) -> None:
-    said = [text for text in world.said() if text.removeprefix(REPEATED) not in _NOT_ANSWERS and not text.startswith(_HOUSE)]
+    said = [text for text in world.said() if unmarked(text) not in _NOT_ANSWERS and not text.startswith(_HOUSE)]
     verdict.strays = world.said().count("…")
     for answer in (*scenario.answers, *scenario.besides):
-        plain = [text for text in said if answer in text and MARK not in text]
-        marked = [text for text in said if answer in text and MARK in text]
+        plain = [text for text in said if answer in text and unmarked(text) == text]
+        marked = [text for text in said if answer in text and unmarked(text) != text]
         verdict.marked += len(marked)
         if not plain and not marked and answer not in scenario.besides:
             verdict.wrong("lost", f"{answer!r} was never said: {world.said()}")

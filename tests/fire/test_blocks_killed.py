@@ -13,7 +13,7 @@ from aiohttp import web
 from agent.entries import Said, decode
 from agent.messages import AssistantMessage
 from agent.wire import CUT_OFF
-from channels.telegram.sending import REPEATED
+from channels.repeats import REPEATED
 from tests.fire.model import PredictableModel
 from tests.fire.world import Kill, Nursery, World, missing_tools
 
