@@ -88,10 +88,16 @@ class House:
             largest=lambda place: largest_file(self.on.settings.channels, place),
         )
         self.delivery = Delivery(
-            ledger, on.clock, jitter=on.random.random, delivered=self.post.delivered, refused=self._told_refused
+            ledger,
+            on.clock,
+            jitter=on.random.random,
+            delivered=self.post.delivered,
+            refused=self._told_refused,
+            given_up=self._told_given_up,
+            away=self._told_away,
         )
         self.keepers = Keepers(self._keeper, self.delivery)
-        self.owner = OwnerLine(ledger, self.agents, self.keepers.working)
+        self.owner = OwnerLine(ledger, self.agents, self.keepers.working, failing=self.delivery.troubles.failing)
         self.backlog = Backlog(ledger, on.clock)
         self.moves = Moves()
         self.access = Access(
@@ -256,6 +262,17 @@ class House:
     def _told_refused(self, address: str, reason: str) -> None:
         """Something that was said is not taken, now or later. Told once, for a group from which the bot was removed refuses all."""
         self.notices.report(f"What I wanted to say in {address} is refused: {reason}. `homebody outbox list` shows it.")
+
+    def _told_given_up(self, address: str, how: str) -> None:
+        """The conversation itself gets a list of what it missed; the owner hears of it elsewhere."""
+        text = f"What I wanted to say in {address} {how}. `homebody outbox list` shows it."
+        self.notices.tell(text)
+        self.owner.say_elsewhere(f"⚠️ {text}", address)
+
+    def _told_away(self, account: str, text: str) -> None:
+        """Nothing could be sent on an account for a while; ``homebody channels status`` says so as long as it lasts."""
+        log.warning(text)
+        self.owner.say_elsewhere(f"⚠️ {text}", account)
 
     async def _learn_tokens(self) -> None:
         """A file with a token may hold another one when its channel begins anew."""

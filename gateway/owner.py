@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from channels.messages import Conversation
 from gateway.errors import StorageFailed
+from gateway.ledger.part import account_of
 from gateway.ledger.rows import NewOutbound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from gateway.agents import HousedAgent
     from gateway.ledger.protocol import Ledger
@@ -25,12 +27,21 @@ MOST_UNSAID = 20
 
 
 class OwnerLine:
-    """Finds where the owner was last spoken with, and says things there through the outbox."""
+    """Finds where the owner was last spoken with, and says things there through the outbox.
+
+    ``connected`` gives the accounts that are not off for good, ``failing`` says whether sending on one fails at the moment.
+    """
 
     def __init__(
-        self, ledger: Ledger, agents: Mapping[str, HousedAgent], connected: Callable[[], Mapping[str, object]]
+        self,
+        ledger: Ledger,
+        agents: Mapping[str, HousedAgent],
+        connected: Callable[[], Mapping[str, object]],
+        *,
+        failing: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._ledger = ledger
+        self._failing = failing
         self._agents = agents
         self._connected = connected
         self._tasks: set[asyncio.Task[None]] = set()
@@ -42,9 +53,24 @@ class OwnerLine:
 
         What the ledger cannot take is said before the next line that it can.
         """
-        task = asyncio.ensure_future(self._say(text))
+        self._do(self._say(text))
+
+    def say_elsewhere(self, text: str, address: str) -> None:
+        """Queue a line about trouble at an address, or on an account, if there is another place that works."""
+        self._do(self._say_elsewhere(text, address))
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _say_elsewhere(self, text: str, address: str) -> None:
+        with contextlib.suppress(StorageFailed):  # it is in the log
+            for place in [*self._places(), *await self._let_in()]:
+                elsewhere = not f"{place.address}:".startswith(f"{address}:")
+                if elsewhere and account_of(place) in self._connected() and not self._failing(account_of(place)):
+                    await self._ledger.notice([NewOutbound(conversation=place, text=text)])
+                    return
 
     async def _say(self, text: str) -> None:
         try:
@@ -65,14 +91,24 @@ class OwnerLine:
                     self._unsaid.remove(one)
 
     async def place(self) -> Conversation | None:
-        """The platform conversation of an agent's main session, the one spoken with last first; else where the owner was paired."""
+        """The platform conversation of an agent's main session, the one spoken with last first; else where the owner was paired.
+
+        A place where sending fails at the moment is taken only when there is no other.
+        """
+        if places := self._places():
+            return min(places, key=lambda place: self._failing(account_of(place)))
+        return next(iter(await self._let_in()), None)
+
+    async def _let_in(self) -> list[Conversation]:
+        """Where the owner asked to be let in, on each platform."""
+        return [replace(one.conversation, thread=None) for one in await self._ledger.approved() if one.role == "owner"]
+
+    def _places(self) -> list[Conversation]:
         records = [record for agent in self._agents.values() if (record := agent.store.get(agent.main_key))]
-        for record in sorted(records, key=lambda record: record.spoken, reverse=True):
-            place = read_address(record.address)
-            if place is not None and place.channel != "terminal" and f"{place.channel}:{place.account}" in self._connected():
-                return place
-        owner = next((one for one in await self._ledger.approved() if one.role == "owner"), None)
-        return None if owner is None else replace(owner.conversation, thread=None)
+        records.sort(key=lambda record: record.spoken, reverse=True)
+        places = [place for record in records if (place := read_address(record.address)) is not None]
+        connected = self._connected()
+        return [place for place in places if place.channel != "terminal" and account_of(place) in connected]
 
 
 def read_address(address: str) -> Conversation | None:

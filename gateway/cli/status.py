@@ -43,7 +43,7 @@ def _told(facts: dict[str, Any], local: Callable[[str], str]) -> str:
     for name, channel in facts["channels"].items():
         heard = f", last heard {local(channel['heard'])}" if channel.get("heard") else ""
         lines.append(f"  channel {name}: {channel['state']}{heard}")
-        lines += [f"    {channel[key]}" for key in ("trouble", "mend") if channel.get(key)]
+        lines += [f"    {channel[key]}" for key in ("trouble", "mend", "sending") if channel.get(key)]
     outbox = ", ".join(f"{count} {state}" for state, count in facts["outbox"].items() if state != "sent" and count) or "empty"
     lines.append(f"  {facts['turns']['running']} turns running, {facts['inbox']['waiting']} messages waiting, outbox: {outbox}")
     settings = facts.get("settings") or {}

@@ -38,13 +38,21 @@ class HouseDesk:
         return {
             "pid": os.getpid(),
             "agents": {agent.id: agent.facts() for agent in house.agents.values()},
-            "channels": house.keepers.facts(),
+            "channels": self._channels(),
             "settings": house.reload.facts(),
             "inbox": {"waiting": tally.waiting},
             "turns": {"running": tally.running},
             "outbox": dict(tally.outbox),
             "paused": house.pause.causes,
             "notices": house.notices.told,
+        }
+
+    def _channels(self) -> dict[str, Any]:
+        facts = self._house.keepers.facts()
+        lines = {name: self._house.delivery.troubles.line(name) for name in facts}
+        return {
+            name: one | ({"sending": f"Nothing could be sent {lines[name]}"} if lines[name] else {})
+            for name, one in facts.items()
         }
 
     async def repair(self, key: str) -> dict[str, Any]:

@@ -69,6 +69,7 @@ def revive_missed(db: apsw.Connection, conversation: str, now: datetime) -> int:
     """
     db.execute(
         "UPDATE outbox SET state = 'ready', reason = NULL, ended_at = NULL, firm = 0, not_before = :now, expires = :expires, "
+        "doubts = min(doubts, 1), "
         "epoch = (SELECT value FROM meta WHERE name = 'epoch') WHERE conversation = :at AND state = 'dead' AND missed IS NULL "
         "AND (reason = 'expired' OR reason GLOB 'may have arrived*') AND ended_at > :since AND NOT (text = '' AND extras IS NULL)",
         {"at": conversation, "now": stamp(now), "expires": stamp(now + CHAT_TTL), "since": stamp(now - PATIENCE)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import OutOfStep
@@ -9,7 +10,7 @@ from gateway.ledger.extras import read_extras, write_extras
 from gateway.ledger.missed import PATIENCE, revive_missed, tell_missed
 from gateway.ledger.moves import present_place
 from gateway.ledger.part import WITHIN, Part, account_of, clean, instant, listed, read_conversation, stamp, write_conversation
-from gateway.ledger.rows import CHAT_TTL, Look, OutboxRow
+from gateway.ledger.rows import CHAT_TTL, LONGEST_WAIT, Look, OutboxRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from channels.messages import Conversation
     from gateway.ledger.rows import NewOutbound, OutboxState
 
-_COLUMNS = "id, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras"
+_COLUMNS = (
+    "id, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras, missed"
+)
 _EPOCH = "(SELECT value FROM meta WHERE name = 'epoch')"
+_MAY_GO = "(not_before <= :now OR not_before > :far)"
 _HEADS = f"""
 SELECT id FROM (
     SELECT id, min(place) FROM outbox
@@ -61,11 +65,12 @@ class OutboxPart(Part):
         now = self._clock.now()
 
         def work(db: apsw.Connection) -> Look:
-            expired = _expire(db, now, self._token)
+            given_up = _expire(db, now, self._token)
             due = _due(db, accounts, limit, now)
             query = f"SELECT min(not_before) FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous') AND not_before > :now"
             found: Any = db.execute(query, {"accounts": listed(accounts), "now": stamp(now)}).fetchone()
-            return Look(due=due, next=None if found[0] is None else instant(int(found[0])), expired=expired)
+            following = None if found[0] is None else instant(int(found[0]))
+            return Look(due=due, next=following, expired=len(given_up), given_up=tuple(dict.fromkeys(given_up)))
 
         look = await self._thread.run(work)
         if look.expired:  # each ring makes the delivery look again, and looking is what expires: always ringing would never end
@@ -105,7 +110,7 @@ class OutboxPart(Part):
 
     async def retry_later(self, row: int, not_before: datetime, *, firm: bool = False) -> None:
         """See the protocol."""
-        values = {"at": stamp(not_before), "firm": int(firm)}
+        values = {"at": self._within_reach(not_before), "firm": int(firm)}
         change = "state = 'ready', not_before = :at, firm = :firm"
         await self._thread.run(lambda db: _step(db, row, change, values, come_from=("sending",)), self._ring)
 
@@ -121,9 +126,25 @@ class OutboxPart(Part):
 
     async def ambiguous(self, row: int, not_before: datetime) -> None:
         """See the protocol."""
-        values = {"at": stamp(not_before)}
+        values = {"at": self._within_reach(not_before)}
         change = "state = 'ambiguous', doubts = doubts + 1, not_before = :at, firm = 0"
         await self._thread.run(lambda db: _step(db, row, change, values, come_from=("sending",)), self._ring)
+
+    async def postpone(self, row: int, not_before: datetime) -> None:
+        """See the protocol."""
+        values = {"at": self._within_reach(not_before)}
+        change = "not_before = :at, firm = 0"
+        await self._thread.run(lambda db: _step(db, row, change, values, come_from=("ready", "ambiguous")), self._ring)
+
+    async def clock_set_back(self, seconds: float) -> None:
+        """See the protocol."""
+        now = self._clock.now()
+        query = (
+            "UPDATE outbox SET not_before = max(:now, not_before - :back) "
+            "WHERE state IN ('ready', 'ambiguous') AND not_before > :now"
+        )
+        values = {"now": stamp(now), "back": stamp(now + timedelta(seconds=seconds)) - stamp(now)}
+        await self._thread.run(lambda db: db.execute(query, values).fetchone(), self._ring)
 
     async def dead(self, row: int, reason: str, *, tell: bool = False) -> None:
         """See the protocol."""
@@ -142,7 +163,10 @@ class OutboxPart(Part):
         """See the protocol."""
         now = self._clock.now()
         values = {"now": stamp(now), "expires": stamp(now + CHAT_TTL)}
-        change = f"state = 'ready', reason = NULL, ended_at = NULL, not_before = :now, expires = :expires, epoch = {_EPOCH}"
+        change = (
+            "state = 'ready', reason = NULL, ended_at = NULL, not_before = :now, expires = :expires, doubts = min(doubts, 1), "
+            f"epoch = {_EPOCH}"
+        )
         await self._thread.run(
             lambda db: _step(db, row, change, values, come_from=("dead",), unless="text = '' AND extras IS NULL"), self._ring
         )
@@ -170,6 +194,9 @@ class OutboxPart(Part):
         query = "SELECT extras FROM outbox WHERE extras IS NOT NULL AND state <> 'sent'"
         found = await self._thread.run(lambda db: db.execute(query).fetchall())
         return [enclosure.path for (extras,) in found if (enclosure := read_extras(str(extras))[1]) is not None]
+
+    def _within_reach(self, not_before: datetime) -> int:
+        return stamp(min(not_before, self._clock.now() + LONGEST_WAIT))
 
     async def renew_epoch(self) -> str:
         """See the protocol."""
@@ -202,23 +229,26 @@ def enqueue(
 def _due(db: apsw.Connection, accounts: Collection[str], limit: int, now: datetime) -> list[OutboxRow]:
     query = (
         f"SELECT {_COLUMNS} FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous') "
-        "AND not_before <= :now AND expires > :now ORDER BY id LIMIT :limit"
+        f"AND {_MAY_GO} AND expires > :now ORDER BY id LIMIT :limit"
     )
-    values = {"accounts": listed(accounts), "now": stamp(now), "limit": limit}
-    return [_row(found) for found in db.execute(query, values)]
+    values = {"now": stamp(now), "far": stamp(now + LONGEST_WAIT), "limit": limit}
+    found = [_row(one) for account in accounts for one in db.execute(query, values | {"accounts": listed([account])})]
+    return sorted(found, key=lambda row: row.id)
 
 
 def _due_in(db: apsw.Connection, conversation: str, now: datetime) -> OutboxRow | None:
     query = (
-        f"SELECT {_COLUMNS}, not_before <= :now AND expires > :now AND state <> 'sending' FROM outbox "
+        f"SELECT {_COLUMNS}, {_MAY_GO} AND expires > :now AND state <> 'sending' FROM outbox "
         f"WHERE epoch = {_EPOCH} AND conversation = :conversation AND state IN ('ready', 'sending', 'ambiguous') "
         "ORDER BY place, id LIMIT 1"
     )
-    found = db.execute(query, {"conversation": conversation, "now": stamp(now)}).fetchone()
+    values = {"conversation": conversation, "now": stamp(now), "far": stamp(now + LONGEST_WAIT)}
+    found = db.execute(query, values).fetchone()
     return _row(found[:-1]) if found and found[-1] else None
 
 
-def _expire(db: apsw.Connection, now: datetime, token: Callable[[], str]) -> int:
+def _expire(db: apsw.Connection, now: datetime, token: Callable[[], str]) -> list[str]:
+    """Give up what waited too long; return the addresses of the conversations, one for each chunk."""
     db.execute(
         "UPDATE outbox SET state = 'dead', reason = 'queued before a restore', ended_at = ? "
         f"WHERE state IN ('ready', 'sending', 'ambiguous') AND epoch <> {_EPOCH}",
@@ -238,7 +268,7 @@ def _expire(db: apsw.Connection, now: datetime, token: Callable[[], str]) -> int
             (stamp(now), listed(expired)),
         )
         tell_missed(db, expired, now=now, token=token)
-    return sum(map(len, rows.values()))
+    return [conversation for _, conversation in found]
 
 
 def _step(
@@ -259,7 +289,9 @@ def _step(
 
 
 def _row(found: Any) -> OutboxRow:
-    row, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras = found
+    row, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras, missed = (
+        found
+    )
     buttons, enclosure = read_extras(extras)
     return OutboxRow(
         id=row,
@@ -277,4 +309,5 @@ def _row(found: Any) -> OutboxRow:
         reason=reason,
         buttons=buttons,
         enclosure=enclosure,
+        notice=missed is not None,
     )

@@ -158,7 +158,7 @@ class OutboxLedger(Protocol):
         ...
 
     async def due(self, accounts: Collection[str], *, limit: int = 64) -> list[OutboxRow]:
-        """Return the next chunk of each conversation of these accounts that may be sent now, oldest first.
+        """Return the next chunk of each conversation of these accounts that may be sent now, oldest first, ``limit`` for each account.
 
         A conversation whose first open chunk is being sent, or must wait, has none: order is kept.
         """
@@ -197,6 +197,14 @@ class OutboxLedger(Protocol):
 
     async def ambiguous(self, row: int, not_before: datetime) -> None:
         """Note that nobody knows whether it arrived, and when to look again."""
+        ...
+
+    async def postpone(self, row: int, not_before: datetime) -> None:
+        """Note that it was not tried, because the platform does not answer yet, and when to look again."""
+        ...
+
+    async def clock_set_back(self, seconds: float) -> None:
+        """The clock on the wall was set back by this much: what waits does not wait longer for that."""
         ...
 
     async def dead(self, row: int, reason: str, *, tell: bool = False) -> None:

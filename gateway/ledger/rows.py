@@ -22,6 +22,8 @@ OutboxState = Literal["ready", "sending", "sent", "ambiguous", "dead"]
 Role = Literal["owner", "peer"]
 
 CHAT_TTL = timedelta(hours=1)
+LONGEST_WAIT = timedelta(hours=1)
+"""No message waits longer for its next attempt, whatever a platform asks for or the clock on the wall says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,15 +160,19 @@ class OutboxRow:
     reason: str | None = None
     buttons: tuple[Button, ...] = ()
     enclosure: Enclosure | None = None
+    notice: bool = False
+    """It lists what its conversation missed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What there is to send: chunks that are due, when something else will be (if ever), and how many were given up just now."""
+    """What there is to send: chunks that are due, when something else will be (if ever), and what was given up just now."""
 
     due: list[OutboxRow]
     next: datetime | None
     expired: int
+    given_up: tuple[str, ...] = ()
+    """The addresses of the conversations whose chunks waited too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from channels.errors import NotSent, Uncertain
 from gateway.errors import OutOfStep, StorageFailed
 from gateway.ledger.part import account_of
+from gateway.outbound.doubt import Doubts, answers, is_safe
 from gateway.outbound.outward import outward
+from gateway.outbound.trouble import Troubles
 from gateway.set_within import set_within
 
 if TYPE_CHECKING:
@@ -30,6 +33,8 @@ LONGEST_PAUSE = 30.0
 SHORTEST_PAUSE = 1.0
 LONGEST_BACKOFF = 60.0
 STORAGE_PAUSE = 5.0
+SET_BACK = 2.0
+"""Seconds by which the clock on the wall may fall behind before it counts as set back."""
 
 
 class Clock(Protocol):
@@ -37,6 +42,10 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the current instant, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -48,13 +57,18 @@ async def _nothing_to_do(_: Path) -> None:
     """Stand in where nobody keeps files."""
 
 
+def _nobody_told(_: str, __: str) -> None:
+    """Stand in where nobody wants to know."""
+
+
 class Delivery:
-    """Sends. Each conversation has one chunk under way at most; ``parallel`` conversations at once.
+    """Sends. Each conversation has one chunk under way at most; ``parallel`` conversations of an account at once.
 
     Nothing is sent on an account before its channel said that it is ready. What becomes of a chunk is decided here: a clean refusal is
     tried again with back-off until it expires, or given up when it is permanent; a doubtful one is repeated where that is safe, and
-    otherwise once. ``jitter`` returns a number from 0 to 1; ``delivered`` is told of files that arrived, and raises nothing; ``refused``
-    is told where something was refused for good, and why.
+    otherwise by ``gateway.outbound.doubt``, each time only once the platform answers again. ``jitter`` returns a number from 0 to 1;
+    ``delivered`` is told of files that arrived, and raises nothing; ``refused`` is told the address where something was refused for
+    good, and why; ``given_up`` the same of what could not be delivered; ``away`` of an account that fails for long, and how.
     """
 
     def __init__(
@@ -65,7 +79,9 @@ class Delivery:
         jitter: Callable[[], float],
         parallel: int = 8,
         delivered: Callable[[Path], Awaitable[None]] | None = None,
-        refused: Callable[[str, str], None] = lambda _, __: None,
+        refused: Callable[[str, str], None] = _nobody_told,
+        given_up: Callable[[str, str], None] = _nobody_told,
+        away: Callable[[str, str], None] = _nobody_told,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
@@ -73,6 +89,10 @@ class Delivery:
         self._parallel = parallel
         self._delivered = delivered or _nothing_to_do
         self._told_refused = refused
+        self._told_given_up = given_up
+        self.troubles = Troubles(clock, away)
+        self._doubts = Doubts()
+        self._wall = self._wall_ahead()
         self._channels: dict[str, Channel] = {}
         self._ready: set[str] = set()
         self._hurried: set[str] = set()
@@ -154,18 +174,37 @@ class Delivery:
         for account in list(self._hurried):
             await self._ledger.hurry(account)
             self._hurried.discard(account)
-        limit = self._parallel + len(self._busy)
-        look = await self._ledger.look(self._open_accounts(), limit=limit)
-        self._look_again = len(look.due) == limit
+        await self._mind_the_clock()
+        free = {account: self._parallel - self._busy_on(account) for account in self._open_accounts()}
+        limit = 2 * self._parallel
+        look = await self._ledger.look([account for account, places in free.items() if places > 0], limit=limit)
+        for address in look.given_up:
+            self._told_given_up(address, "could not be delivered in time")
+        self._look_again = len(look.due) >= limit or min(free.values(), default=1) <= 0
         for row in look.due:
-            address = row.conversation.address
-            if address not in self._busy and len(self._busy) < self._parallel:
+            address, account = row.conversation.address, account_of(row.conversation)
+            if address not in self._busy and free[account] > 0:
+                free[account] -= 1
                 self._busy[address] = group.create_task(self._converse(address, row), name=f"delivery {address}")
             else:
                 self._look_again = True
         if look.next is None:
             return LONGEST_PAUSE
         return min(LONGEST_PAUSE, max(SHORTEST_PAUSE, (look.next - self._clock.now()).total_seconds()))
+
+    def _busy_on(self, account: str) -> int:
+        return sum(address.startswith(f"{account}:") for address in self._busy)
+
+    def _wall_ahead(self) -> float:
+        return self._clock.now().timestamp() - self._clock.monotonic()
+
+    async def _mind_the_clock(self) -> None:
+        """Times in the ledger are those of the clock on the wall: when that is set back, they are moved with it."""
+        ahead = self._wall_ahead()
+        if self._wall - ahead > SET_BACK:
+            log.warning("the clock was set back by %.0f seconds", self._wall - ahead)
+            await self._ledger.clock_set_back(self._wall - ahead)
+        self._wall = ahead
 
     async def _converse(self, address: str, row: OutboxRow) -> None:
         """Send a conversation's chunks one after the other, as long as there is one that may go."""
@@ -192,6 +231,9 @@ class Delivery:
 
     async def _attempt(self, channel: Channel, row: OutboxRow) -> OutboxRow | None:
         """Try a chunk; return what may be sent in its conversation after it."""
+        address, restarted = row.conversation.address, self._doubts.restarted(row)
+        if row.doubts and not is_safe(channel, row) and not await self._answers(channel, row):
+            return await self._ledger.due_in(address)
         row = await self._ledger.sending(row.id)
         noted = row.recorded is not None
 
@@ -200,7 +242,8 @@ class Delivery:
             await self._ledger.recorded(row.id, text)
             noted = True
 
-        outbound = outward(channel, row) if row.enclosure is None else await asyncio.to_thread(outward, channel, row)
+        shown = partial(outward, channel, row, restarted=restarted)
+        outbound = shown() if row.enclosure is None else await asyncio.to_thread(shown)
         try:
             sent = await channel.send(outbound, record)
         except NotSent as refusal:
@@ -211,34 +254,56 @@ class Delivery:
         except Exception as error:  # noqa: BLE001  (a channel raises nothing but Uncertain here; a defect in it leaves the same doubt)
             await self._doubted(channel, row, error, noted=noted)
         else:
+            self.troubles.worked(account_of(row.conversation))
+            self._doubts.over(row)
             following = await self._surely(lambda: self._ledger.sent(row.id, sent.platform_id))
             if row.enclosure is not None:
                 await self._delivered(row.enclosure.path)
             return following
-        return await self._ledger.due_in(row.conversation.address)
+        return await self._ledger.due_in(address)
+
+    async def _answers(self, channel: Channel, row: OutboxRow) -> bool:
+        """Find out whether the platform answers (again), before something is repeated that may have arrived."""
+        try:
+            if await answers(channel, row):
+                return True
+        except Exception:  # whatever is wrong with the asking, the message itself may still go
+            log.exception("a defect in channel %s", channel.name)
+            return True
+        self.troubles.failed(account_of(row.conversation), f"{channel.name} does not answer")
+        await self._ledger.postpone(row.id, self._later(self._doubts.unanswered(row)))
+        return False
 
     async def _refused(self, row: OutboxRow, refusal: NotSent) -> None:
+        account = account_of(row.conversation)
         if refusal.permanent:
             reason = refusal.in_full()
+            self.troubles.worked(account)
+            self._doubts.over(row)
             log.warning("a message to %s was refused for good: %s", row.conversation.address, reason)
             await self._surely(lambda: self._ledger.dead(row.id, reason))
             self._told_refused(row.conversation.address, reason)
             return
         firm = refusal.retry_after is not None
+        if not firm:
+            self.troubles.failed(account, refusal.in_full())
         wait = refusal.retry_after if refusal.retry_after is not None else self._backoff(row.attempt)
         at = self._clock.now() + timedelta(seconds=wait)
         await self._surely(lambda: self._ledger.retry_later(row.id, at, firm=firm))
 
     async def _doubted(self, channel: Channel, row: OutboxRow, error: Exception, *, noted: bool) -> None:
-        """Repeat where it is safe, else once; then give up and say so, because a third would be seen as a double."""
+        """Repeat later; where that can be seen, only so often: then give up, and say so to the person and to the owner."""
         if not isinstance(error, Uncertain):
             log.error("a defect in channel %s", channel.name, exc_info=error)
-        if noted or row.doubts == 0 or getattr(channel, "repeats_safely", False):
-            at = self._clock.now() + timedelta(seconds=self._backoff(row.attempt))
+        self.troubles.failed(account_of(row.conversation), str(error))
+        wait, safe = self._doubts.note(row), noted or is_safe(channel, row)
+        if safe or not self._doubts.enough(row):
+            at = self._clock.now() + timedelta(seconds=self._backoff(row.attempt)) if safe else self._later(wait)
             await self._surely(lambda: self._ledger.ambiguous(row.id, at))
             return
         log.warning("a message to %s may have arrived, and is not repeated again: %s", row.conversation.address, error)
         await self._surely(lambda: self._ledger.dead(row.id, f"may have arrived: {error}", tell=True))
+        self._told_given_up(row.conversation.address, "may or may not have arrived, and was given up")
 
     async def _surely(self, note: Callable[[], Awaitable[Noted]]) -> Noted:
         """Note what became of a send; it has happened, so neither a full disk nor being cancelled may undo the note."""
@@ -251,5 +316,10 @@ class Delivery:
 
     def _backoff(self, attempt: int) -> float:
         """Seconds to wait after a failed attempt: doubling from one second to a minute, of which a random half is taken off."""
-        whole = min(LONGEST_BACKOFF, 2.0 ** min(attempt - 1, 10))
-        return whole * (0.5 + 0.5 * self._jitter())
+        return self._shortened(min(LONGEST_BACKOFF, 2.0 ** min(attempt - 1, 10)))
+
+    def _later(self, seconds: float) -> datetime:
+        return self._clock.now() + timedelta(seconds=self._shortened(seconds))
+
+    def _shortened(self, seconds: float) -> float:
+        return seconds * (0.5 + 0.5 * self._jitter())

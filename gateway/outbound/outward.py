@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from gateway.ledger.rows import OutboxRow
 
 
-def outward(channel: Channel, row: OutboxRow) -> Outbound:
-    """Return a row as its channel can send it. Blocks: it looks whether the file is there."""
+def outward(channel: Channel, row: OutboxRow, *, restarted: bool = False) -> Outbound:
+    """Return a row as its channel can send it. Blocks: it looks whether the file is there.
+
+    ``restarted``: the process was started again since an attempt that may have arrived.
+    """
     shows: Any = getattr(channel, "shows", ())
     text, buttons, enclosure = row.text, row.buttons, row.enclosure
     if enclosure is not None and ("files" not in shows or not enclosure.path.is_file()):
@@ -33,5 +36,6 @@ def outward(channel: Channel, row: OutboxRow) -> Outbound:
         attempt=row.attempt,
         recorded=row.recorded,
         uncertain=row.doubts > 0,
+        restarted=restarted,
         turn=row.turn or "",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,6 +42,11 @@ class Platform:
     hold: asyncio.Event | None = None
     entered: asyncio.Event = field(default_factory=asyncio.Event)
     repeats_safely: bool = False
+    up: bool = True
+
+    async def answers(self, conversation: Conversation) -> bool:
+        assert conversation.channel == self.name
+        return self.up
 
     async def run(self, door: Door) -> None:
         door.ready()
@@ -77,15 +82,17 @@ class Scene:
     clock: ManualClock
     delivery: Delivery
     platform: Platform
+    given_up: list[tuple[str, str]]
+    away: list[tuple[str, str]]
 
     async def say(self, *texts: str, chat: str = "42") -> list[int]:
         return await self.ledger.notice([NewOutbound(conversation=conversation(chat), text=text) for text in texts])
 
-    async def later(self, seconds: float) -> None:
-        """Let time pass in steps of a second, with everything that is due done at each."""
+    async def later(self, seconds: int, step: int = 1) -> None:
+        """Let time pass in steps, with everything that is due done at each."""
         await self.still()
-        for _ in range(int(seconds)):
-            self.clock.move(1)
+        for _ in range(0, seconds, step):
+            self.clock.move(step)
             await self.still()
 
     async def still(self) -> None:
@@ -101,11 +108,31 @@ def conversation(chat: str = "42") -> Conversation:
     return Conversation(channel="telegram", kind="direct", id=chat)
 
 
+class SetBack(ManualClock):
+    """A clock that can be set back; the time that passes does not know of it."""
+
+    back = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() - self.back
+
+    def set_back(self, seconds: float) -> None:
+        self.back += timedelta(seconds=seconds)
+
+
 @asynccontextmanager
-async def scene(folder: Path, *script: Outcome, ready: bool = True) -> AsyncIterator[Scene]:
-    clock = ManualClock(NOON)
+async def scene(folder: Path, *script: Outcome, ready: bool = True, clock: ManualClock | None = None) -> AsyncIterator[Scene]:
+    clock = clock or ManualClock(NOON)
     ledger = await SqliteLedger.open(folder / "ledger.sqlite", clock)
-    delivery = Delivery(ledger, clock, jitter=lambda: 1.0)
+    given_up: list[tuple[str, str]] = []
+    away: list[tuple[str, str]] = []
+    delivery = Delivery(
+        ledger,
+        clock,
+        jitter=lambda: 1.0,
+        given_up=lambda address, how: given_up.append((address, how)),
+        away=lambda account, line: away.append((account, line)),
+    )
     platform = Platform(script=list(script))
     channel: Channel = platform
     delivery.attach(channel)
@@ -113,7 +140,7 @@ async def scene(folder: Path, *script: Outcome, ready: bool = True) -> AsyncIter
         delivery.ready("telegram", "default")
     running = asyncio.create_task(delivery.run())
     try:
-        yield Scene(ledger, clock, delivery, platform)
+        yield Scene(ledger, clock, delivery, platform, given_up, away)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -202,7 +229,7 @@ async def test_what_is_refused_for_good_is_dead_and_does_not_block(tmp_path: Pat
         assert [(row.text, row.reason) for row in await s.ledger.outbox(["dead"])] == [("one", reason)]
 
 
-async def test_a_doubtful_send_is_repeated_once_and_marked_as_such(tmp_path: Path) -> None:
+async def test_a_doubtful_send_is_repeated_and_marked_as_such(tmp_path: Path) -> None:
     async with scene(tmp_path, Uncertain("time-out")) as s:
         await s.say("one", "two")
         await s.later(3)
@@ -210,13 +237,137 @@ async def test_a_doubtful_send_is_repeated_once_and_marked_as_such(tmp_path: Pat
         assert [attempt.uncertain for attempt in s.platform.attempts] == [False, True, False]
 
 
-async def test_a_second_doubt_ends_it_with_a_notice(tmp_path: Path) -> None:
-    async with scene(tmp_path, Uncertain("time-out"), Uncertain("time-out")) as s:
+async def test_doubt_waits_longer_each_time(tmp_path: Path) -> None:
+    async with scene(tmp_path, *[Uncertain("502")] * 5) as s:
         await s.say("one", "two")
-        await s.later(5)
-        assert s.texts[:2] == ["one", "one"]
-        assert "- one (may have arrived)" in s.texts[2]
-        assert s.texts[3:] == ["two"]
+        times = []
+        for second in range(460):
+            await s.still()
+            times += [second] * (len(s.platform.attempts) - len(times))
+            s.clock.move(1)
+        assert times == [0, 1, 6, 36, 156, 456, 456]
+        assert s.texts[-1] == "two"
+        assert not await s.ledger.outbox(["dead", "ambiguous", "ready"])
+
+
+async def test_the_eighth_doubt_ends_it_and_both_the_person_and_the_owner_are_told(tmp_path: Path) -> None:
+    async with scene(tmp_path, *[Uncertain("time-out")] * 8) as s:
+        await s.say("one", "two")
+        await s.later(1200, step=10)
+        assert s.texts[:8] == ["one"] * 8
+        assert "- one (may have arrived)" in s.texts[8]
+        assert s.texts[9:] == ["two"]
+        assert s.given_up == [("telegram:default:direct:42", "may or may not have arrived, and was given up")]
+
+
+async def test_nothing_is_repeated_to_a_platform_that_does_not_answer(tmp_path: Path) -> None:
+    async with scene(tmp_path, Uncertain("cut")) as s:
+        s.platform.up = False
+        await s.say("one")
+        await s.later(1000, step=20)
+        assert s.texts == ["one"]
+        s.platform.up = True
+        await s.later(31)
+        assert s.texts == ["one", "one"]
+        assert [(one.uncertain, one.restarted) for one in s.platform.attempts] == [(False, False), (True, False)]
+
+
+async def test_a_notice_never_dies_of_doubt(tmp_path: Path) -> None:
+    async with scene(tmp_path, ready=False) as s:
+        await s.say("one")
+        s.clock.move(3700)
+        s.platform.script = [Uncertain("502")] * 30
+        s.delivery.ready("telegram", "default")
+        await s.later(10_000, step=50)
+        assert len(s.texts) == 31
+        assert all("- one" in text for text in s.texts)
+        assert [row.state for row in await s.ledger.outbox(["sent"])] == ["sent"]
+
+
+async def test_what_was_given_up_is_sent_again_when_its_owner_wants_it_to(tmp_path: Path) -> None:
+    async with scene(tmp_path, *[Uncertain("time-out")] * 8) as s:
+        (row,) = await s.say("one")
+        await s.later(1200, step=10)
+        s.platform.script = [Uncertain("time-out")]
+        await s.ledger.revive(row)
+        await s.later(10)
+        assert s.texts[-2:] == ["one", "one"]
+        assert [(one.uncertain, one.restarted) for one in s.platform.attempts[-2:]] == [(True, False)] * 2
+        assert "one" in [one.text for one in await s.ledger.outbox(["sent"])]
+
+
+async def test_a_silent_platform_takes_no_other_platforms_places(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        s.platform.hold = asyncio.Event()
+        other = Platform(name="slack")
+        s.delivery.attach(other)
+        s.delivery.ready("slack", "default")
+        for chat in range(20):
+            await s.say("hello", chat=str(chat))
+        await s.platform.entered.wait()
+        place = Conversation(channel="slack", kind="direct", id="U1")
+        for text in ("one", "two"):
+            await s.ledger.notice([NewOutbound(conversation=place, text=text)])
+        while len(other.shown) < 2:  # noqa: ASYNC110  (by the delivery alone)
+            await asyncio.sleep(0)
+        assert len(s.platform.attempts) == 8
+        s.platform.hold.set()
+
+
+async def test_the_owner_hears_of_an_account_that_fails_for_a_minute_once(tmp_path: Path) -> None:
+    async with scene(tmp_path, *[NotSent("no network.")] * 9) as s:
+        await s.say("one")
+        await s.later(59)
+        assert (s.away, s.delivery.troubles.failing("telegram:default")) == ([], True)
+        await s.later(120)
+        ((account, line),) = s.away
+        assert account == "telegram:default"
+        assert "since 2026-03-01T12:00:00+00:00: no network. What is to be sent waits" in line
+        assert s.delivery.troubles.failing("telegram:default")
+        await s.later(120)
+        assert not s.delivery.troubles.failing("telegram:default")
+        assert s.delivery.troubles.line("telegram:default") == ""
+
+
+async def test_the_owner_hears_of_what_waited_too_long(tmp_path: Path) -> None:
+    async with scene(tmp_path, ready=False) as s:
+        await s.say("one", "two")
+        s.clock.move(3700)
+        s.delivery.ready("telegram", "default")
+        await s.still()
+        assert s.given_up == [("telegram:default:direct:42", "could not be delivered in time")]
+
+
+@pytest.mark.parametrize("back", [1800.0, 86_400.0])
+async def test_a_clock_set_back_blocks_nothing(tmp_path: Path, back: float) -> None:
+    async with scene(tmp_path, NotSent("flood", retry_after=4), clock=SetBack(NOON)) as s:
+        await s.say("one", "two")
+        await s.still()
+        assert isinstance(s.clock, SetBack)
+        s.clock.set_back(back)
+        await s.later(3)
+        assert s.texts == []
+        await s.later(30)
+        assert s.texts == ["one", "two"]
+
+
+async def test_a_clock_set_back_while_nobody_looked_blocks_nothing_for_longer_than_an_hour(tmp_path: Path) -> None:
+    async with scene(tmp_path, NotSent("flood", retry_after=4)) as s:
+        await s.say("one")
+        await s.still()
+    async with scene(tmp_path, clock=ManualClock(NOON - timedelta(days=1))) as s:
+        await s.later(1)
+        assert s.texts == ["one"]
+
+
+async def test_a_wait_of_hours_that_a_platform_asks_for_is_tried_after_one(tmp_path: Path) -> None:
+    async with scene(tmp_path, NotSent("flood", retry_after=9000), NotSent("flood", retry_after=9000)) as s:
+        place = conversation()
+        await s.ledger.notice([NewOutbound(conversation=place, text="one", ttl=None)])
+        await s.later(3590, step=10)
+        assert len(s.platform.attempts) == 1
+        await s.later(20)
+        assert len(s.platform.attempts) == 2
 
 
 @pytest.mark.parametrize("safe", ["the channel repeats safely", "the channel noted a handle"])
@@ -263,7 +414,7 @@ async def test_a_send_cut_off_at_the_end_is_doubtful_at_the_next_start(tmp_path:
     async with scene(tmp_path) as s:
         await s.still()
         assert s.texts == ["one"]
-        assert s.platform.attempts[0].uncertain
+        assert (s.platform.attempts[0].uncertain, s.platform.attempts[0].restarted) == (True, True)
 
 
 async def test_draining_sends_what_is_due_and_ends_the_run(tmp_path: Path) -> None:
@@ -310,7 +461,7 @@ async def test_whatever_the_platform_answers_each_chunk_is_shown_in_order_and_do
     async with scene(tmp_path_factory.mktemp("outbox"), *[made[name] for name in script]) as s:
         for number, chat in enumerate(chats):
             await s.say(f"{number}", chat=chat)
-        await s.later(150)  # seven refusals in a row are waited out in 123 s
+        await s.later(1500, step=30)  # seven doubts in a row are waited out in 1,056 s
         open_rows = await s.ledger.outbox(["ready", "sending", "ambiguous"])
         assert open_rows == []
         dead = {row.text for row in await s.ledger.outbox(["dead"])}
@@ -319,5 +470,5 @@ async def test_whatever_the_platform_answers_each_chunk_is_shown_in_order_and_do
             wanted = [str(number) for number, where in enumerate(chats) if where == chat]
             assert seen == sorted(seen, key=int)
             assert set(wanted) - dead <= set(seen)
-            doubted = {attempt.text for attempt in s.platform.attempts if attempt.uncertain}
-            assert all(seen.count(text) <= 1 + (text in doubted) for text in seen)
+            marked = [attempt.text for attempt in s.platform.attempts if attempt.uncertain]
+            assert all(seen.count(text) <= 1 + marked.count(text) for text in seen)
