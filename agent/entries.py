@@ -140,6 +140,18 @@ class Unpinned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered:
+    """A turn ended without an answer to messages that it had taken in. ``note`` tells the model so, behind all that was said.
+
+    Entries in ``withdrawn`` (ids) are not shown any more: those messages come again in a turn of their own.
+    """
+
+    note: str
+    withdrawn: tuple[str, ...] = ()
+    kind: Literal["unanswered"] = "unanswered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
     """A turn is over. ``facts`` is for people: duration, figures, the reason if it was stopped."""
 
@@ -150,7 +162,18 @@ class TurnEnded:
 
 
 Body = Annotated[
-    Opened | Said | Ahead | FlushBegun | FlushReceipt | Compacted | ResultsCleared | Pruned | Pinned | Unpinned | TurnEnded,
+    Opened
+    | Said
+    | Ahead
+    | FlushBegun
+    | FlushReceipt
+    | Compacted
+    | ResultsCleared
+    | Pruned
+    | Pinned
+    | Unpinned
+    | Unanswered
+    | TurnEnded,
     Discriminator("kind"),
 ]
 _BODY: TypeAdapter[Any] = TypeAdapter(Body)

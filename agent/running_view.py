@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.entries import Said
+from agent.entries import Said, Unanswered
 from agent.messages import AssistantMessage, Image, ToolMessage, UserMessage
 from agent.wire import SHRINKING, paired, shown_as_it_is, stamped, unrepaired, useless
 
@@ -71,7 +71,7 @@ def _reaches_back(entry: Entry) -> bool:
     """Whether an entry may change how those before it are shown."""
     if isinstance(entry.body, Said):
         return _has_pictures(entry.body.message)
-    return isinstance(entry.body, SHRINKING)
+    return isinstance(entry.body, SHRINKING) or (isinstance(entry.body, Unanswered) and bool(entry.body.withdrawn))
 
 
 def _has_pictures(message: Message) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from agent.entries import Compacted, Pinned, Pruned, ResultsCleared, Said, Unpinned
+from agent.entries import Compacted, Pinned, Pruned, ResultsCleared, Said, Unanswered, Unpinned
 from agent.messages import AssistantMessage, Text, ToolMessage, UserMessage
 from agent.pictures_shown import with_recent_pictures
 
@@ -27,6 +27,8 @@ LARGE_CHARS = 4000
 SUMMARY_HEAD = "[Summary of the conversation before this point]"
 PINNED = "[Pinned: keep this in sight, whatever else is summarised]"
 UNPINNED = "[No longer pinned]"
+UNANSWERED = "[Not answered:"
+"""What the note of an ``Unanswered`` entry begins with."""
 CUT_OFF = (
     "[The answer above broke off here, and has been sent as far as it goes. If it is still wanted, go on behind its last word, "
     "without repeating or announcing anything; a code block must be opened anew. If nothing is missing, say NO_REPLY.]"
@@ -60,9 +62,12 @@ def _visible(entries: Sequence[Entry]) -> list[Message]:
         messages.append(UserMessage(content=(Text(text=_summary_text(body)),), at=entries[compaction].at))
     views = views_of_results(entries)
     changed = max((i for i, entry in enumerate(entries) if isinstance(entry.body, SHRINKING)), default=0)
+    withdrawn = {one for entry in entries if isinstance(entry.body, Unanswered) for one in entry.body.withdrawn}
     for index in range(start, len(entries)):
         entry = entries[index]
         match entry.body:
+            case Said() if entry.id in withdrawn:
+                continue
             case Said(message=message) if entry.id in views or index < changed:
                 shown = views[entry.id].apply(message) if entry.id in views else message
                 messages += _with_aside(_without_usage(shown) if index < changed else shown, entry)
@@ -82,6 +87,8 @@ def shown_as_it_is(entry: Entry) -> list[Message]:
             return [_aside(f"{PINNED} {text}", entry)]
         case Unpinned(text=text):
             return [_aside(f"{UNPINNED} {text}", entry)]
+        case Unanswered(note=note):
+            return [_aside(note, entry)]
         case _:
             return []
 
@@ -165,7 +172,7 @@ def stamped(message: Message, zone: tzinfo) -> Message:
 
 
 def _stamped_anew(message: UserMessage, zone: tzinfo) -> UserMessage:
-    if message.text.startswith((SUMMARY_HEAD, PINNED, UNPINNED, CUT_OFF)):
+    if message.text.startswith((SUMMARY_HEAD, PINNED, UNPINNED, CUT_OFF, UNANSWERED)):
         return message
     local = message.at.astimezone(zone)
     stamp = f"[{local:%a %Y-%m-%d %H:%M %Z}{', ' + message.sender if message.sender else ''}]"

@@ -182,7 +182,7 @@ class Answering:
         keys = await self._ledger.finish(case.turn.id, state, chunks)
         record = case.record
         facts = turn_facts(case.agent.id, record.key, record.session, text, result, keys=keys, exit_code=exit_code)
-        self._all_done(case, facts)
+        self.all_done((case.arrived, *case.further, *case.under_way.steered), facts)
 
     async def _cancelled(self, ticket: Ticket[Any], case: Case) -> None:
         """Note why a turn was cut short.
@@ -199,7 +199,8 @@ class Answering:
             return
         reason = "stopped by its owner" if ticket.ending == "stop" else "interrupted by a newer message"
         await self._ledger.finish(case.turn.id, "stopped", reason=reason)
-        self._all_done(case, turn_facts(case.agent.id, case.record.key, case.record.session, ""))
+        facts = turn_facts(case.agent.id, case.record.key, case.record.session, "")
+        self.all_done((case.arrived, *case.further, *case.under_way.steered), facts)
 
     async def chunks(
         self, arrived: Arrived, text: str, buttons: Sequence[Button] = (), *, continued: bool = False
@@ -209,12 +210,13 @@ class Answering:
         text = self._signature(arrived) + text if text and not continued else text
         return await replies(channel, arrived, text, knows=self._ledger.knows, buttons=buttons, continued=continued)
 
-    def _all_done(self, case: Case, facts: dict[str, Any]) -> None:
+    def all_done(self, messages: Sequence[Arrived], facts: dict[str, Any]) -> None:
         """Tell those who wait for any of a turn's messages; the reply is counted with the first."""
-        self._answered((case.arrived, *case.further, *case.under_way.steered))
-        self.done(case.arrived, facts)
-        for one in (*case.further, *case.under_way.steered):
-            self.done(one, facts | {"chunks": 0, "replyKeys": [], "answeredWith": case.arrived.inbound.message_id})
+        self._answered(messages)
+        first, *further = messages
+        self.done(first, facts)
+        for one in further:
+            self.done(one, facts | {"chunks": 0, "replyKeys": [], "answeredWith": first.inbound.message_id})
 
     def done(self, arrived: Arrived, facts: dict[str, Any]) -> None:
         """Tell a waiting client what came of a message."""

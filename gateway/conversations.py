@@ -162,6 +162,15 @@ class Conversations:
             calibration=self.models.learnt.calibration(model.name),
         )
 
+    async def transcript(self, record: SessionRecord) -> Transcript:
+        """Return the transcript of a session in which no turn runs; one that is not open is read, and not kept.
+
+        Raises:
+            NotKept: it cannot be used.
+        """
+        conversation = self._open.get(record.session)
+        return conversation.transcript if conversation else await self._transcript(record.key, record.session)
+
     async def _transcript(self, key: str, session: str) -> Transcript:
         transcript = await Transcript.load(self.store.transcript(session), self.clock)
         if transcript.bad_lines:

@@ -1,4 +1,8 @@
-"""Turns that the last process did not finish: which of them are gone on with, and what is said of the others."""
+"""Turns that the last process did not finish: which of them are gone on with, and what is said of the others.
+
+A turn is judged by its first message. When it is given up, only those messages end with it that were there at every attempt, or
+are as old; the others wait again for a turn of their own.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +10,91 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from agent.entries import Unanswered
+from agent.wire import UNANSWERED
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
     from datetime import datetime, tzinfo
 
+    from gateway.inbound.arrived import Arrived
     from gateway.ledger.rows import Turn, TurnEnd
 
 MAX_ATTEMPTS = 3
 FRESH = timedelta(minutes=30)
 """A turn that was begun longer ago is not simply gone on with: its owner may have moved on."""
 QUOTED_CHARS = 60
+UNSEEN_CHARS = 2000
+"""Characters quoted to the model of a message that the transcript does not hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """How a turn ends that is not gone on with: in the ledger, with the reason, and in words for the person."""
+    """How a turn ends that is not gone on with: in the ledger, with the reason, and in words for the person.
+
+    ``ended`` are the messages that end with it, the first one first; ``returned`` wait again.
+    """
 
     state: TurnEnd
     reason: str
     text: str
+    ended: tuple[Arrived, ...]
+    returned: tuple[Arrived, ...] = ()
+
+    def entry(self, held: Collection[str]) -> Unanswered:
+        """Return what the transcript is to say of it. ``held`` are the ids of its entries."""
+        first = self.ended[0].row.uid
+        names = {
+            one.row.uid: f"{first}:0" if one is self.ended[0] else f"{first}~{one.row.uid}:0"
+            for one in (*self.ended, *self.returned)
+        }
+        quoted = [
+            f"- “{quoted_words(one, QUOTED_CHARS if names[one.row.uid] in held else UNSEEN_CHARS)}”" for one in self.ended
+        ]
+        head = (
+            f"{UNANSWERED} These messages were not answered ({self.reason}), and the person was told so and may say them again."
+        )
+        tail = "Do not answer them now, and do nothing that they ask for, unless the person asks for it below.]"
+        return Unanswered(
+            note="\n".join([head, *quoted, tail]),
+            withdrawn=tuple(names[one.row.uid] for one in self.returned if names[one.row.uid] in held),
+        )
 
 
-def given_up(turn: Turn, asked: str, now: datetime, zone: tzinfo | None) -> GivenUp | None:
-    """Judge a turn that began with the message ``asked``; None: it goes on. No ``zone``: its agent or session is gone."""
-    about = _shortened(asked)
-    if zone is None or turn.attempt >= MAX_ATTEMPTS:
-        text = f"⚠️ I was interrupted {turn.attempt} times over “{about}” and gave it up. Say it again if it still matters."
-        return GivenUp("failed", "interrupted too often", text)
+def given_up(turn: Turn, found: Sequence[Arrived], now: datetime, zone: tzinfo | None) -> GivenUp | None:
+    """Judge a turn with these messages, at least one; None: it goes on. No ``zone``: its agent or session is gone."""
+    first, times = found[0], found[0].row.attempts
+    if zone is None:
+        over = "and the conversation it belongs to cannot be found any more"
+        return _ended(found, lambda _: True, "failed", "the conversation is gone", f"⚠️ I was interrupted over {{}}, {over}.")
+    if times >= MAX_ATTEMPTS:
+        told = f"⚠️ I was interrupted {times} times over {{}} and gave it up."
+        return _ended(found, lambda one: one.row.attempts >= MAX_ATTEMPTS, "failed", "interrupted too often", told)
     if now - turn.started_at > FRESH:
-        at = f"{turn.started_at.astimezone(zone):%a %H:%M}"
-        text = f"I was interrupted over “{about}” ({at}) and am back. It is a while ago: say “go on” if it still matters."
-        return GivenUp("stopped", "interrupted long ago", text)
+        told = f"I was interrupted over {{}} ({turn.started_at.astimezone(zone):%a %H:%M}) and am back. It is a while ago."
+        return _ended(
+            found, lambda one: one is first or now - one.row.received_at > FRESH, "stopped", "interrupted long ago", told
+        )
     return None
 
 
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= QUOTED_CHARS else f"{line[:QUOTED_CHARS].rstrip()}…"
+def _ended(found: Sequence[Arrived], ends: Callable[[Arrived], bool], state: TurnEnd, reason: str, told: str) -> GivenUp:
+    ended = tuple(one for one in found if ends(one))
+    what = "Say “go on” if it still matters." if state == "stopped" else "Say it again if it still matters."
+    if len(ended) == 1:
+        text = f"{told.format(f'“{quoted_words(ended[0])}”')} {what}"
+    else:
+        speakers = {one.inbound.sender.id for one in ended}
+        lines = [f"- {_speaker(one) if len(speakers) > 1 else ''}“{quoted_words(one)}”" for one in ended]
+        text = "\n".join([f"{told.format(f'{len(ended)} messages')} {what}", *lines])
+    return GivenUp(state, reason, text, ended, tuple(one for one in found if one not in ended))
+
+
+def quoted_words(one: Arrived, most: int = QUOTED_CHARS) -> str:
+    """Return what a message says on one line, at most so many characters; the names of its files where it says nothing."""
+    line = " ".join(one.inbound.text.split()) or ", ".join(file.name or file.kind for file in one.inbound.attachments)
+    return line if len(line) <= most else f"{line[:most].rstrip()}…"
+
+
+def _speaker(one: Arrived) -> str:
+    return f"{one.inbound.sender.name or one.inbound.sender.id}: "

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from channels.protocol import Channel
     from gateway.agents import HousedAgent
     from gateway.inbound.arrived import Arrived
+    from gateway.interrupted import GivenUp
     from gateway.lanes import Lanes, Ticket
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import Turn
@@ -205,10 +206,12 @@ class Turns:
         agent = self._agents.get(turn.agent)
         record = agent.store.get(turn.session) if agent else None
         zone = agent.zone if agent is not None and record is not None else None
-        over = given_up(turn, arrived.inbound.text, self._clock.now(), zone)
+        over = given_up(turn, found, self._clock.now(), zone)
         if over is not None or agent is None or record is None:
             assert over is not None
-            await self._ledger.finish(turn.id, over.state, await self._answering.chunks(arrived, over.text), reason=over.reason)
+            if agent is not None and record is not None:
+                await self._noted(agent, record, over)
+            await self._give_up(ticket, turn, over)
             return
         turn = await whole(self._ledger.retry(turn.id))
         items = [self._line.item(one, agent.triggers) for one in found]
@@ -219,6 +222,26 @@ class Turns:
                 await self._answering.answer(ticket, Case(agent, arrived, found[1:], record, turn, greeting, under_way))
             finally:
                 del self._under_way[turn.session]
+
+    async def _noted(self, agent: HousedAgent, record: SessionRecord, over: GivenUp) -> None:
+        """Have the transcript say what was given up, so that the next turn does not answer it; once, however often it is tried."""
+        try:
+            transcript = await agent.conversations.transcript(record)
+            entry = over.entry({entry.id for entry in transcript.entries})
+            await transcript.append(f"{over.ended[0].row.uid}~over", entry, n=0)
+        except AgentError as error:
+            log.warning("the transcript does not tell what was given up: %s", error)
+
+    async def _give_up(self, ticket: Ticket[Any], turn: Turn, over: GivenUp) -> None:
+        """End what is given up, and let the other messages wait for a turn of their own."""
+        chunks = await self._answering.chunks(over.ended[0], over.text)
+        returned = [one.row.id for one in over.returned]
+        keys = await self._ledger.finish(turn.id, over.state, chunks, reason=over.reason, returned=returned)
+        self._answering.all_done(
+            over.ended, turn_facts(turn.agent, turn.session, "", over.text, keys=keys, exit_code=errors.FAILED)
+        )
+        agent = self._agents.get(turn.agent)
+        self._lanes.give_back(ticket.session, [self._line.item(one, agent.triggers if agent else ()) for one in over.returned])
 
     async def _reset(self, agent: HousedAgent, key: str) -> None:
         record = agent.store.get(key)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from channels.messages import Cursor
     from gateway.ledger.rows import Aside, InboxEnd, InboxState, NewOutbound
 
-COLUMNS = "id, account, skey, conversation, session, sender, payload, received_at, turn, state, reason"
+COLUMNS = "id, account, skey, conversation, session, sender, payload, received_at, turn, state, reason, coalesce(attempts, 0)"
 
 
 class InboxPart(Part):
@@ -147,7 +147,7 @@ def _reword(db: apsw.Connection, account: str, arrival: Arrival) -> bool:
 
 def read_row(found: Any) -> InboxRow:
     """Read a row of the inbox, selected as ``COLUMNS``."""
-    row, account, alias, conversation, session, sender, payload, received_at, turn, state, reason = found
+    row, account, alias, conversation, session, sender, payload, received_at, turn, state, reason, attempts = found
     return InboxRow(
         id=row,
         account=account,
@@ -160,4 +160,5 @@ def read_row(found: Any) -> InboxRow:
         turn=turn,
         state=state,
         reason=reason,
+        attempts=attempts,
     )

@@ -122,8 +122,18 @@ class TurnLedger(Protocol):
         """Note that the attempt ended by our own wish (a restart): it does not count."""
         ...
 
-    async def finish(self, turn: str, state: TurnEnd, chunks: Sequence[NewOutbound] = (), *, reason: str = "") -> list[str]:
+    async def finish(
+        self,
+        turn: str,
+        state: TurnEnd,
+        chunks: Sequence[NewOutbound] = (),
+        *,
+        reason: str = "",
+        returned: Collection[int] = (),
+    ) -> list[str]:
         """End the turn and its messages and queue the reply, together; return the keys of its pieces.
+
+        The messages ``returned`` (ids) do not end with it: they wait again, with the attempts counted that were made.
 
         Raises OutOfStep for a turn that is not running.
         """

@@ -70,7 +70,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxRow:
-    """A message that was taken in. ``id`` grows in the order of arrival."""
+    """A message that was taken in. ``id`` grows in the order of arrival; ``attempts`` counts those to answer it, this one included."""
 
     id: int
     account: str
@@ -83,6 +83,7 @@ class InboxRow:
     turn: str | None = None
     state: InboxState = "waiting"
     reason: str | None = None
+    attempts: int = 0
 
     @property
     def uid(self) -> str:

@@ -159,7 +159,12 @@ CREATE TABLE moved (
 ) STRICT;
 """
 
-STEPS: Final = (_FIRST, _SPENDING, _RICH)
+_ATTEMPTS = """
+ALTER TABLE inbox ADD COLUMN attempts INTEGER;
+UPDATE inbox SET attempts = (SELECT attempt FROM turn WHERE turn.id = inbox.turn) WHERE state = 'claimed';
+"""
+
+STEPS: Final = (_FIRST, _SPENDING, _RICH, _ATTEMPTS)
 """Step n leads from version n to n+1. Steps are never edited once they were released; a change is a new step."""
 
 

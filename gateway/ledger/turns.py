@@ -11,7 +11,7 @@ from gateway.ledger.part import Part, clean, instant, listed, stamp
 from gateway.ledger.rows import ToolRecord, Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import apsw
 
@@ -24,6 +24,7 @@ SELECT id, session, agent, state, attempt, started_at,
 FROM turn
 """
 _TOOL = "SELECT turn, call_id, name, args_hash, effect, state, result_ref FROM tool_call WHERE turn = ? AND call_id = ?"
+_WAIT_AGAIN = "UPDATE inbox SET state = 'waiting', turn = NULL WHERE turn = ? AND state = 'claimed'"
 _END_OF_MESSAGES = {"done": "answered", "stopped": "answered", "failed": "failed"}
 
 
@@ -37,7 +38,7 @@ class TurnPart(Part):
         def work(db: apsw.Connection) -> Turn:
             db.execute("INSERT INTO turn VALUES (?, ?, ?, 'running', 1, ?, NULL, NULL)", (turn, session, agent, stamp(now)))
             db.execute(
-                "UPDATE inbox SET state = 'claimed', turn = ?, session = ? "
+                "UPDATE inbox SET state = 'claimed', turn = ?, session = ?, attempts = coalesce(attempts, 0) + 1 "
                 "WHERE state = 'waiting' AND id IN (SELECT value FROM json_each(?))",
                 (turn, session, listed(inbox_ids)),
             )
@@ -55,7 +56,7 @@ class TurnPart(Part):
             if found is None:
                 raise OutOfStep("the turn is not running", where=f"turn {turn}")
             db.execute(
-                "UPDATE inbox SET state = 'claimed', turn = ?, session = ? "
+                "UPDATE inbox SET state = 'claimed', turn = ?, session = ?, attempts = coalesce(attempts, 0) + 1 "
                 "WHERE state = 'waiting' AND id IN (SELECT value FROM json_each(?))",
                 (turn, found[0], listed(inbox_ids)),
             )
@@ -69,7 +70,8 @@ class TurnPart(Part):
         """See the protocol."""
 
         def work(db: apsw.Connection) -> None:
-            db.execute("UPDATE inbox SET state = 'waiting', turn = NULL WHERE turn = ? AND state = 'claimed'", (turn,))
+            _count_attempt(db, turn, -1)
+            db.execute(_WAIT_AGAIN, (turn,))
             db.execute("DELETE FROM turn WHERE id = ? AND state = 'running'", (turn,))
             _must_have_changed(db, turn)
 
@@ -86,6 +88,7 @@ class TurnPart(Part):
         def work(db: apsw.Connection) -> Turn:
             db.execute("UPDATE turn SET attempt = attempt + 1 WHERE id = ? AND state = 'running'", (turn,))
             _must_have_changed(db, turn)
+            _count_attempt(db, turn, 1)
             db.execute(
                 "UPDATE tool_call SET state = 'unknown' WHERE turn = ? AND state = 'started' AND effect = 'effect'", (turn,)
             )
@@ -99,10 +102,19 @@ class TurnPart(Part):
         def work(db: apsw.Connection) -> None:
             db.execute("UPDATE turn SET attempt = max(attempt - 1, 0) WHERE id = ? AND state = 'running'", (turn,))
             _must_have_changed(db, turn)
+            _count_attempt(db, turn, -1)
 
         await self._thread.run(work)
 
-    async def finish(self, turn: str, state: TurnEnd, chunks: Sequence[NewOutbound] = (), *, reason: str = "") -> list[str]:
+    async def finish(
+        self,
+        turn: str,
+        state: TurnEnd,
+        chunks: Sequence[NewOutbound] = (),
+        *,
+        reason: str = "",
+        returned: Collection[int] = (),
+    ) -> list[str]:
         """See the protocol."""
         now = self._clock.now()
 
@@ -113,9 +125,11 @@ class TurnPart(Part):
             )
             _must_have_changed(db, turn)
             db.execute(
-                "UPDATE inbox SET state = ?, reason = ?, ended_at = ? WHERE turn = ? AND state = 'claimed'",
-                (_END_OF_MESSAGES[state], clean(reason) or None, stamp(now), turn),
+                "UPDATE inbox SET state = ?, reason = ?, ended_at = ? "
+                "WHERE turn = ? AND state = 'claimed' AND id NOT IN (SELECT value FROM json_each(?))",
+                (_END_OF_MESSAGES[state], clean(reason) or None, stamp(now), turn, listed(returned)),
             )
+            db.execute(_WAIT_AGAIN, (turn,))
             return [key for _, key in enqueue(db, chunks, now=now, token=self._token, turn=turn)]
 
         return await self._thread.run(work, self._ring if chunks else None)
@@ -168,6 +182,12 @@ class TurnPart(Part):
         """See the protocol."""
         found = await self._thread.run(lambda db: db.execute(_TOOL, (turn, clean(call_id))).fetchone())
         return None if found is None else _read_tool(found)
+
+
+def _count_attempt(db: apsw.Connection, turn: str, more: int) -> None:
+    db.execute(
+        "UPDATE inbox SET attempts = max(coalesce(attempts, 0) + ?, 0) WHERE turn = ? AND state = 'claimed'", (more, turn)
+    )
 
 
 def _must_have_changed(db: apsw.Connection, turn: str) -> None:
