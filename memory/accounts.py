@@ -36,6 +36,7 @@ class Status:
     vectors: int = 0
     missing_vectors: int = 0
     refused_texts: int = 0
+    refusals: dict[str, str] = field(default_factory=dict)
     dims: int = 0
     generation: int = 0
     building: int | None = None
@@ -71,6 +72,7 @@ def look(index: Index, embedder: Identity | None, found: Sequence[Found] | None)
         vectors=one("SELECT count(*) FROM chunks WHERE embedded = 1 AND id BETWEEN ? AND ?", bounds),
         missing_vectors=index.missing_count(live),
         refused_texts=one("SELECT count(*) FROM chunks WHERE embedded = 2 AND id BETWEEN ? AND ?", bounds),
+        refusals=index.refusals(_MOST_TROUBLES),
         dims=live.dims,
         generation=live.number,
         chunk_tokens=live.tokens,

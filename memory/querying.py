@@ -6,24 +6,35 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from memory.embedding.vectors import is_unit
 from memory.errors import EmbeddingFailed
-from memory.vectoring import identity, is_unit
+from memory.vectoring import identity
 
 if TYPE_CHECKING:
     from memory.clock import Clock
     from memory.embedding.protocol import Embedder
+    from memory.store.index import Identity
+
+    Key = tuple[Identity, str]
 
 _MOST_REMEMBERED = 64
-_PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 3.0
+"""How long a search waits for the vector of its question, which its words have long been looked up."""
 _PAUSE_SECONDS = 30.0
 
 
 class QueryVectors:
-    """Embeds questions. After a failure that may repeat itself the embedder is left alone for half a minute."""
+    """Embeds questions.
 
-    def __init__(self, clock: Clock) -> None:
+    One that takes too long goes on by itself, and its vector is there for who asks again; until it has come, and for half a
+    minute after a failure, the embedder is left alone.
+    """
+
+    def __init__(self, clock: Clock, *, patience: float = PATIENCE_SECONDS) -> None:
         self._clock = clock
-        self._remembered: OrderedDict[tuple[str, ...], list[float]] = OrderedDict()
+        self._patience = patience
+        self._remembered: OrderedDict[Key, list[float]] = OrderedDict()
+        self._overdue: asyncio.Task[list[float]] | None = None
         self._not_before = 0.0
         self._trouble = ""
 
@@ -31,25 +42,64 @@ class QueryVectors:
         """Return the vector of a question, or None with a sentence in ``notes`` that says why there is none."""
         if not question.strip():
             return None
-        key = (*identity(embedder), question)
+        key = (identity(embedder), question)
         if key in self._remembered:
             self._remembered.move_to_end(key)
             return self._remembered[key]
-        if self._clock.monotonic() < self._not_before:
+        if self._overdue is not None or self._clock.monotonic() < self._not_before:
+            notes.append(self._trouble)
+            return None
+        asked = asyncio.create_task(self._ask(embedder, key))
+        asked.add_done_callback(_look_at)
+        if not await self._in_time(asked):
+            self._overdue = asked
+            asked.add_done_callback(self._arrived)
+            self._trouble = (
+                f"{embedder.provider} has not answered within {self._patience:g} seconds: these hits are by keyword alone."
+            )
             notes.append(self._trouble)
             return None
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                vectors = await embedder.embed([question], purpose="query")
-            if len(vectors) != 1 or not is_unit(vectors[0]):
-                raise EmbeddingFailed("it gave no usable vector")  # noqa: TRY301 - told like every other failure
-        except (EmbeddingFailed, TimeoutError) as failure:
-            reason = str(failure) or f"no answer within {_PATIENCE_SECONDS:.0f} seconds"
-            self._trouble = f"{embedder.provider} could not embed the question ({reason}): these hits are by keyword alone."
-            self._not_before = self._clock.monotonic() + _PAUSE_SECONDS
+            return asked.result()
+        except EmbeddingFailed:
             notes.append(self._trouble)
             return None
+
+    async def close(self) -> None:
+        """Give up what is still being waited for."""
+        if self._overdue is not None:
+            self._overdue.cancel()
+            await asyncio.gather(self._overdue, return_exceptions=True)
+
+    async def _in_time(self, asked: asyncio.Task[list[float]]) -> bool:
+        try:
+            await asyncio.wait({asked}, timeout=self._patience)
+        except asyncio.CancelledError:
+            asked.cancel()
+            raise
+        return asked.done()
+
+    async def _ask(self, embedder: Embedder, key: Key) -> list[float]:
+        who, question = key
+        try:
+            vectors = await embedder.embed([question], purpose="query")
+            if len(vectors) != 1 or not is_unit(vectors[0]):
+                raise EmbeddingFailed("it gave no usable vector")  # noqa: TRY301 - told like every other failure
+        except EmbeddingFailed as failure:
+            self._trouble = f"{who[0]} could not embed the question ({failure}): these hits are by keyword alone."
+            if identity(embedder) == who:  # a fallback that stepped in just now may be asked at once
+                self._not_before = self._clock.monotonic() + _PAUSE_SECONDS
+            raise
         self._remembered[key] = vectors[0]
         while len(self._remembered) > _MOST_REMEMBERED:
             self._remembered.popitem(last=False)
         return vectors[0]
+
+    def _arrived(self, _: asyncio.Task[list[float]]) -> None:
+        self._overdue = None
+
+
+def _look_at(asked: asyncio.Task[list[float]]) -> None:
+    """Take note of a failure that nobody waits for any more; it is kept in ``_trouble``."""
+    if not asked.cancelled():
+        asked.exception()

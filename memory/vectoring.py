@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING
 
 from memory.embedding.backfill import LARGE, Backfill
+from memory.embedding.batching import PLAIN
+from memory.embedding.vectors import is_unit
 from memory.errors import EmbeddingFailed
 from memory.store.jobs import JobBook
 
@@ -26,7 +27,6 @@ _AT_ONCE = 256
 _LARGE_AT_ONCE = 4
 """How many times the size from which on batches are used is handed over together: so that one backfill makes few jobs."""
 
-_LENGTH_TOLERANCE = 1e-2
 _FIRST_PAUSE = 30.0
 _LONGEST_PAUSE = 3_600.0
 
@@ -34,6 +34,14 @@ _LONGEST_PAUSE = 3_600.0
 def identity(embedder: Embedder) -> Identity:
     """Say whose vectors an embedder makes. A fallback that stepped in changes it."""
     return embedder.provider, embedder.model, embedder.fingerprint
+
+
+class _OtherLength(Exception):
+    """Vectors came of another length than those in the index."""
+
+    def __init__(self, before: int, now: int) -> None:
+        super().__init__(f"{before}, {now}")
+        self.before, self.now = before, now
 
 
 class Vectoring:
@@ -60,25 +68,60 @@ class Vectoring:
         self._large = large
         self._failures = 0
         self._not_before = 0.0
+        self._refused = ""
 
-    async def fill(self, index: Index, generation: Generation, progress: Progress | None = None) -> bool:
+    async def fill(
+        self, index: Index, generation: Generation, progress: Progress | None = None, *, measure: bool = False
+    ) -> bool:
         """Embed all chunks of a generation that have no vector; say whether every one has been dealt with.
 
         False means that the embedder failed, is being left alone for a while after a failure, has a batch job under way, or
-        was replaced by its fallback; ``trouble`` tells which.
+        was replaced by its fallback; ``trouble`` tells which. ``measure`` asks for one vector even where none is missing, to
+        learn whether the model behind the same name has become another one: then all vectors are made anew.
         """
         if not await self._thread.run(lambda: index.vectors.usable, urgent=False):
             return True
+        before, now = identity(self.embedder), int(self._clock.now().timestamp())
+        await self._thread.run(partial(index.reconsider, before, now=now), urgent=False)
         total = await self._thread.run(partial(index.missing_count, generation), urgent=False)
-        if total and self._clock.monotonic() < self._not_before:
+        if (total or measure) and self._clock.monotonic() < self._not_before:
             return False
-        before = identity(self.embedder)
         try:
-            return await self._fill(index, generation, total, progress)
+            if measure:
+                await self._measure(index, generation)
+            return await self._fill_at_any_length(index, generation, total, progress)
         except EmbeddingFailed as failure:
             if identity(self.embedder) == before:
                 self._pause(failure)
             return False
+
+    async def _fill_at_any_length(self, index: Index, generation: Generation, total: int, progress: Progress | None) -> bool:
+        try:
+            return await self._fill(index, generation, total, progress)
+        except _OtherLength as change:
+            await self._begin_anew(index, generation, change)
+        try:
+            return await self._fill(index, generation, total, progress)
+        except _OtherLength as change:
+            raise EmbeddingFailed(
+                f"{self.embedder.model} gives vectors of {change.before} and of {change.now} numbers by turns.",
+                mend="Check what memorySearch.remote.baseUrl leads to.",
+                passing=True,
+            ) from change
+
+    async def _measure(self, index: Index, generation: Generation) -> None:
+        [vector] = await self.embedder.embed([PLAIN], purpose="passage")
+        before = await self._thread.run(partial(index.dims_of, generation), urgent=False)
+        if before and len(vector) != before:
+            await self._begin_anew(index, generation, _OtherLength(before, len(vector)))
+
+    async def _begin_anew(self, index: Index, generation: Generation, change: _OtherLength) -> None:
+        who = self.embedder
+        self._tell(
+            f"{who.model} by {who.provider} gives vectors of {change.now} numbers where it gave {change.before}: it is another "
+            "model now, and all notes are embedded anew."
+        )
+        await self._thread.run(partial(index.forget_vectors, generation, identity(who)), urgent=False)
 
     async def _fill(self, index: Index, generation: Generation, total: int, progress: Progress | None) -> bool:
         who = identity(self.embedder)
@@ -130,20 +173,40 @@ class Vectoring:
         """Keep what came of some texts. Those that nobody asked for just now are from a job of an earlier run."""
         good: list[tuple[Missing, Sequence[float]]] = []
         strays: list[tuple[bytes, Sequence[float]]] = []
-        refused: list[Missing] = []
+        refused: list[tuple[Missing, str]] = []
         for key, outcome in portion:
-            if isinstance(outcome, EmbeddingFailed) or not is_unit(outcome):
-                refused += by_key.get(key, [])
+            if isinstance(outcome, EmbeddingFailed):
+                refused += [(one, str(outcome)) for one in by_key.get(key, [])]
+            elif not is_unit(outcome):
+                refused += [(one, "no usable vector came of it") for one in by_key.get(key, [])]
             elif key in by_key:
                 good += [(one, outcome) for one in by_key[key]]
             else:
                 strays.append((bytes.fromhex(key), outcome))
+        await self._same_length(index, generation, [vector for _, vector in good])
         who, now = identity(self.embedder), int(self._clock.now().timestamp())
         await self._thread.run(partial(index.put_vectors, generation, who, good, now=now), urgent=False)
         if strays:
             await self._thread.run(partial(index.adopt_vectors, generation, who, strays, now=now), urgent=False)
         if refused:
-            await self._thread.run(partial(index.refuse, refused), urgent=False)
+            await self._thread.run(partial(index.refuse, refused, who, now=now), urgent=False)
+            self._tell_refused(refused)
+
+    async def _same_length(self, index: Index, generation: Generation, vectors: Sequence[Sequence[float]]) -> None:
+        lengths = {len(vector) for vector in vectors}
+        before = await self._thread.run(partial(index.dims_of, generation), urgent=False)
+        if other := lengths - {before or next(iter(lengths), 0)}:
+            raise _OtherLength(before or min(lengths - other), min(other))
+
+    def _tell_refused(self, refused: Sequence[tuple[Missing, str]]) -> None:
+        """Tell why passages have no vector, once for each reason in a row."""
+        reason = refused[0][1]
+        if reason != self._refused:
+            self._tell(
+                f"{len(refused)} passages got no vector and are found by their words alone; they are tried again in a day. "
+                f"{reason} `homebody memory status` names them."
+            )
+        self._refused = reason
 
     def _pause(self, failure: EmbeddingFailed) -> None:
         pause = failure.retry_after or min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
@@ -158,8 +221,3 @@ class Vectoring:
     def resumes_in(self) -> float:
         """Seconds until the embedder may be asked again; 0 when nothing holds it back."""
         return max(0.0, self._not_before - self._clock.monotonic())
-
-
-def is_unit(vector: Sequence[float]) -> bool:
-    """Tell a usable vector from one that would poison the index: zero, not finite, not of unit length."""
-    return abs(math.hypot(*vector) - 1.0) <= _LENGTH_TOLERANCE

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LOOK_AGAIN_SECONDS = 15.0
+"""How soon at most vectors that could not be made are asked for again."""
+
 
 class WorkspaceMemory:
     """Implements ``memory.protocol.Memory`` over a workspace folder and an index file.
@@ -94,10 +97,14 @@ class WorkspaceMemory:
         self._freshness = Freshness(self.sources, settings.sync, clock, touched=self.touched, due=self.sync_soon, tell=tell)
         self._background: set[asyncio.Task[object]] = set()
         self._dirty = True
+        self._started = False
+        self._measure = False
+        self._retrying: asyncio.Task[object] | None = None
         self._closed = False
 
     def start(self) -> None:
         """Watch the notes, sync at intervals and, as the settings say, take up by and by what changed while nobody watched."""
+        self._started = True
         self._freshness.start()
         if self.settings.sync.on_session_start:
             self.sync_soon()
@@ -134,13 +141,7 @@ class WorkspaceMemory:
         """Search, and return everything there is to know of how the hits came about, with sentences for the reader."""
         index = await self._index()
         notes: list[str] = []
-        vector = None
-        who = identity(self._embedder) if self._embedder else None
-        if self._embedder is not None:
-            if await self._run(lambda index: index.answers_by_vector(who)):
-                vector = await self._queries.vector(self._embedder, query, notes)
-            else:
-                notes.append("Vectors are still being made; these hits are by keyword alone.")
+        vector = await self._query_vector(query, notes)
         question = self._question(query, audience, vector, max_results, min_score)
         recalled = await self._run(lambda index: recall(index, question, self.settings.query))
         if recalled.floored:
@@ -148,6 +149,38 @@ class WorkspaceMemory:
         if vector is not None and recalled.scan == "vec0":
             self._in_background(self._load_vectors(index))
         return recalled, notes
+
+    async def _query_vector(self, query: str, notes: list[str]) -> list[float] | None:
+        """Return the vector of a question, or None with a sentence in ``notes`` that says why words are searched alone."""
+        embedder = self._embedder
+        if embedder is None:
+            return None
+        who = identity(embedder)
+        answers, dims = await self._run(lambda index: (index.answers_by_vector(who), index.live.dims))
+        if not answers:
+            notes.append(await self._run(self._why_without_vectors))
+            return None
+        vector = await self._queries.vector(embedder, query, notes)
+        if identity(embedder) != who:
+            self.sync_soon()
+        if vector is not None and len(vector) != dims:
+            notes.append(f"{embedder.model} gives other vectors than it did for the notes; these hits are by keyword alone.")
+            self._in_background(self._fill_vectors(measure=True))
+            return None
+        return vector
+
+    def _why_without_vectors(self, index: Index) -> str:
+        """Say why hits are by keyword alone though there is an embedder. Runs on the store's thread."""
+        trouble = self._vectoring.trouble if self._vectoring else ""
+        if not index.vectors.usable:
+            reason = f"Vectors cannot be kept ({index.database.drivers.note})"
+        elif trouble:
+            reason = f"Vectors are not complete ({trouble.rstrip('.')})"
+        elif self._started or self._syncing.locked():
+            reason = "Vectors are still being made"
+        else:
+            reason = "There are no vectors of all notes yet (`homebody memory index` makes them)"
+        return f"{reason}; these hits are by keyword alone."
 
     async def get(self, path: str, *, audience: Audience, from_line: int = 1, lines: int | None = None) -> Excerpt:
         """Read lines of one memory file."""
@@ -199,12 +232,16 @@ class WorkspaceMemory:
         async with self._syncing:
             self._dirty = False
             try:
+                who = self._embedder and identity(self._embedder)
                 synced = await self._mending(lambda: self._follow(progress))
+                if vectors:
+                    await self._mending(lambda: self._complete(progress))
+                if vectors and self._embedder and identity(self._embedder) != who:  # a fallback stepped in
+                    await self._mending(lambda: self._follow(progress))
+                    await self._mending(lambda: self._complete(progress))
             except BaseException:  # also when cancelled: what was not followed is still to be done
                 self._dirty = True
                 raise
-            if vectors:
-                await self._mending(lambda: self._complete(progress))
             return synced
 
     async def status(self, *, deep: bool = False) -> Status:
@@ -244,8 +281,10 @@ class WorkspaceMemory:
         return account
 
     async def forget_stamps(self) -> None:
-        """Have the next sync read and cut every file again, as if all had changed."""
+        """Have the next sync read and cut every file again, as if all had changed, and ask again for what was refused a vector."""
+        self._measure = True
         await self._run(lambda index: index.notes.forget_files())
+        await self._run(lambda index: index.reconsider(None, now=0))
 
     async def export(self, target: Path) -> int:
         """Write all notes into a zip file, under the names that search gives them; say how many there are."""
@@ -267,6 +306,7 @@ class WorkspaceMemory:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        await self._queries.close()
         await self._thread.close(lambda: self._opened.close() if self._opened else None)
         if self._embedder is not None:
             await self._embedder.close()
@@ -294,14 +334,31 @@ class WorkspaceMemory:
         target = building or live
         complete = True
         if self._vectoring is not None:
-            complete = await self._vectoring.fill(index, target, progress)
+            measure, self._measure = self._measure, False
+            complete = await self._vectoring.fill(index, target, progress, measure=measure)
+            if not complete:
+                self._try_again_later(self._vectoring.resumes_in)
         if complete and building is not None:
             await self._thread.run(index.switch, urgent=False)
             await self._to_the_end(index.sweep)
 
-    async def _fill_vectors(self) -> None:
+    async def _fill_vectors(self, *, measure: bool = False) -> None:
+        who = self._embedder and identity(self._embedder)
         async with self._syncing:
+            self._measure = self._measure or measure
             await self._mending(lambda: self._complete(None))
+        if self._embedder and identity(self._embedder) != who:  # a fallback stepped in: the index is rebuilt with it
+            self.sync_soon()
+
+    def _try_again_later(self, seconds: float) -> None:
+        """Go on making vectors once the embedder may be asked again; nobody else would, until the next note is written."""
+        if self._started and (self._retrying is None or self._retrying.done()):
+            self._retrying = self._in_background(self._after(max(seconds, _LOOK_AGAIN_SECONDS)))
+
+    async def _after(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        self._retrying = None
+        await self._fill_vectors()
 
     async def _sync_quietly(self) -> None:
         try:
@@ -376,13 +433,14 @@ class WorkspaceMemory:
         self._tell(f"The memory index was damaged ({reason}); it was set aside as {aside.name} and is rebuilt.")
         self.sync_soon()
 
-    def _in_background(self, work: Coroutine[object, object, object]) -> None:
+    def _in_background(self, work: Coroutine[object, object, object]) -> asyncio.Task[object] | None:
         if self._closed:
             work.close()
-            return
+            return None
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._finished)
+        return task
 
     def _finished(self, task: asyncio.Task[object]) -> None:
         self._background.discard(task)

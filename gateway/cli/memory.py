@@ -112,6 +112,7 @@ def index(invocation: Invocation, /, force: bool, **options: Any) -> None:
             f"{synced.files} files, {synced.changed} changed, {synced.removed} gone; {status.chunks} chunks, {status.vectors} vectors"
         ]
         lines += [f"  {path}: {trouble}" for path, trouble in synced.troubles.items()]
+        lines += [f"  {place}: no vector: {reason}" for place, reason in status.refusals.items()]
         lines += [f"Vectors are not complete: {status.trouble}"] * bool(status.trouble)
         _print(facts, "\n".join(lines), as_json=options["as_json"])
 

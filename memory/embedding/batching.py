@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from memory.embedding.vectors import is_unit
 from memory.errors import EmbeddingFailed
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ K = TypeVar("K")
 
 _BYTES_PER_TOKEN = 3
 """English runs at four bytes a token and CJK at three, so this errs on the safe side for both."""
+
+PLAIN = "Does this embedder answer?"
+"""A sentence that every embedding model takes: one that gives no vector for it is broken, whatever else it was asked."""
 
 _BLANK = "."
 """Stands in for a text without content: providers refuse an empty string, and the whole call with it."""
@@ -55,22 +59,53 @@ async def embed_each(
 ) -> AsyncIterator[tuple[K, list[float] | EmbeddingFailed]]:
     """Embed passages in groups, in order, and say for each text what came of it.
 
-    A text that the provider refuses is found by halving its group, so that the others are still embedded. Raises
-    ``EmbeddingFailed`` when the provider itself is at fault (key, network, quota): asking for the rest would not help.
+    A text that the provider refuses, or gives no usable vector for, is found by halving its group, so that the others are still
+    embedded. Raises ``EmbeddingFailed`` when the provider itself is at fault (key, network, quota, or a plain sentence is not
+    embedded either): asking for the rest would not help.
     """
     for group in groups(items, max_tokens=embedder.max_batch_tokens, max_texts=embedder.max_batch_texts):
-        for key, outcome in await _group(embedder, group):
+        vectors = await _vectors(embedder, group)
+        if isinstance(vectors, EmbeddingFailed):
+            await _blame_the_text(embedder, vectors)
+            outcomes = await _halved(embedder, group, vectors)
+        else:
+            outcomes = [(key, vector) for (key, _), vector in zip(group, vectors, strict=True)]
+        for key, outcome in outcomes:
             yield key, outcome
 
 
-async def _group(embedder: Embedder, group: Sequence[tuple[K, str]]) -> list[tuple[K, list[float] | EmbeddingFailed]]:
+async def _vectors(embedder: Embedder, group: Sequence[tuple[K, str]]) -> list[list[float]] | EmbeddingFailed:
+    """Embed one group; return the failure when one of its texts seems to be to blame."""
     try:
         vectors = await embedder.embed([text for _, text in group], purpose="passage")
     except EmbeddingFailed as failure:
-        if not failure.about_text:
-            raise
-        if len(group) == 1:
-            return [(group[0][0], failure)]
-        half = len(group) // 2
-        return [*await _group(embedder, group[:half]), *await _group(embedder, group[half:])]
-    return [(key, vector) for (key, _), vector in zip(group, vectors, strict=True)]
+        if failure.about_text:
+            return failure
+        raise
+    if not all(map(is_unit, vectors)):
+        return EmbeddingFailed(
+            f"{embedder.model} gave a vector that is zero, not finite or not of unit length.", about_text=True
+        )
+    return vectors
+
+
+async def _blame_the_text(embedder: Embedder, failure: EmbeddingFailed) -> None:
+    """Raise ``failure`` as the provider's own when it does not embed a plain sentence either."""
+    if isinstance(await _vectors(embedder, [(None, PLAIN)]), EmbeddingFailed):
+        mend = failure.mend or "Try it with `homebody memory status --deep`; the notes are embedded once it works again."
+        raise EmbeddingFailed(str(failure), mend=mend, passing=True) from failure
+
+
+async def _halved(
+    embedder: Embedder, group: Sequence[tuple[K, str]], failure: EmbeddingFailed
+) -> list[tuple[K, list[float] | EmbeddingFailed]]:
+    if len(group) == 1:
+        return [(group[0][0], failure)]
+    outcomes: list[tuple[K, list[float] | EmbeddingFailed]] = []
+    for half in (group[: len(group) // 2], group[len(group) // 2 :]):
+        vectors = await _vectors(embedder, half)
+        if isinstance(vectors, EmbeddingFailed):
+            outcomes += await _halved(embedder, half, vectors)
+        else:
+            outcomes += [(key, vector) for (key, _), vector in zip(half, vectors, strict=True)]
+    return outcomes

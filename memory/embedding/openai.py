@@ -60,7 +60,6 @@ class OpenAIEmbedder:
         self.retries = retries
         self._client: openai.AsyncOpenAI | None = None
         self._opening = asyncio.Lock()
-        self._dims = dimensions
 
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
         """Return one unit-length vector per text, in order, with as many calls as that takes."""
@@ -139,6 +138,4 @@ class OpenAIEmbedder:
         except (sdk.OpenAIError, ValueError, TypeError, AttributeError) as error:
             # the SDK hands a body that is not the promised JSON on as a string or as a half-filled object
             raise self.failure(error) from error
-        vectors = await unit_vectors(raw, count=len(batch), dims=self._dims, who=self._who)
-        self._dims = len(vectors[0])
-        return vectors
+        return await unit_vectors(raw, count=len(batch), dims=self.dimensions, who=self._who)

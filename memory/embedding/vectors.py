@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING
 
 from memory.errors import EmbeddingFailed
@@ -12,6 +13,13 @@ if TYPE_CHECKING:
 
 _NOTHING = 1e-12
 """Shorter than this, a vector has no direction: normalising it would only blow up rounding errors."""
+
+_LENGTH_TOLERANCE = 1e-2
+
+
+def is_unit(vector: Sequence[float]) -> bool:
+    """Tell a usable vector from one that would poison the index: zero, not finite, not of unit length."""
+    return abs(math.hypot(*vector) - 1.0) <= _LENGTH_TOLERANCE
 
 
 async def unit_vectors(raw: Sequence[Sequence[float]], *, count: int, dims: int | None, who: str) -> list[list[float]]:
@@ -35,7 +43,7 @@ def _unit_vectors(raw: Sequence[Sequence[float]], count: int, dims: int | None, 
         if len(vector) != expected or not expected:
             raise EmbeddingFailed(
                 f"{who} returned a vector of {len(vector)} numbers for text {place + 1} of {count}; {expected} were expected.",
-                mend="Run `homebody memory index --force` if the model behind that address was changed.",
+                mend="Check memorySearch.remote.dimensions: not every model lets one choose.",
             )
     try:
         matrix = np.asarray(raw, dtype=np.float64)

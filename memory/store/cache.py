@@ -48,6 +48,12 @@ class EmbeddingCache:
                 (excess,),
             )
 
+    def forget(self, embedder: tuple[str, str, str]) -> None:
+        """Let go of all vectors of an embedder."""
+        self._db.connection.execute(
+            "DELETE FROM embedding_cache WHERE provider = ? AND model = ? AND fingerprint = ?", embedder
+        )
+
     def size(self) -> int:
         """How many vectors are kept."""
         return int(self._db.one("SELECT count(*) FROM embedding_cache"))

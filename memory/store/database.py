@@ -41,6 +41,11 @@ CREATE INDEX IF NOT EXISTS chunks_by_path ON chunks (path, id);
 CREATE INDEX IF NOT EXISTS chunks_by_audience ON chunks (audience) WHERE audience <> '';
 CREATE INDEX IF NOT EXISTS chunks_by_day ON chunks (day) WHERE day IS NOT NULL;
 CREATE INDEX IF NOT EXISTS chunks_without_vector ON chunks (id) WHERE embedded = 0;
+CREATE INDEX IF NOT EXISTS chunks_refused ON chunks (id) WHERE embedded = 2;
+CREATE TABLE IF NOT EXISTS refusals (
+    id INTEGER PRIMARY KEY, provider TEXT NOT NULL, model TEXT NOT NULL, fingerprint TEXT NOT NULL,
+    at INTEGER NOT NULL, reason TEXT NOT NULL
+);
 CREATE TABLE IF NOT EXISTS embedding_cache (
     provider TEXT NOT NULL, model TEXT NOT NULL, fingerprint TEXT NOT NULL, hash BLOB NOT NULL,
     vector BLOB NOT NULL, used INTEGER NOT NULL, UNIQUE (provider, model, fingerprint, hash)

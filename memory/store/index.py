@@ -32,8 +32,11 @@ _MOST_DATED = 60
 _LONGEST_SPAN = 31
 _COLUMNS = "id, path, source, start_line, end_line, part, day, text, header, embedded"
 
-MISSING, DONE, REFUSED = 0, 1, 2
-"""What ``chunks.embedded`` says."""
+DONE = 1
+"""What ``chunks.embedded`` says of a chunk with a vector; 0: it is still to be made, 2: it was refused."""
+
+_REFUSED_FOR = 86_400
+"""Seconds after which a refused text is asked for again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,6 +147,8 @@ class Index:
         """Give chunks the vectors that their texts already have in the cache; return those that have none there."""
         with self.database.writing():
             known = self.cache.find(embedder, [m.digest for m in missing], now=now)
+            length = 4 * self.dims_of(generation) or max(map(len, known.values()), default=0)
+            known = {digest: data for digest, data in known.items() if len(data) == length}
             if known:
                 found = [(m, known[m.digest]) for m in missing if m.digest in known]
                 self._put(generation, embedder, [(m.id, data) for m, data in found])
@@ -170,17 +175,62 @@ class Index:
             waiting = list(self.database.rows(sql, (generation.first_id, generation.last_id, *data)))
             self._put(generation, embedder, [(id_, data[digest]) for id_, digest in waiting])
 
-    def refuse(self, missing: Sequence[Missing]) -> None:
-        """Mark chunks whose text no vector can be had for; they are found by keyword."""
+    def refuse(self, refused: Sequence[tuple[Missing, str]], embedder: Identity, *, now: int) -> None:
+        """Mark chunks whose text no vector can be had for, and why. They are found by keyword, and asked for again in a day."""
         with self.database.writing():
-            self.database.connection.executemany("UPDATE chunks SET embedded = 2 WHERE id = ?", [(m.id,) for m in missing])
+            connection = self.database.connection
+            connection.executemany(
+                "UPDATE chunks SET embedded = 2 WHERE id = ? AND embedded = 0", [(m.id,) for m, _ in refused]
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO refusals VALUES (?, ?, ?, ?, ?, ?)", [(m.id, *embedder, now, why) for m, why in refused]
+            )
+
+    def reconsider(self, embedder: Identity | None, *, now: int) -> None:
+        """Let refused chunks be asked for again: after a day, of another embedder, or at once and all when there is None."""
+        with self.database.writing():
+            if embedder is None:
+                self.database.connection.execute("DELETE FROM refusals")
+            else:
+                old = "DELETE FROM refusals WHERE at <= ? OR (provider, model, fingerprint) <> (?, ?, ?)"
+                self.database.connection.execute(old, (now - _REFUSED_FOR, *embedder))
+            self.database.connection.execute(
+                "UPDATE chunks SET embedded = 0 WHERE embedded = 2 AND id NOT IN (SELECT id FROM refusals)"
+            )
+
+    def refusals(self, limit: int) -> dict[str, str]:
+        """Return why chunks of the live generation were refused, by path and line."""
+        sql = """SELECT c.path, c.start_line, r.reason FROM refusals r JOIN chunks c ON c.id = r.id
+                 WHERE c.embedded = 2 AND c.id BETWEEN ? AND ? ORDER BY c.path, c.start_line LIMIT ?"""
+        rows = self.database.rows(sql, (self.live.first_id, self.live.last_id, limit))
+        return {f"{path}:{line}": reason for path, line, reason in rows}
+
+    def dims_of(self, generation: Generation) -> int:
+        """Return how long a generation's vectors are; 0 while it has none."""
+        current = self._kept(generation)
+        return current.dims if current is not None else 0
+
+    def forget_vectors(self, generation: Generation, embedder: Identity) -> None:
+        """Drop a generation's vectors, and those of the embedder in the cache: the model behind its name is another one now."""
+        current = self._kept(generation)
+        if current is None:
+            return
+        with self.database.writing():
+            self.cache.forget(embedder)
+            self.vectors.drop(current.table)
+            bounds = (current.first_id, current.last_id)
+            self.database.connection.execute("DELETE FROM vectors_plain WHERE id BETWEEN ? AND ?", bounds)
+            self.database.connection.execute("UPDATE chunks SET embedded = 0 WHERE id BETWEEN ? AND ?", bounds)
+            role = "live" if current.number == self.live.number else "building"
+            self.notes.keep(role, replace(current, provider="", model="", fingerprint="", dims=0, table=""))
 
     def answers_by_vector(self, embedder: Identity | None) -> bool:
         """Whether the live generation has vectors of this embedder, but for a few that are still to come."""
         live = self.live
         if embedder is None or not live.table or live.embedder != embedder or not self.vectors.usable:
             return False
-        allowed = max(_FEW, int(self.keywords.total() * _MISSING_SHARE))
+        total = self.keywords.total()
+        allowed = max(min(_FEW, total // 2), int(total * _MISSING_SHARE))
         sql = "SELECT count(*) FROM (SELECT 1 FROM chunks WHERE embedded = 0 AND id BETWEEN ? AND ? LIMIT ?)"
         return bool(self.database.one(sql, (live.first_id, live.last_id, allowed + 1)) <= allowed)
 
@@ -217,7 +267,7 @@ class Index:
 
     def _put(self, generation: Generation, embedder: Identity, rows: list[tuple[int, bytes]]) -> None:
         """Store vectors, making the table when the first one tells its length. A chunk that was dropped meanwhile is passed over."""
-        current = next((g for g in (self.live, self.notes.building()) if g and g.number == generation.number), None)
+        current = self._kept(generation)
         if current is None or not rows:
             return
         if not current.table:
@@ -230,10 +280,11 @@ class Index:
         still = [row for row in rows if self.database.one("SELECT 1 FROM chunks WHERE id = ? AND embedded = 0", (row[0],))]
         fitting = [row for row in still if len(row[1]) == current.dims * 4]
         self.vectors.put(current, fitting)
-        update = "UPDATE chunks SET embedded = ? WHERE id = ?"
-        self.database.connection.executemany(
-            update, [(DONE if len(row[1]) == current.dims * 4 else REFUSED, row[0]) for row in still]
-        )
+        self.database.connection.executemany("UPDATE chunks SET embedded = 1 WHERE id = ?", [(row[0],) for row in fitting])
+
+    def _kept(self, generation: Generation) -> Generation | None:
+        """Return a generation as it stands now; None when it was given up."""
+        return next((g for g in (self.live, self.notes.building()) if g and g.number == generation.number), None)
 
     def _serves(self, building: Generation, chunking: tuple[int, int], embedder: Identity | None) -> bool:
         fits_vectors = not building.table or (building.embedder == embedder and self.vectors.fits(building))

@@ -337,10 +337,13 @@ async def test_a_provider_that_fails_leaves_keyword_search_with_a_note(workspace
 
 @pytest.mark.parametrize("vector", [[0.0] * 128, [float("nan")] * 128, [1.0, 1.0]])
 async def test_vectors_that_are_none_never_reach_the_index(workspace: Path, vector: list[float]) -> None:
-    memory = opened(workspace, embedder=Broken(vector=vector))
+    told: list[str] = []
+    memory = opened(workspace, embedder=Broken(vector=vector), tell=told.append)
     await memory.sync()
     status = await memory.status()
-    assert (status.vectors, status.refused_texts) == (0, 4)
+    assert (status.vectors, status.refused_texts, status.missing_vectors) == (0, 0, 4)  # every text alike: none is to blame
+    assert "zero, not finite" in status.trouble
+    assert "zero, not finite" in told[0]
     assert (await paths(memory, "jasmine"))[0] == "MEMORY.md"
     await memory.close()
 

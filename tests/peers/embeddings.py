@@ -6,6 +6,7 @@ can compute what it must get. What goes wrong is told before: `refuse_next`, `sp
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import hashlib
@@ -61,6 +62,9 @@ class EmbeddingPeer:
     refusals: list[tuple[int, dict[str, str], dict[str, Any]]] = field(default_factory=list)
     drops: int = 0
     spoilt: dict[str, str] = field(default_factory=dict)
+    spoil_all: str = ""
+    dims: int = DIMS
+    delay: float = 0.0
     base64_only_when_asked: bool = True
     jobs: dict[str, Job] = field(default_factory=dict)
     polls_until_done: int = 2
@@ -92,7 +96,7 @@ class EmbeddingPeer:
 
     def vector(self, text: str, dims: int) -> list[float]:
         """Return the vector for a text: not of unit length, so that a client that forgets to scale is found out."""
-        kind = self.spoilt.get(text, "")
+        kind = self.spoilt.get(text, self.spoil_all)
         if kind == "zero":
             return [0.0] * dims
         if kind == "nan":
@@ -147,7 +151,7 @@ def _openai_body_error(body: Any) -> str | None:
 
 def _openai_answer(peer: EmbeddingPeer, body: dict[str, Any]) -> dict[str, Any]:
     texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
-    vectors = [peer.vector(text, body.get("dimensions", DIMS)) for text in texts]
+    vectors = [peer.vector(text, body.get("dimensions", peer.dims)) for text in texts]
     packed = body.get("encoding_format") == "base64" and peer.base64_only_when_asked
     data = [{"object": "embedding", "index": i, "embedding": _pack(v) if packed else v} for i, v in enumerate(vectors)]
     data.reverse()  # the index counts, not the place
@@ -183,6 +187,7 @@ class OpenAISide:
         await _note(self.peer, request)
         if (refusal := self._locked(request) or _told_to_fail(self.peer, request)) is not None:
             return refusal
+        await asyncio.sleep(self.peer.delay)
         body = await request.json()
         if problem := _openai_body_error(body):
             return _error(400, problem, type="invalid_request_error")
