@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from channels.log import Log
 
@@ -27,11 +28,17 @@ class EventGuard:
 
     def read(self, about: Mapping[str, object], reading: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Return what ``reading`` makes of an event; None when it is not as documented, which is told with the facts ``about`` it."""
-        try:
+        with self.reading(about):
             return reading(*args, **kwargs)
+        return None
+
+    @contextmanager
+    def reading(self, about: Mapping[str, object]) -> Iterator[None]:
+        """Leave the block when an event is not as documented, and tell of it."""
+        try:
+            yield
         except MALFORMED as error:
             self.pass_over(about, error)
-            return None
 
     def pass_over(self, about: Mapping[str, object], error: BaseException) -> None:
         """Tell of an event that could not be read. What it says is not repeated: it may be private, or very long."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from channels.aside import Aside
 from channels.discord.happenings import interaction
-from channels.discord.inbound import place_of
+from channels.discord.inbound import facts, place_of
 from channels.discord.refusals import TROUBLE
+from channels.guard import EventGuard
 
 if TYPE_CHECKING:
     from channels.clock import Clock
@@ -28,6 +30,7 @@ EPHEMERAL = 1 << 6
 _SAY, _DONE_QUIETLY, _CHANGE = 4, 6, 7
 _SLOW = "This takes longer than usual. If no answer comes, please try again."
 _LOST = "This could not be stored just now, so nothing was done. Please try again."
+_NOWHERE = "Discord does not say in which channel this was asked. Please write it as a message."
 _NOT_HERE = "I do not read this channel (see `channels.discord` in the settings)."
 
 
@@ -41,23 +44,28 @@ class Asking:
         self._log = log
         self._link = link
         self._reacting = reacting
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._guard = EventGuard(log, account)
+        self._aside = Aside(log, account)
 
     def take(self, event: dict[str, Any], places: Places) -> None:
         """Begin to take one."""
-        task = asyncio.ensure_future(self._take(event, places))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._aside.begin("a command or press could not be taken", self._guarded(event, places))
 
     async def close(self) -> None:
         """Leave what is not taken yet."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._aside.close()
+
+    async def _guarded(self, event: dict[str, Any], places: Places) -> None:
+        with self._guard.reading(facts("INTERACTION_CREATE", event)):
+            await self._take(event, places)
 
     async def _take(self, event: dict[str, Any], places: Places) -> None:
-        channel = {**(event.get("channel") or {}), "id": event["channel_id"], "guild_id": event.get("guild_id")}
-        place = places.known(str(event["channel_id"])) or place_of(channel)
+        shown = event.get("channel") or {}
+        where = str(event.get("channel_id") or shown.get("id") or "")
+        if not where:
+            await self._answer(event, _whisper(_NOWHERE))
+            return
+        place = places.known(where) or place_of({**shown, "id": where, "guild_id": event.get("guild_id")})
         message = interaction(event, place, self._account, self._clock.now())
         if message is None:
             return

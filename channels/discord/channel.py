@@ -66,6 +66,11 @@ class DiscordChannel:
         self._rival = Rival(clock, self._log, account)
         self._previews = Previews(self, clock, between=lambda _: BETWEEN_EDITS)
 
+    @property
+    def trouble(self) -> str:
+        """What is wrong though Discord is reached; see ``channels.protocol.Troubled``."""
+        return "" if self._receiver is None else self._receiver.trouble
+
     async def run(self, door: Door) -> None:
         """Listen until cancelled, with ever longer pauses between connections that do not come about."""
         await asyncio.to_thread(_load)

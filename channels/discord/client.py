@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from discord.http import Route
 
 from channels.discord.refusals import FOR_GOOD, TROUBLE, closed_for_good, no_intent, wrong_token
 from channels.discord.rest import LONGEST_WAIT, PatientHttp
+from channels.guard import MALFORMED, whereabouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +81,8 @@ class Link(discord.Client):
         """Pass an event on. The library calls this for each in turn."""
         event = json.loads(message)
         self._frames += event.get("op") == DiscordWebSocket.DISPATCH
-        self._heard(event.get("t") or "", event.get("d") or {}, event.get("s") or 0)
+        name, content, number = event.get("t"), event.get("d"), event.get("s")
+        self._heard(str(name or ""), content if isinstance(content, dict) else {}, number if isinstance(number, int) else 0)
 
     async def on_error(self, event_method: str, /, *_: Any, **__: Any) -> None:
         """Let a defect in handling an event be seen by ``heard``'s owner, not on the error stream."""
@@ -135,11 +138,21 @@ class Link(discord.Client):
                 error = str(closed)
             except TROUBLE as trouble:
                 error = str(trouble) or type(trouble).__name__
+            except MALFORMED as trouble:  # the library reads frames too; in a new session it is not given this one again
+                error, resume = f"a frame was not as documented: {whereabouts(trouble)}", False
+                await self._hang_up()
             if self._frames > before:
                 self._pauses.over()
             else:
                 await self._pauses.wait("the gateway does not answer", error)
             given = self._again(resume=resume)
+
+    async def _hang_up(self) -> None:
+        """Close a connection that the library did not: its heart would go on beating."""
+        ws: DiscordWebSocket | None = self.ws
+        if ws is not None:
+            with contextlib.suppress(*TROUBLE):
+                await ws.close()
 
     def _again(self, *, resume: bool) -> dict[str, Any]:
         """Return how to connect anew: into the session that there was, or a new one."""

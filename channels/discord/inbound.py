@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 from channels.discord.attachments import attachments_of
 from channels.messages import Conversation, Inbound, Sender
@@ -37,7 +37,7 @@ class Place:
         )
 
 
-def is_snowflake(identity: object) -> bool:
+def is_snowflake(identity: object) -> TypeGuard[str]:
     """Tell whether something is an id of Discord's."""
     return isinstance(identity, str) and _SNOWFLAKE.fullmatch(identity) is not None
 
@@ -132,3 +132,12 @@ def _readable(message: dict[str, Any], me: str) -> str:
     if me:
         text = re.sub(rf"<@!?{re.escape(me)}>[ ]?", "", text)
     return re.sub(r"<@!?(\d+)>", lambda found: f"@{names.get(found[1], found[1])}", text).strip()
+
+
+def facts(name: str, event: object) -> dict[str, str]:
+    """Return what the log says of an event: its kind, where it happened and who did it, as far as that is there."""
+    content = event if isinstance(event, dict) else {}
+    member = content.get("member") if isinstance(content.get("member"), dict) else {}
+    user = content.get("author") or content.get("user") or (member or {}).get("user") or {}
+    by = user.get("id") if isinstance(user, dict) else content.get("user_id")
+    return {"kind": name, "channel": str(content.get("channel_id"))[:40], "user": str(by or content.get("user_id"))[:40]}

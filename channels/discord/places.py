@@ -50,6 +50,8 @@ class Places:
         self.dms = dms
         self.about: dict[str, str] = {}
         """What threads were opened about of which nobody wrote a word yet."""
+        self.held: set[str] = set()
+        """Channels in which something older than what is written now is still to be read: their marks stay."""
         self.unread: list[tuple[str, str]] = []
         """Channels that came to be while nobody listened, and where reading them begins."""
 
@@ -90,6 +92,11 @@ class Places:
             self.unread.append((place.id, mark))
         self.marks.note(place.id, mark)
 
+    def taken(self, channel: str, message: str) -> None:
+        """Note the newest message that was taken from a channel."""
+        if channel not in self.held:
+            self.marks.note(channel, message)
+
     def with_beginning(self, message: Inbound) -> Inbound:
         """Return the first message of a thread with what the thread was opened about, unless it quotes something itself."""
         about = self.about.pop(message.conversation.thread or "", "")
@@ -104,6 +111,7 @@ class Places:
         """Forget a channel that was deleted, or that the bot may not see any more."""
         self._known.pop(channel, None)
         self.about.pop(channel, None)
+        self.held.discard(channel)
         self.marks.forget(channel)
 
     def note(self, place: Place) -> Place:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LONGEST_WAIT = 30.0
 """A wait that is longer is left to the house, which can do something else meanwhile."""
 MOST = 200
+NO_JSON = "the answer was no JSON, as of a proxy or a captive portal"
 _EVERYWHERE = "*"
 _BANNED_SECONDS = 60.0
 _TOO_MANY = 429
@@ -39,17 +40,25 @@ class PatientHttp(HTTPClient):
         self._until: dict[str, float] = {}
 
     async def request(self, route: Route, **arguments: Any) -> Any:
-        """Make a request, unless Discord asked for a wait that is not over; then raise ``RateLimited`` without asking again."""
+        """Make a request, unless Discord asked for a wait that is not over; then raise ``RateLimited`` without asking again.
+
+        Raises ``ClientException`` for an answer that is not Discord's.
+        """
         key = f"{route.key} {route.major_parameters}"
         left = max(self._until.get(one, 0.0) for one in (key, _EVERYWHERE)) - self._clock.monotonic()
         if left > 0:
             raise discord.RateLimited(left)
         route.url = self.root + route.url.removeprefix(Route.BASE)
         try:
-            return await super().request(route, **arguments)
+            answer = await super().request(route, **arguments)
         except discord.RateLimited as error:
             self._wait(key, error.retry_after)
             raise
+        except ValueError as error:
+            raise discord.ClientException(NO_JSON) from error
+        if isinstance(answer, str) and answer:  # the library hands on the text of whatever stands before Discord
+            raise discord.ClientException(NO_JSON)
+        return answer
 
     async def _ended(self, _session: object, _context: object, end: aiohttp.TraceRequestEndParams) -> None:
         """Look for refusals that hold for every request: of the whole bot, or of this machine's address."""

@@ -16,6 +16,7 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackApiError
 
+from channels.aside import Aside
 from channels.guard import MALFORMED, EventGuard
 from channels.messages import Conversation, Cursor
 from channels.pauses import Pauses
@@ -88,7 +89,7 @@ class Receiver:
         self._missed = Missed(who, web, self._guard, reading, self._take, clock=clock, log=log)
         self.in_order = self._missed.in_order
         self._catching_up: asyncio.Task[None] | None = None
-        self._behind: set[asyncio.Task[None]] = set()
+        self._aside = Aside(log, who.account)
         self.app = AsyncApp(
             client=web, process_before_response=True, request_verification_enabled=False, logger=logging.getLogger("slack_bolt")
         )
@@ -159,10 +160,10 @@ class Receiver:
 
     async def close(self) -> None:
         """Leave what is not read yet, and what is only for show."""
-        tasks = [*self._behind, *([] if self._catching_up is None else [self._catching_up])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._aside.close()
+        if self._catching_up is not None:
+            self._catching_up.cancel()
+            await asyncio.gather(self._catching_up, return_exceptions=True)
 
     async def _failed(self, error: Exception, request: AsyncBoltRequest) -> BoltResponse:
         """Answer for an event that could not be taken: one that is not as documented is passed over, any other is to come again."""
@@ -197,9 +198,7 @@ class Receiver:
         message = press(body, self._who)
         channel = str((body.get("channel") or {}).get("id") or (body.get("container") or {}).get("channel_id") or "")
         if message is not None and await self._take([({"channel": channel}, message)]) and self._may_press(channel, message):
-            task = asyncio.ensure_future(self._take_buttons_off(body, channel, str(message.target)))
-            self._behind.add(task)
-            task.add_done_callback(self._behind.discard)
+            self._aside.begin("buttons were not taken off", self._take_buttons_off(body, channel, str(message.target)))
         await ack()
 
     async def _command(self, body: dict[str, Any], ack: AsyncAck) -> None:

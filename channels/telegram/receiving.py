@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from telegram.error import TelegramError
 
+from channels.aside import Aside
+from channels.guard import MALFORMED, whereabouts
 from channels.messages import Cursor
 from channels.telegram.bot import key_of
 from channels.telegram.updates import Reading
@@ -34,7 +35,7 @@ class Receiver:
     def __init__(self, station: Station, reader: Reader) -> None:
         self._station = station
         self._reader = reader
-        self._courtesies: set[asyncio.Task[None]] = set()
+        self._aside = Aside(station.log, station.account)
 
     async def take(self, updates: Sequence[Update]) -> int:
         """Have the house accept a batch; return the number of the update that follows it. Raises when it could not be stored."""
@@ -51,7 +52,7 @@ class Receiver:
         await self._station.door.accept(messages, Cursor(name=CURSOR, value=str(following)))
         for _, reading in readings:
             if reading.press is not None:
-                self._courteously(reading.press)
+                self._aside.begin("a pressed button was not answered", self._answer(reading.press))
             if reading.membership is not None:
                 self._tell_where(reading.membership)
         return following
@@ -60,8 +61,8 @@ class Receiver:
         """Read an update; one that is not as documented must not hold up those behind it."""
         try:
             reading = self._reader.read(update)
-        except (TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
-            return Reading(passed=f"it is not as documented: {type(error).__name__}")
+        except MALFORMED as error:
+            return Reading(passed=f"it is not as documented: {whereabouts(error)}")
         return reading if _is_sound(reading) else Reading(passed="it is not as documented: no ids, or no date")
 
     async def _move(self, former: Conversation, present: Conversation) -> None:
@@ -74,14 +75,7 @@ class Receiver:
 
     async def close(self) -> None:
         """Give up what is only courtesy."""
-        for task in self._courtesies:
-            task.cancel()
-        await asyncio.gather(*self._courtesies, return_exceptions=True)
-
-    def _courteously(self, press: Press) -> None:
-        task = asyncio.create_task(self._answer(press))
-        self._courtesies.add(task)
-        task.add_done_callback(self._courtesies.discard)
+        await self._aside.close()
 
     async def _answer(self, press: Press) -> None:
         """End the waiting sign on the button, and take the buttons off when somebody pressed who may."""

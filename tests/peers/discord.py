@@ -57,6 +57,8 @@ class DiscordPeer:
     whispers: list[str] = field(default_factory=list)
     too_many: int = 0
     cuts_files: int = 0
+    odd: list[Any] = field(default_factory=list)
+    """What a page of a channel holds besides messages."""
     most_at_once: int = 0
 
     def __post_init__(self) -> None:
@@ -182,14 +184,16 @@ class DiscordPeer:
     def buttons(self, message_id: str) -> list[str]:
         return [one["label"] for one in check_components(self.found(message_id)[1].get("components", []))]
 
-    async def choose(self, user: str, name: str, text: str = "", *, channel: Channel | None = None) -> Interaction:
-        """Let somebody choose a command from the menu."""
+    async def choose(
+        self, user: str, name: str, text: str = "", *, channel: Channel | None = None, homeless: bool = False
+    ) -> Interaction:
+        """Let somebody choose a command from the menu; ``homeless``: Discord does not say where, as it need not."""
         if name not in [one["name"] for one in self.rest.commands]:
             raise ValueError(f"no command {name!r} is offered")
         [command] = [one for one in self.rest.commands if one["name"] == name]
         options = [{"name": one["name"], "type": one["type"], "value": text} for one in command.get("options", [])[:1] if text]
         data = {"id": command["id"], "name": name, "type": 1, **({"options": options} if options else {})}
-        return await self._interact(2, user, channel or self.dm(user), data)
+        return await self._interact(2, user, channel or self.dm(user), data, homeless=homeless)
 
     async def press(self, user: str, message_id: str, label: str) -> Interaction:
         """Let somebody press a button."""
@@ -199,7 +203,14 @@ class DiscordPeer:
         return await self._interact(3, user, place, data, message)
 
     async def _interact(
-        self, kind: int, user: str, place: Channel, data: dict[str, Any], message: dict[str, Any] | None = None
+        self,
+        kind: int,
+        user: str,
+        place: Channel,
+        data: dict[str, Any],
+        message: dict[str, Any] | None = None,
+        *,
+        homeless: bool = False,
     ) -> Interaction:
         identity = self.snowflake()
         made = self.interactions[identity] = Interaction(identity, f"token.{identity}", kind, place, message)
@@ -222,6 +233,8 @@ class DiscordPeer:
             **who,
             **({} if message is None else {"message": dict(message)}),
         }
+        if homeless:
+            del event["channel_id"], event["channel"]
         await self.sessions.announce("INTERACTION_CREATE", event, place.guild)
         return made
 
@@ -384,6 +397,8 @@ class DiscordPeer:
             raise asyncio.CancelledError
         if kind in {"retry_after", "everywhere"}:
             raise too_many(fault.seconds, everywhere=kind == "everywhere")
+        if kind == "page":  # of a proxy
+            raise web.HTTPOk(text="<html>Please log in</html>", content_type="text/html")
         if kind == "banned":  # by what stands before Discord: no JSON, and no word of Discord's own
             raise Banned(fault.seconds)
         raise Refused(fault.code, 0, "Internal Server Error")

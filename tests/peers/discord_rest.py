@@ -173,7 +173,8 @@ class Rest:
         before = int(query.get("before", 1 << 63))
         messages = [self.peer.links.fresh(one) for one in channel.messages if int(one["id"]) < before]
         if after is not None:
-            return list(reversed([one for one in messages if int(one["id"]) > int(after)][:limit]))
+            newer = [one for one in messages if int(one["id"]) > int(after)][:limit]
+            return list(reversed([*newer, *self.peer.odd]))
         return list(reversed(messages))[:limit]
 
     async def _create(self, channel: Channel, asked: Asked) -> dict[str, Any]:
