@@ -21,9 +21,10 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Find what answers this."""
+    """Find what answers this. ``bare`` says that it was a few words only, which might have been meant as a note."""
 
     query: str
+    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,9 @@ class Forget:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """Show the notes of a day, a file by its path, or what there is."""
+    """Show the notes of a day, a file by its path, the open tasks, what there is, or the date and time."""
 
-    what: Literal["today", "yesterday", "all", "file"]
+    what: Literal["today", "yesterday", "all", "file", "tasks", "clock"]
     path: str = ""
 
 
@@ -45,7 +46,7 @@ class Show:
 class Talk:
     """Nothing to file or find: a greeting, thanks, a call for help, or something that needs a language model."""
 
-    kind: Literal["greeting", "thanks", "help", "empty", "beyond"]
+    kind: Literal["greeting", "smalltalk", "thanks", "help", "empty", "beyond"]
 
 
 Intent = File | Ask | Forget | Show | Talk
@@ -61,9 +62,10 @@ _CAN_YOU = r"(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?|i\s+want\s+you\s
 _FILE = re.compile(
     rf"""^(?:{_POLITE}[\s,]+)*[请請]?{_CAN_YOU}(?:
       (?:remember|note(?:\s+to\s+self)?|(?:make|take|add)\s+a\s+note|(?:write|note|jot)(?:\s+(?:this|it))?\s+down
-         |keep\s+in\s+mind|don['’]?t\s+(?:let\s+me\s+)?forget|do\s+not\s+forget|memori[sz]e|for\s+the\s+record|fyi|todo|to-do)\b
+         |keep\s+in\s+mind|don['’]?t\s+(?:let\s+me\s+)?forget|do\s+not\s+forget|memori[sz]e|for\s+the\s+record|fyi)\b
          (?!\s+(?:when|where|what|who|why|how|which|if|whether)\b)(?:\s*[:,-])?(?:\s+(?:that|this|of|about|to)\b)?
       |(?:save|record|log|store)\s+(?:that|this)\b | (?:save|record|log|store|memo)\s*:
+      |(?:correction|correct|mistake|update|important|info|idea|korrektur|richtigstellung|wichtig|idee|merke?|erinnerung)\s*[:：]
       |(?:merk(?:e)?(?:['’]s)?\s*dir|notier(?:e)?(?:\s+dir)?|schreib(?:e)?(?:\s+dir)?\s+auf|vergiss\s+nicht|denk\s+daran|notiz)
          \b\s*[:,]?(?:\s*dass\b)?
       |(?:recuerda(?:me)?|acu[eé]rdate|an[oó]ta(?:lo|me)?|apunta|toma\s+nota|no\s+olvides|nota)\b\s*[:,]?(?:\s*(?:de\s+)?que\b)?
@@ -85,7 +87,26 @@ _FILE_LAST = re.compile(
     r"\s*(?:ください|下さい|ね|줘|주세요|둬)?[。．.!！]*$",
     re.DOTALL,
 )
-_REMIND = re.compile(rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}remind\s+me\b\s*(?P<fact>\S.*)$", re.IGNORECASE | re.DOTALL)
+_REMIND = re.compile(
+    rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:remind\s+me|erinner(?:e|st)?\s+(?:du\s+)?mich(?:\s+bitte)?)\b\s*(?P<fact>\S.*)$",
+    re.IGNORECASE | re.DOTALL,
+)
+_TASK = re.compile(rf"^(?:{_POLITE}[\s,]+)*(?:to-?do|task|aufgabe)\s*[:：-]\s*(?P<fact>\S.*)$", re.IGNORECASE | re.DOTALL)
+_TASKS = re.compile(
+    r"^(?:(?:show|list|what\s+are|which\s+are|zeig(?:e)?(?:\s+mir)?|was\s+sind)\s+)?(?:me\s+)?(?:all\s+)?(?:my|the|open|meine|die|offene)?\s*(?:open\s+|offenen?\s+)?"
+    r"(?:to-?dos?|tasks|to-?do\s+list|aufgaben|todo-?liste)$|^what\s+(?:do\s+i\s+have|is\s+there)\s+(?:left\s+)?to\s+do$|^was\s+(?:muss|soll)\s+ich\s+(?:noch\s+)?(?:tun|machen)$",
+    re.IGNORECASE,
+)
+_CLOCK = re.compile(
+    r"^(?:what\s+(?:time|day|date)\s+is\s+(?:it|today)(?:\s+(?:now|today))?|what(?:['’]s|\s+is)\s+(?:the\s+(?:time|date)|today['’]?s\s+date)(?:\s+(?:now|today))?"
+    r"|wie\s*(?:viel\s+uhr|spät)\s+ist\s+es|welcher\s+tag\s+ist\s+heute|welches\s+datum\s+(?:ist|haben\s+wir)\s+heute)$",
+    re.IGNORECASE,
+)
+_ON_LIST = re.compile(
+    rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:add|put|setz(?:e)?|schreib(?:e)?|pack(?:e)?|tu(?:e)?|nimm)\s+(?P<what>\S.*?)\s+"
+    r"(?:(?:on)?to|on|in|auf|zur?)\s+(?:(?:the|my|our|die|den|der|meine[nr]?|unsere[nr]?)\s+)?(?P<list>(?:[\w-]+\s+){0,2}?[\w-]*(?:list|liste|zettel))(?:\s+(?:hinzu|dazu))?$",
+    re.IGNORECASE | re.DOTALL,
+)
 _FORGET = re.compile(
     rf"^(?:{_POLITE}[\s,]+)*{_CAN_YOU}(?:forget|delete|remove|erase|vergiss|olvida|borra|oublie|efface|dimentica|忘记|忘掉|删除|刪除)\b"
     r"(?!\s+(?:not|nicht|pas)\b)\s*(?:about|that|what|the\s+note|:)?\s*(?P<query>\S.*)$",
@@ -139,6 +160,11 @@ _GREETING = re.compile(
     r"(?:[\s,]+(?:there|homebody|you|again|all|everyone))*$",
     re.IGNORECASE,
 )
+_SMALLTALK = re.compile(
+    r"^(?:how\s+are\s+(?:you|things)(?:\s+(?:doing|today))*|how(?:['’]s|\s+is)\s+it\s+going|what(?:['’]s|\s+is)\s+up|wie\s+geht(?:['’]?s|\s+es)(?:\s+(?:dir|ihnen|denn|so))*"
+    r"|na|alles\s+(?:klar|gut)|gute\s+nacht|good\s+night|bye|goodbye|tschüss|see\s+you|bis\s+(?:bald|später|dann))$",
+    re.IGNORECASE,
+)
 _THANKS = re.compile(
     r"^(?:thanks|thank\s+you|thx|cheers|great|perfect|ok|okay|nice|cool|danke|vielen\s+dank|gracias|merci|grazie|obrigad[oa]|forget\s+it|never\s*mind|dank\s+je|tack"
     r"|спасибо|дякую|谢谢|謝謝|ありがとう|고마워|감사합니다|शुक्रिया|شكرا)(?:[\s,]+(?:a\s+lot|so\s+much|very\s+much|you|that.s\s+all))*$",
@@ -146,31 +172,44 @@ _THANKS = re.compile(
 )
 _HELP = re.compile(
     r"^(?:help|\?|(?:what|how)\s+(?:can|do)\s+(?:you|i|this)\s+(?:do|work|use\s+(?:you|this))|who\s+are\s+you|what\s+are\s+you|are\s+you\s+(?:an?\s+)?(?:ai|bot|robot|human)"
-    r"|how\s+does\s+this\s+work|how\s+are\s+you|hilfe|was\s+kannst\s+du|wer\s+bist\s+du|ayuda|aide|aiuto|ajuda|помощь|帮助|ヘルプ)$",
+    r"|how\s+does\s+this\s+work|hilfe|was\s+kannst\s+du|wer\s+bist\s+du|ayuda|aide|aiuto|ajuda|помощь|帮助|ヘルプ)$",
     re.IGNORECASE,
 )
 _REQUEST = re.compile(
-    r"^(?:please\s+)?(?:write|draft|translate|explain|summari[sz]e|create|make|build|generate|calculate|compute|tell|give|send|call|buy|order"
-    r"|book|play|turn|set|open|run|execute|install|code|compose|sing|draw|imagine|pretend|let['’]?s|schreib|übersetze|erkl[aä]re|escribe"
-    r"|traduce|[eé]cris|traduis)\b",
+    r"^(?:(?:please|bitte)[\s,]+)?(?:write|draft|translate|explain|summari[sz]e|generate|calculate|compute|tell|give|send|play|turn|run|execute|install"
+    r"|code|compose|sing|draw|imagine|pretend|let['’]?s|schreib(?:e)?|übersetz(?:e)?|erkl[aä]r(?:e)?|erz[aä]hl(?:e)?|berechne|rechne|sing(?:e)?|escribe|traduce"
+    r"|[eé]cris|traduis)\b",
     re.IGNORECASE,
-)
-_SUBJECT = re.compile(
-    r"^(?:my|our|the|a|an|his|her|their|its|this|that|these|those|i|we|he|she|they|it|there|today|tomorrow|yesterday|next|last|every|on|at|in"
-    r"|[A-ZÀ-ÞА-ЯЁ]\w+(?:['’]s)?)(?:\b|['’])",
 )
 _VERB = re.compile(
     r"""(?:\b(?:is|are|was|were|am|be|has|have|had|will|won['’]?t|can|can['’]?t|does|doesn['’]?t|don['’]?t|did|lives?|likes?|loves?|hates?|prefers?
        |owes?|needs?|wants?|works?|starts?|ends?|begins?|costs?|eats?|drinks?|sleeps?|goes|comes|gets?|got|went|put|puts|left|met|bought|sold
-       |paid|told|said|took|gave|made|found|lost|saw|kept|keeps?|hid|hides?|means?|belongs?|expires?|arrives?|leaves?|meets?|\w{3,}ed|sits?)\b
+       |paid|told|said|took|gave|made|found|lost|saw|kept|keeps?|hid|hides?|means?|belongs?|expires?|ist|sind|war|waren|hat|haben|hatte|kommt|kommen|liegt|steht|heißt|wohnt|mag|isst|kostet|gehört|arrives?|leaves?|meets?|\w{3,}ed|sits?)\b
        |['’](?:s|m|re|ve|ll|d)\b)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_SET_TALK = ((_HELP, Talk("help")), (_GREETING, Talk("greeting")), (_THANKS, Talk("thanks")))
+_PERSON = re.compile(r"^(?:i|we|he|she|it|they|you|ich|wir|er|sie|es|du|ihr|man)\s+\w", re.IGNORECASE)
+_DOING = re.compile(
+    r"^(?:buy|call|pay|book|order|fix|clean|wash|water|feed|bring|take|get|pick|return|renew|cancel|ask|check|visit|send|make|set|build|phone|mail|print"
+    r"|kauf(?:e|en)?|ruf(?:e)?|hol(?:e|en)?|bring(?:e|en)?|bezahl(?:e|en)?|zahl(?:e|en)?|bestell(?:e|en)?|putz(?:e|en)?|gieß(?:e|en)?)\b"
+    r"|\S+\s.*(?-i:\b[a-zäöüß]+(?:en|ern|eln))$",
+    re.IGNORECASE,
+)
+"""What a person has to do: an order to themselves, which is a note."""
+_SET_PHRASES: tuple[tuple[re.Pattern[str], Intent], ...] = (
+    (_HELP, Talk("help")),
+    (_GREETING, Talk("greeting")),
+    (_SMALLTALK, Talk("smalltalk")),
+    (_THANKS, Talk("thanks")),
+    (_ALL, Show("all")),
+    (_TASKS, Show("tasks")),
+    (_CLOCK, Show("clock")),
+)
 _EMPTY_FACT = frozenset({"that", "this", "it", "das", "eso", "ça"})
 _CJK = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 _FULL_STOPS = ".。．।։።!！"
 _WORDS_OF_A_SENTENCE = 4
+"""Words from which on it is no mere name of something."""
 _SIGNS_OF_A_SENTENCE = 6
 _LONGEST_SENTENCE = 20_000
 """Characters above which only the words at the very beginning are looked at."""
@@ -190,19 +229,26 @@ def understand(text: str) -> Intent:
     if len(words) > _LONGEST_SENTENCE:
         found = _FILE.match(words)
         return File(_lines(found["fact"])) if found else Talk("beyond")
-    return _set_phrase(bare) or _filed(words, bare) or _question(words, bare) or _statement(words)
+    return _set_phrase(bare) or _listed(words, bare) or _filed(words, bare) or _question(words, bare) or _statement(words)
 
 
 def _set_phrase(bare: str) -> Intent | None:
-    for pattern, talk in _SET_TALK:
+    for pattern, intent in _SET_PHRASES:
         if pattern.match(bare):
-            return talk
+            return intent
     if found := _DAY.match(bare):
         return Show("yesterday" if found["day"].lower() in {"yesterday", "gestern", "ayer", "昨天"} else "today")
-    if _ALL.match(bare):
-        return Show("all")
     if found := _FILE_NAME.match(bare):
         return Show("file", found["path"])
+    return None
+
+
+def _listed(words: str, bare: str) -> Intent | None:
+    """A task becomes a task of Markdown; what goes on a list is kept under its name, by which it is asked for."""
+    if found := _TASK.match(words):
+        return File(tuple(f"[ ] {line}" for line in _lines(found["fact"])))
+    if (found := _ON_LIST.match(bare)) and "\n" not in bare:
+        return File((f"{found['list'][:1].upper()}{found['list'][1:]}: {found['what']}",))
     return None
 
 
@@ -227,22 +273,22 @@ def _question(words: str, bare: str) -> Intent | None:
 
 
 def _statement(words: str) -> Intent:
-    lines = [line for line in words.splitlines() if line.strip()]
-    if any(_is_statement(line.strip()) for line in lines):
-        return File(_lines(words))
-    return Talk("beyond")
+    """File what is neither a question nor an order that needs a language model: a note too many is better than one lost."""
+    if _REQUEST.match(words) or not any(sign.isalpha() for sign in words):
+        return Talk("beyond")
+    if _is_bare(words):
+        return Ask(words.strip(_FULL_STOPS + " "), bare=True)
+    return File(_lines(words))
 
 
-def _is_statement(line: str) -> bool:
-    if _REQUEST.match(line) or line[-1] in ASKING:
+def _is_bare(words: str) -> bool:
+    """Whether this is a name or a few words without a verb or a figure: more likely looked up than told."""
+    if "\n" in words or any(sign.isdigit() or sign in ":=@/" for sign in words):
         return False
-    if _CJK.search(line):
-        return len(_CJK.findall(line)) >= _SIGNS_OF_A_SENTENCE
-    count = len(line.split())
-    subject = _SUBJECT.match(line) or _SUBJECT.match(line[0].lower() + line[1:])
-    if count > 2 and subject and _VERB.search(line):  # noqa: PLR2004  (subject, verb and something else)
-        return True
-    return count >= _WORDS_OF_A_SENTENCE and line[-1] in _FULL_STOPS
+    if _CJK.search(words):
+        return len(_CJK.findall(words)) < _SIGNS_OF_A_SENTENCE
+    count = len(words.split())
+    return count < _WORDS_OF_A_SENTENCE and not _PERSON.match(words) and not _VERB.search(words) and not _DOING.match(words)
 
 
 def _lines(fact: str) -> tuple[str, ...]:

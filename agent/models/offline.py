@@ -17,7 +17,9 @@ from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
 from agent.models.extract import extract
 from agent.models.notebook import STAMP, Ask, File, Forget, Show, Talk, understand
-from agent.models.recall import content_words, recall
+from agent.models.notebook_reply import NO_MODEL, NOTICE, Asked, page_of, reply_to
+from agent.models.recall import content_words, forms
+from agent.models.relative_days import with_dates
 from agent.wire import SUMMARY_HEAD
 
 if TYPE_CHECKING:
@@ -26,38 +28,9 @@ if TYPE_CHECKING:
     from agent.messages import Message
     from agent.models.notebook import Intent
     from agent.models.protocol import Request
-    from agent.models.recall import Line
 
 NAME = "offline/notebook"
 
-HOW_TO_ADD_A_MODEL = """\
-To talk to a language model, set a key and start again:
-
-    export ANTHROPIC_API_KEY=...
-
-(`OPENAI_API_KEY`, `GEMINI_API_KEY` or `OPENROUTER_API_KEY` do as well), or use a model on your own machine:
-
-    homebody config set agents.defaults.model ollama/qwen3"""
-
-_NONE = "No language model is configured"
-NOTICE = f"""\
-{_NONE}, so for now I am only a notebook: I file what you tell me and find it again, word for word.
-{HOW_TO_ADD_A_MODEL}"""
-
-ABILITIES = """\
-I can do three things:
-
-- keep what you tell me: "remember that the spare key is under the blue pot"
-- find it again: "where is the spare key?"
-- show what there is: "show today", "list", "read MEMORY.md"
-
-Everything is plain Markdown in your workspace, which you can read and edit yourself."""
-
-BEYOND = """\
-That needs a language model, and I have none. If it is something to keep, begin with "remember" or "note:"; if it is a question, \
-end it with a question mark."""
-
-_NOTHING = "I found nothing about that in your notes."
 _SILENT = re.compile(r"\b(?:NO_REPLY|HEARTBEAT_OK)\b")
 _SUMMARY = re.compile(
     r"\[Summary request\]|\b(?:summari[sz]e|summary)\b.{0,40}\b(?:conversation|chat|session|discussion)\b",
@@ -67,8 +40,8 @@ _HEADING = re.compile(r"^## \d{2}:\d{2}$", re.MULTILINE)
 _FOLDER = re.compile(r"notes are kept in (memory/[\w/-]+)/")
 _SECOND_WORDS = 3
 """Most words that are looked for one by one."""
-_SHOWN_LINES = 40
-_DATED = re.compile(r"(\d{4}-\d{2}-\d{2})[^/]*\.md$")
+_LETTERS_WITHIN = 4
+"""Letters of a word from which on it is looked for within other words."""
 
 
 class OfflineModel:
@@ -103,9 +76,9 @@ def answer(request: Request) -> AssistantMessage:
     wanted = {_key(call): call for turn in turns for call in turn.all_calls(done)}
     if missing := [call for key, call in wanted.items() if key not in done]:
         return _message(request, "", missing)
-    replies = [_reply(turn, [done[_key(call)] for call in turn.all_calls(done)]) for turn in turns]
-    told = any(isinstance(message, AssistantMessage) and _NONE in message.text for message in request.messages)
-    if not told and not any(_NONE in reply for reply in replies):
+    replies = [reply_to(turn.asked, [done[_key(call)] for call in turn.all_calls(done)]) for turn in turns]
+    told = any(isinstance(message, AssistantMessage) and NO_MODEL in message.text for message in request.messages)
+    if not told and not any(NO_MODEL in reply for reply in replies):
         replies.append(NOTICE)
     return _message(request, "\n\n".join(dict.fromkeys(replies)))
 
@@ -152,33 +125,32 @@ def _is_answer(message: Message) -> bool:
 class _Turn:
     """One thing that was said: what it asks, when it was said, and the tool calls that it takes."""
 
-    intent: Intent
-    today: date
-    folder: str
+    asked: Asked
     calls: tuple[ToolCall, ...]
-    lacks: str = ""
 
     @classmethod
     def of(cls, message: UserMessage, place: _Place, tools: Collection[str]) -> _Turn:
         """Understand a message. Its own stamp counts where it has one: that is in the owner's zone."""
         day, time = _moment(message)
         intent = understand(message.text)
+        if isinstance(intent, File):
+            intent = replace(intent, lines=tuple(with_dates(line, day) for line in intent.lines))
         wanted = _calls(intent, place, day, time)
         missing = next((call.name for call in wanted if call.name not in tools), "")
-        return cls(intent, day, place.folder, tuple(call for call in wanted if call.name in tools), missing)
+        asked = Asked(intent, day, time, place.folder, lacks=missing)
+        return cls(asked, tuple(call for call in wanted if call.name in tools))
 
     def all_calls(self, done: Mapping[str, ToolMessage]) -> tuple[ToolCall, ...]:
         """Return the calls, and those of a second search when the first is done and found nothing."""
         results = [done[_key(call)] for call in self.calls if _key(call) in done]
-        return (*self.calls, *_second_search(self.intent, results))
-
-    @property
-    def page(self) -> str:
-        """The file that this is written to, or that is shown."""
-        if isinstance(self.intent, Show) and self.intent.what == "file":
-            return self.intent.path
-        yesterday = isinstance(self.intent, Show) and self.intent.what == "yesterday"
-        return _page(self.folder, self.today - timedelta(days=1) if yesterday else self.today)
+        more = _second_search(self.asked.intent, results)
+        searched = [done[_key(call)] for call in more if _key(call) in done]
+        last = (
+            _within_words(self.asked.intent, place=self.asked.folder)
+            if len(searched) == len(more) and _found_nothing([*results, *searched])
+            else []
+        )
+        return (*self.calls, *more, *last)
 
 
 def _moment(message: UserMessage) -> tuple[date, str]:
@@ -230,7 +202,7 @@ def _message(request: Request, text: str, calls: Sequence[ToolCall] = ()) -> Ass
 
 
 def _calls(intent: Intent, place: _Place, day: date, time: str) -> tuple[ToolCall, ...]:
-    folder, page = place.folder, _page(place.folder, day)
+    folder, page = place.folder, page_of(place.folder, day)
     match intent:
         case File(lines=lines):
             return (_call("write", path=page, content=place.block(page, time, lines), mode="append"),)
@@ -238,12 +210,12 @@ def _calls(intent: Intent, place: _Place, day: date, time: str) -> tuple[ToolCal
             return (_call("memory_search", query=" ".join(content_words(query))),)
         case Show(what="all"):
             return (_call("list", path=folder), _call("read", path=page))
-        case Show(what="file", path=path):
-            return (_call("read", path=path),)
-        case Show(what=what):
-            return (_call("read", path=_page(folder, day if what == "today" else day - timedelta(days=1))),)
-        case Talk():
+        case Show(what="tasks"):
+            return (_call("grep", pattern=r"^\s*[-*] \[ \]", path=folder),)
+        case Talk() | Show(what="clock"):
             return ()
+        case Show(what=what, path=path):
+            return (_call("read", path=path or page_of(folder, day if what == "today" else day - timedelta(days=1))),)
 
 
 def _second_search(intent: Intent, results: Sequence[ToolMessage]) -> list[ToolCall]:
@@ -253,125 +225,19 @@ def _second_search(intent: Intent, results: Sequence[ToolMessage]) -> list[ToolC
     words = content_words(intent.query)
     if len(words) < 2 or '"results":[]' not in results[0].text.replace(" ", ""):  # noqa: PLR2004  (one word was the whole question)
         return []
-    return [_call("memory_search", query=word) for word in sorted(dict.fromkeys(words), key=len, reverse=True)[:_SECOND_WORDS]]
+    longest = sorted(dict.fromkeys(words), key=len, reverse=True)[:_SECOND_WORDS]
+    return [_call("memory_search", query=" ".join(forms(word))) for word in longest]
+
+
+def _found_nothing(results: Sequence[ToolMessage]) -> bool:
+    return bool(results) and all('"results":[]' in one.text.replace(" ", "") for one in results if not one.is_error)
+
+
+def _within_words(intent: Intent, *, place: str) -> list[ToolCall]:
+    """When no search found anything, look for the question's longest word within other words: compounds hold it in German."""
+    words = [word for word in content_words(intent.query) if len(word) >= _LETTERS_WITHIN] if isinstance(intent, Ask) else []
+    return [_call("grep", pattern=f"(?i){re.escape(max(words, key=len))}", path=place)] if words else []
 
 
 def _call(name: str, **arguments: str) -> ToolCall:
     return ToolCall(id="", name=name, arguments=dict(arguments))
-
-
-def _page(folder: str, day: date) -> str:
-    return f"{folder}/{day.isoformat()}.md"
-
-
-def _reply(turn: _Turn, results: Sequence[ToolMessage]) -> str:
-    if turn.lacks:
-        return f"I cannot do that here: the tool `{turn.lacks}` is not allowed in this conversation."
-    match turn.intent:
-        case File():
-            return _filed(turn, results[0]) if results else "The note was not written; please send it again."
-        case Ask():
-            return _found(turn, results)
-        case Forget():
-            return _to_remove(turn, results)
-        case Show():
-            return _shown(turn, results)
-        case Talk(kind=kind):
-            return _TALK[kind]
-
-
-def _filed(turn: _Turn, result: ToolMessage) -> str:
-    assert isinstance(turn.intent, File)
-    lines = turn.intent.lines
-    if result.is_error:
-        kept = "\n".join(f"> {line}" for line in lines)
-        return f"I could not write that down: {result.text.strip()}\n\nSo that it is not lost, here it is again:\n\n{kept}"
-    what = f"\u201c{_short(lines[0])}\u201d" if len(lines) == 1 else f"{len(lines)} lines"
-    tail = " I cannot ring by myself, though: it is only written down." if turn.intent.wish == "remind" else ""
-    return f"Noted in `{turn.page}`: {what}.{tail}"
-
-
-def _found(turn: _Turn, results: Sequence[ToolMessage]) -> str:
-    assert isinstance(turn.intent, Ask | Forget)
-    answers = [result.text for result in results if not result.is_error]
-    if not answers:
-        reason = results[0].text.strip() if results else "the search gave no answer"
-        return f"I could not search your notes: {reason}"
-    try:
-        found = recall(turn.intent.query, answers)
-    except ValueError as error:
-        return f"I could not read what the search found: {error}."
-    if not found.lines:
-        return _NOTHING
-    if not found.sure:
-        line = found.lines[0]
-        return f"{_NOTHING[:-1]}; the nearest is \u201c{_short(line.text)}\u201d ({_where(line)})."
-    if len(found.lines) == 1:
-        line = found.lines[0]
-        return f"{_when(line, turn.today)}: \u201c{line.text}\u201d ({_where(line)})."
-    listed = "\n".join(f"- {_when(line, turn.today)}: \u201c{line.text}\u201d ({_where(line)})" for line in found.lines)
-    return f"This is what your notes hold about that, newest first:\n\n{listed}"
-
-
-def _to_remove(turn: _Turn, results: Sequence[ToolMessage]) -> str:
-    said_so = _found(turn, results)
-    if said_so.startswith((_NOTHING[:-1], "I could not")):
-        return said_so
-    return f"I take nothing out by myself. {said_so[0].upper()}{said_so[1:]}\n\nOpen the file and delete the line; I follow at once."
-
-
-def _shown(turn: _Turn, results: Sequence[ToolMessage]) -> str:
-    assert isinstance(turn.intent, Show)
-    shown = [result for result in results if not result.is_error and result.text.strip()]
-    if not shown:
-        subject = {"today": "There is no page for today yet.", "yesterday": "There is no page for yesterday."}
-        return subject.get(
-            turn.intent.what, results[0].text.strip() if results and turn.intent.path else "There are no notes yet."
-        )
-    return "\n\n".join(_files(turn, result) if result.name == "list" else _text_of(turn, result) for result in shown)
-
-
-def _files(turn: _Turn, result: ToolMessage) -> str:
-    names = [line.split("  ")[0] for line in result.text.splitlines() if line.strip() and not line.startswith("[")]
-    listed = "\n".join(f"- `{name}`" for name in names if "TEMPLATE-" not in name)
-    return f"Your notes, as files in `{turn.folder}/`:\n\n{listed}" if listed else "There are no notes yet."
-
-
-def _text_of(turn: _Turn, result: ToolMessage) -> str:
-    return f"The page `{turn.page}`:\n\n{_cut(result.text)}"
-
-
-def _cut(text: str) -> str:
-    lines = text.strip().splitlines()
-    if len(lines) <= _SHOWN_LINES:
-        return "\n".join(lines)
-    return "\n".join([*lines[:_SHOWN_LINES], f"… and {len(lines) - _SHOWN_LINES} lines more, in the file."])
-
-
-def _where(line: Line) -> str:
-    return f"`{line.path}`, line {line.number}"
-
-
-def _when(line: Line, today: date) -> str:
-    dated = _DATED.search(line.path)
-    try:
-        day = date.fromisoformat(dated[1]) if dated else None
-    except ValueError:
-        day = None
-    if day is None:
-        return "Your notes say"
-    days = (today - day).days
-    return {0: "You noted today", 1: "You noted yesterday"}.get(days, f"You noted on {day.day} {day:%B %Y}")
-
-
-def _short(text: str, width: int = 200) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-_TALK = {
-    "greeting": "Hello. Tell me something to remember, or ask me about something you told me.",
-    "thanks": "You are welcome.",
-    "help": f"{ABILITIES}\n\n{NOTICE}",
-    "empty": "That message was empty. Tell me something to remember, or ask for it.",
-    "beyond": BEYOND,
-}

@@ -84,7 +84,8 @@ def test_this_is_a_question(text: str) -> None:
         (" \n...", Talk("empty")),
         ("write me a poem about the sea.", Talk("beyond")),
         ("Please translate this letter.", Talk("beyond")),
-        ("lorem ipsum", Talk("beyond")),
+        ("lorem ipsum", Ask("lorem ipsum", bare=True)),
+        ("2+2", Talk("beyond")),
     ],
 )
 def test_this_is_something_else(text: str, intent: object) -> None:

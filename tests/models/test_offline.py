@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 
 from agent.messages import AssistantMessage, Text, ToolMessage, UserMessage
-from agent.models.offline import NOTICE, OfflineModel, answer
+from agent.models.notebook_reply import NOTICE
+from agent.models.offline import OfflineModel, answer
 from agent.models.protocol import Segment, ToolSpec
 from agent.tools.desk import Desk
 from agent.tools.enclosure import Enclosure
@@ -211,7 +212,7 @@ async def test_that_no_model_is_there_is_said_once_with_the_commands_that_add_on
     replies = [await talk.say(text) for text in ("remember that A is one", "where is A?", "thanks")]
     assert [NOTICE in reply for reply in replies] == [True, False, False]
     assert "export ANTHROPIC_API_KEY=" in NOTICE
-    assert "homebody config set agents.defaults.model ollama/" in NOTICE
+    assert "found by itself" in NOTICE
     assert NOTICE in await talk.say("help")
 
 
