@@ -13,6 +13,8 @@ _BREAKS = (
 _JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
 EARLIEST = 0.4
 """A break before this share of the room would waste the message."""
+TRIED = 100
+"""So many breaks of a kind are looked at for one outside of all marks, the last ones first."""
 
 
 def best_break(text: str, room: int, *, levels: int = len(_BREAKS)) -> int:
@@ -26,7 +28,7 @@ def best_break(text: str, room: int, *, levels: int = len(_BREAKS)) -> int:
     earliest = max(1, int(room * EARLIEST))
     found = [[match.end() for match in kind.finditer(window) if match.end() >= earliest] for kind in _BREAKS[:levels]]
     for ends in found:
-        for end in reversed(ends):
+        for end in ends[: -TRIED - 1 : -1]:
             if closed(window[:end]):
                 return end
     for ends in found:

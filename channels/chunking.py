@@ -3,16 +3,22 @@
 Blocks are kept whole while they fit. One that does not is cut by its kind: a code block is closed and opened again, a list
 goes item by item, a table repeats its header, a quote stays a quote, and text is cut at a line, a sentence or a word, in this order,
 and where possible not inside bold, code or a link. What counts is the text that a reader sees, in the platform's own unit.
+
+What a model writes is cut whatever it is: long texts section by section, with work in proportion to their length, and to a fixed
+depth. A text that needs more than that is cut as it is written, between lines and words, without a look at its blocks.
 """
 
 from __future__ import annotations
 
+import logging
 import re
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from channels.breaks import best_break
-from channels.markdown import parser, styled
+from channels.markdown import parsed, styled
+from channels.sections import sections
 from channels.styled import plain
 
 if TYPE_CHECKING:
@@ -20,8 +26,19 @@ if TYPE_CHECKING:
 
     from markdown_it.token import Token
 
+log = logging.getLogger(__name__)
+
 SMALLEST = 16
 """Limits below this many units are not honoured: they are a mistake, and a bullet must fit."""
+DEEPEST = 4
+"""Blocks within blocks are cut by their kind to this depth; what is deeper is cut as text."""
+NESTED = 16
+"""A block whose parts lie deeper than this is cut as text: by its kind, each level would become a message of its own."""
+WORK = 12
+WORK_AT_LEAST = 60_000
+"""Letters that may be parsed in cutting one section: ``WORK`` for each of its own, or ``WORK_AT_LEAST``."""
+WIDEST = 4
+"""A text of more than so many times the limit is cut without being measured whole."""
 _MARKER = re.compile(r" {0,3}([-+*]|\d{1,9}[.)])( {1,4}(?! )|\t|(?=\s|$))")
 _QUOTE = re.compile(r"^ {0,3}> ?", re.MULTILINE)
 
@@ -36,25 +53,80 @@ def cut(markdown: str, limit: int, length: Callable[[str], int] = utf16_length, 
 
     ``apart``: each paragraph, list, table or code block is a piece of its own; a heading stays with what it is above.
     """
-    cutter = _Cutter(max(limit, SMALLEST), length)
+    limit = max(limit, SMALLEST)
     unified = markdown.replace("\r\n", "\n").replace("\r", "\n")
-    parts = cutter.apart(unified) if apart else [unified]
-    pieces = [piece.strip("\n") for part in parts for piece in cutter.sure(cutter.pieces(part))]
+    pieces = [piece.strip("\n") for section in sections(unified) for piece in _section(section, limit, length, apart=apart)]
     return [piece for piece in pieces if plain(styled(piece)).strip()]
 
 
+def as_written(source: str, limit: int, length: Callable[[str], int]) -> list[str]:
+    """Cut a text at lines and words alone, in time that grows with its length. Pieces fit once rendered, as those of ``cut``."""
+    pieces: list[str] = []
+    rest = source.strip("\n")
+    while rest:
+        window = rest[: 2 * limit]
+        end = best_break(window, reach(window, limit, length))
+        while end > 1 and length(plain(styled(window[:end]))) > limit:
+            end = best_break(window, max(1, end // 2))
+        pieces.append(window[:end].rstrip())
+        rest = rest[end:].lstrip("\n")
+    return pieces
+
+
+def reach(text: str, limit: int, length: Callable[[str], int]) -> int:
+    """Return how many letters fit the limit, at least one."""
+    end = min(len(text), max(limit, 1))
+    while end > 1 and (over := length(text[:end]) - limit) > 0:
+        end = max(1, end - max(1, over // 2))
+    return end
+
+
+class _TooMuchWork(Exception):
+    """Cutting by blocks took more work than a text of this length is worth."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """What may still be parsed, in letters, and the sizes found so far: parsing is what costs, so nothing is measured twice."""
+
+    left: int
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def spend(self, letters: int) -> None:
+        self.left -= letters
+        if self.left < 0:
+            raise _TooMuchWork
+
+
+def _section(source: str, limit: int, length: Callable[[str], int], *, apart: bool) -> list[str]:
+    """Cut one section by its blocks; one that is too dense, too deep or too odd for that as it is written."""
+    cutter = _Cutter(limit, length, _Work(max(WORK * len(source), WORK_AT_LEAST)))
+    try:
+        if parsed(source) is not None:
+            parts = cutter.apart(source) if apart else [source]
+            return [piece for part in parts for piece in cutter.sure(cutter.pieces(part))]
+    except _TooMuchWork:
+        pass
+    except Exception:
+        log.warning("a reply could not be cut by its blocks and is cut as it is written", exc_info=True)
+    return as_written(source, limit, length)
+
+
 class _Cutter:
-    def __init__(self, limit: int, length: Callable[[str], int], sizes: dict[str, int] | None = None) -> None:
+    def __init__(self, limit: int, length: Callable[[str], int], work: _Work, depth: int = 0) -> None:
         self._limit = limit
         self._length = length
-        self._sizes = {} if sizes is None else sizes
+        self._work = work
+        self._depth = depth
 
     def pieces(self, source: str) -> list[str]:
         """Cut any source."""
         if self._fits(source):
             return [source]
+        if self._depth > DEEPEST:
+            return self._text(source)
         lines = _lines(source)
-        blocks, slices = _sliced(source, lines)
+        blocks, slices = self._sliced(source, lines)
         if not blocks:
             return self._text(source)
         parts = self._packed(zip(slices, [partial(self._block, block) for block in blocks], strict=True))
@@ -63,7 +135,7 @@ class _Cutter:
     def apart(self, source: str) -> list[str]:
         """Return each block by itself, but for headings, which stay with the one below."""
         lines = _lines(source)
-        blocks, slices = _sliced(source, lines)
+        blocks, slices = self._sliced(source, lines)
         if not blocks:
             return [source]
         parts: list[str] = []
@@ -78,11 +150,27 @@ class _Cutter:
         return [piece for part in parts for piece in ([part] if self._fits(part) else self._text(part))]
 
     def _size(self, source: str) -> int:
-        """Return the rendered length; parsing is what costs here, so nothing is measured twice."""
-        size = self._sizes.get(source)
+        """Return the rendered length."""
+        size = self._work.sizes.get(source)
         if size is None:
-            size = self._sizes[source] = self._length(plain(styled(source)))
+            self._work.spend(len(source))
+            size = self._work.sizes[source] = self._length(plain(styled(source)))
         return size
+
+    def _tokens(self, source: str) -> list[Token]:
+        """Return the tokens of a source; none of one that is not to be cut by its blocks."""
+        self._work.spend(len(source))
+        tokens = parsed(source) or []
+        return [] if any(token.level > NESTED for token in tokens) else tokens
+
+    def _sliced(self, source: str, lines: list[str]) -> tuple[list[Token], list[str]]:
+        """Return the outermost blocks of a text, and the lines of each."""
+        blocks = [token for token in self._tokens(source) if token.level == 0 and token.map and token.nesting >= 0]
+        starts = [0, *(token.map[0] for token in blocks[1:] if token.map)]
+        return blocks, ["".join(lines[start:end]) for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
+
+    def _deeper(self, limit: int) -> _Cutter:
+        return _Cutter(limit, self._length, self._work, self._depth + 1)
 
     def _fits(self, source: str) -> bool:
         return self._size(source) <= self._limit
@@ -113,7 +201,7 @@ class _Cutter:
             case "bullet_list_open" | "ordered_list_open":
                 parts = self._list(source)
             case "blockquote_open":
-                inside = self.pieces(_QUOTE.sub("", source))
+                inside = self._deeper(self._limit).pieces(_QUOTE.sub("", source))
                 parts = ["".join(f"> {line}" for line in _lines(piece.strip("\n"))) for piece in inside]
             case "table_open":
                 lines = source.strip("\n").split("\n")
@@ -141,14 +229,16 @@ class _Cutter:
         """Cut a line of code that is longer than a message."""
         bits = []
         while self._length(line) > self._limit:
-            end = best_break(line, self._reach(line, self._limit), levels=1)
+            end = best_break(line, reach(line, self._limit, self._length), levels=1)
             bits.append(line[:end])
             line = line[end:]
         return [*bits, line]
 
     def _list(self, source: str) -> list[str]:
         lines = _lines(source)
-        items = [token.map[0] for token in _tokens(source) if token.type == "list_item_open" and token.level == 1 and token.map]
+        items = [
+            token.map[0] for token in self._tokens(source) if token.type == "list_item_open" and token.level == 1 and token.map
+        ]
         ends = [*items[1:], len(lines)]
         slices = ["".join(lines[start:end]) for start, end in zip([0, *items[1:]], ends, strict=True)]
         first = re.match(r" {0,3}(\d+)", source)
@@ -167,7 +257,7 @@ class _Cutter:
         inside = first + "".join(line[min(offset, len(line) - len(line.lstrip(" "))) :] for line in rest)
         limit = self._limit - self._length(indent)
         while limit >= SMALLEST:
-            head, *tail = _Cutter(limit, self._length, self._sizes).pieces(inside)
+            head, *tail = self._deeper(limit).pieces(inside)
             marked = f"{mark[1]} " + re.sub(r"\n(?!\n|$)", "\n" + indent, head.lstrip())
             if self._fits(marked):
                 return [marked, *tail]
@@ -188,10 +278,10 @@ class _Cutter:
         """Cut text at its best breaks."""
         parts: list[str] = []
         rest = source.rstrip()
-        while not self._fits(rest):
+        while len(rest) > WIDEST * self._limit or not self._fits(rest):
             limit = self._limit
             while True:
-                end = best_break(rest, self._reach(rest, limit))
+                end = best_break(rest, reach(rest, limit, self._length))
                 if self._fits(rest[:end]) or end == 1:
                     break
                 limit = min(limit, self._length(rest[:end])) // 2
@@ -200,13 +290,6 @@ class _Cutter:
             escaped = _as_text(following)
             rest = escaped if len(escaped) < len(rest) else following  # an escape put back for ever would never end
         return [*parts, rest]
-
-    def _reach(self, text: str, limit: int) -> int:
-        """Return how many letters fit the limit, at least one."""
-        end = min(len(text), max(limit, 1))
-        while end > 1 and (over := self._length(text[:end]) - limit) > 0:
-            end = max(1, end - max(1, over // 2))
-        return end
 
     def _linked(self, parts: list[str], definitions: str) -> list[str]:
         """Give each piece that may need them the link definitions, which take no room in a message."""
@@ -223,13 +306,6 @@ def _lines(source: str) -> list[str]:
     return [line for line in re.split(r"(?<=\n)", source) if line]
 
 
-def _sliced(source: str, lines: list[str]) -> tuple[list[Token], list[str]]:
-    """Return the outermost blocks of a text, and the lines of each."""
-    blocks = [token for token in _tokens(source) if token.level == 0 and token.map and token.nesting >= 0]
-    starts = [0, *(token.map[0] for token in blocks[1:] if token.map)]
-    return blocks, ["".join(lines[start:end]) for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
-
-
 def _numbered(item: str, number: int) -> str:
     """Give an item of an ordered list the number that its place gives it, for it may begin a piece."""
     mark = re.match(r"( {0,3})(\d+)", item)
@@ -237,10 +313,6 @@ def _numbered(item: str, number: int) -> str:
         return item
     wider = " " * max(0, len(str(number)) - len(mark[2]))
     return f"{mark[1]}{number}" + re.sub(r"\n(?= )", "\n" + wider, item[mark.end() :])
-
-
-def _tokens(source: str) -> list[Token]:
-    return parser().parse(source)
 
 
 def _definitions(blocks: list[Token], lines: list[str]) -> str:

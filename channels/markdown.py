@@ -6,10 +6,12 @@ and indents, tables as aligned code. Raw HTML is text like any other. Nothing he
 
 from __future__ import annotations
 
+import logging
 import unicodedata
 from functools import cache
 from typing import TYPE_CHECKING
 
+from channels.density import TooDense, allowance, metered
 from channels.styled import Span, Style, Styled, plain, prefixed
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
     from markdown_it.tree import SyntaxTreeNode
+
+log = logging.getLogger(__name__)
 
 LINKS = ("http://", "https://", "tg://", "mailto:")
 """The only addresses that become links; others are shown as text."""
@@ -32,7 +36,16 @@ def parser() -> MarkdownIt:
     """Return the one parser of this room; it is imported when the first text is rendered."""
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": False, "maxNesting": 2 * DEEPEST}).enable(["table", "strikethrough"])
+    return metered(MarkdownIt("commonmark", {"html": False, "maxNesting": 2 * DEEPEST}).enable(["table", "strikethrough"]))
+
+
+def parsed(markdown: str) -> list[Token] | None:
+    """Return a text's tokens, or None for one that is to be shown as it was written: too deep, or too dense to be parsed."""
+    try:
+        tokens = parser().parse(markdown, allowance(markdown))
+    except TooDense:
+        return None
+    return None if _depth(tokens) > DEEPEST else tokens
 
 
 def styled(markdown: str) -> Styled:
@@ -40,10 +53,12 @@ def styled(markdown: str) -> Styled:
     from markdown_it.tree import SyntaxTreeNode
 
     clean = markdown if markdown.isascii() else markdown.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    tokens = parser().parse(clean)
-    if _depth(tokens) > DEEPEST:
+    try:
+        tokens = parsed(clean)
+        return (clean,) if tokens is None else _blocks(SyntaxTreeNode(tokens).children)
+    except Exception:  # whatever the parser makes of a text, it is shown
+        log.warning("a text could not be laid out and is shown as it was written", exc_info=True)
         return (clean,)
-    return _blocks(SyntaxTreeNode(tokens).children)
 
 
 def _depth(tokens: Sequence[Token]) -> int:
@@ -56,13 +71,13 @@ def _depth(tokens: Sequence[Token]) -> int:
 
 def _blocks(nodes: Sequence[SyntaxTreeNode], *, tight: bool = False) -> Styled:
     """Lay blocks out below each other: an empty line between them, or none in a tight list."""
-    laid: Styled = ()
+    laid: list[str | Span] = []
     for node in nodes:
         block = _block(node)
         if block:
             tight_here = tight or (node.type == "paragraph" and node.hidden)
             laid += (("\n" if tight_here else "\n\n") if laid else "", *block)
-    return laid
+    return tuple(laid)
 
 
 def _block(node: SyntaxTreeNode) -> Styled:
@@ -94,13 +109,13 @@ def _spanned(style: Style, parts: Styled, detail: str = "") -> Styled:
 def _list(node: SyntaxTreeNode) -> Styled:
     number = int(node.attrs.get("start", 1)) if node.type == "ordered_list" else None
     tight = all(child.hidden for item in node.children for child in item.children if child.type == "paragraph")
-    laid: Styled = ()
+    laid: list[str | Span] = []
     for item in node.children:
         mark = "• " if number is None else f"{number}. "
         number = None if number is None else number + 1
         body = prefixed(_blocks(item.children, tight=tight), " " * len(mark))
         laid += ((("\n" if tight else "\n\n") if laid else "") + mark, *body)
-    return laid
+    return tuple(laid)
 
 
 def _inlines(nodes: Sequence[SyntaxTreeNode]) -> Styled:

@@ -15,7 +15,7 @@ from rich.style import Style
 from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.theme import Theme
 
-from channels.markdown import parser
+from channels.markdown import parsed
 from channels.terminal.visible import visible
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ class Page(Markdown):
     def __init__(self, text: str) -> None:
         super().__init__("", hyperlinks=False)
         self.markup = visible(text)
-        self.parsed = parser().parse(self.markup)
+        tokens = parsed(self.markup)
+        self.parsed = _as_text(self.markup) if tokens is None else tokens
         for token in self.parsed:
             if token.children:
                 token.children = list(_told_in_full(token.children))
@@ -133,6 +134,16 @@ class Page(Markdown):
             for last in line[-1:]:
                 yield Segment(last.text.rstrip(), last.style)
             yield Segment.line()
+
+
+def _as_text(text: str) -> list[Token]:
+    """Return the tokens of a text that is shown as it was written."""
+    from markdown_it.token import Token
+
+    lines = [Token("text", "", 0, content=line) for line in text.split("\n")]
+    children = [token for line in lines for token in (line, Token("softbreak", "br", 0))][:-1]
+    inline = Token("inline", "", 0, content=text, children=children)
+    return [Token("paragraph_open", "p", 1), inline, Token("paragraph_close", "p", -1)]
 
 
 def _told_in_full(inline: list[Token]) -> Iterable[Token]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import example, given, settings
@@ -165,3 +166,97 @@ def test_a_letter_of_several_code_points_is_not_cut(letter: str) -> None:
 @pytest.mark.parametrize(("text", "length"), [("abc", 3), ("é", 1), ("👍", 2), ("漢", 1), ("\ud83d", 1)])
 def test_length_is_counted_in_utf16_units(text: str, length: int) -> None:
     assert utf16_length(text) == length
+
+
+MARKS = (
+    "[",
+    "![",
+    "](",
+    "[]",
+    "**",
+    "*a ",
+    "_a",
+    "~~a",
+    "`",
+    "```\n",
+    "> ",
+    ">",
+    "- ",
+    "-\n",
+    "1. ",
+    "|a",
+    "|-|\n",
+    "<a ",
+    "&",
+    "\\",
+    "#",
+    "\n",
+)
+CPU_SECONDS = 4.0
+"""For a reply of some 13,000 letters; what this guards against took 5 to 60."""
+
+
+def _nested_list(levels: int, mark: str = "- ") -> str:
+    return "\n".join(" " * (len(mark) * level) + f"{mark}item {level} with some words to it" for level in range(levels))
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.sampled_from(MARKS), min_size=1, max_size=4),
+    st.sampled_from([300, 2000, 4096]),
+    st.sampled_from(["length", "newline"]),
+)
+@example(["![", "["], 4096, "length")
+@example(["["], 4096, "length")
+@example(["> ", "[", "**"], 4096, "newline")
+@example([">"], 4096, "length")
+@example(["- ", "> ", "1. "], 2000, "length")
+def test_a_reply_of_nothing_but_marks_is_cut_in_time(marks: list[str], limit: int, mode: str) -> None:
+    text = ("".join(marks) * 13_000)[:13_000] + "\n\nthe end"
+    before = time.process_time()
+    pieces = cut(text, limit, apart=mode == "newline")
+    assert time.process_time() - before < CPU_SECONDS
+    assert all(utf16_length(shown(piece)) <= limit for piece in pieces)
+    assert "the end" in "".join(pieces)
+
+
+@settings(max_examples=40)
+@given(st.text(st.sampled_from("[]()!*_~`>#-|<&\\ ab1.\n"), min_size=50, max_size=200), st.sampled_from([300, 4096]))
+def test_any_mixture_of_marks_is_cut_in_time(unit: str, limit: int) -> None:
+    text = unit * (13_000 // len(unit))
+    before = time.process_time()
+    pieces = cut(text, limit)
+    assert time.process_time() - before < CPU_SECONDS
+    assert all(utf16_length(shown(piece)) <= limit for piece in pieces)
+    assert is_subsequence(re.sub(r"[^ab]", "", shown(text)), re.sub(r"[^ab]", "", "".join(pieces)))
+
+
+@pytest.mark.parametrize("levels", [1, 5, 20, 40, 59, 61, 80, 120, 160, 400])
+@pytest.mark.parametrize("mark", ["- ", "1. ", "> "])
+def test_however_deep_a_reply_is_nested_it_is_said_in_few_messages(levels: int, mark: str) -> None:
+    text = "\n".join("> " * n + f"line {n}" for n in range(1, levels + 1)) if mark == "> " else _nested_list(levels, mark)
+    pieces = cut(text, 4096)
+    assert len(pieces) <= 5 + 2 * len(text) // 4096
+    assert all(0 < utf16_length(shown(piece)) <= 4096 for piece in pieces)
+    assert re.findall(r"(?:item|line) (\d+)", "\n".join(pieces)) == [str(n + (mark == "> ")) for n in range(levels)]
+
+
+def test_a_text_of_megabytes_takes_time_in_proportion() -> None:
+    part = "## Heading\n\nSome **bold** words, a [link](https://example.org/x) and `code`.\n\n- one\n- two\n\n"
+
+    def seconds(times: int) -> float:
+        before = time.process_time()
+        assert "".join(map(shown, cut(part * times, 4096))).count("Heading") == times
+        return time.process_time() - before
+
+    seconds(10)
+    assert seconds(2000) < 20 * max(seconds(200), 0.05)
+
+
+def test_a_long_code_block_stays_code_from_the_first_message_to_the_last() -> None:
+    lines = [f"print({n})  # some code that goes on" for n in range(2000)]
+    pieces = cut("before\n\n```py\n" + "\n".join(lines) + "\n```\n\nafter", 4096)
+    code = [token for piece in pieces for token in parser().parse(piece) if token.type == "fence"]
+    assert {token.info for token in code} == {"py"}
+    assert "".join(token.content for token in code).split("\n")[:-1] == lines
+    assert shown(pieces[-1]).endswith("after")

@@ -46,6 +46,24 @@ def arrived(kind: Any = "group") -> Arrived:
     )
 
 
+@dataclass
+class Torn(Paper):
+    """A channel whose cutting fails."""
+
+    name: str = "torn"
+
+    def chunks(self, markdown: str) -> list[str]:
+        raise RecursionError(markdown)
+
+
+@pytest.mark.parametrize("times", [1, 2000])
+async def test_what_a_channel_cannot_cut_is_said_as_it_was_written(times: int) -> None:
+    text = "- **a word** \n" * times
+    rows = await replies(Torn(), arrived(), text)  # type: ignore[arg-type]
+    assert "".join(row.text for row in rows).split() == text.split()
+    assert all(len(row.text) <= 1500 for row in rows)
+
+
 async def knows(address: str, message: str) -> bool:
     return (address, message) == ("telegram:default:group:7", "5")
 
