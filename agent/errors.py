@@ -3,6 +3,7 @@
 AgentError
 ├── UnknownModel    a model or provider name that nothing answers to
 ├── ModelUnusable   a model that is known and cannot be used as configured (no key, no address)
+├── PriceFileBad    a file of prices that cannot be read or holds none
 ├── ScriptOver      a scripted model was asked more often than its script goes
 ├── PictureRefused  a picture that is none, is broken, or is too large to be unpacked
 ├── NotKept         the transcript could not be written, so nothing may be done in its name
@@ -34,6 +35,10 @@ class UnknownModel(AgentError):
 
 class ModelUnusable(AgentError):
     """Raised for a model that is known but lacks a key or an address."""
+
+
+class PriceFileBad(AgentError):
+    """Raised for a file of prices that cannot be read, or in which there is no price."""
 
 
 class ScriptOver(AgentError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from zoneinfo import ZoneInfo
 
 from pydantic import SecretStr
@@ -25,15 +25,22 @@ if TYPE_CHECKING:
     from gateway.config.settings import AgentProfile, Settings
     from gateway.paths import Paths
     from memory.embedding.download import Progress
+    from memory.embedding.protocol import Embedder
     from memory.protocol import KeptMemory
 
 log = logging.getLogger(__name__)
 
+Meter: TypeAlias = "Callable[[Embedder], Embedder]"
 OURS = "memory-core"
 NOBODY = "none"
 ENTRY_POINTS = "homebody.memories"
 """Where other packages put their memories: name = what ``plugins.slots.memory`` says, value =
 ``make(*, agent, workspace, settings, clock, tell) -> memory.protocol.KeptMemory``; ``settings`` is ``plugins.memory.<name>``."""
+
+
+def unmetered(embedder: Embedder) -> Embedder:
+    """Count nothing: for a single command."""
+    return embedder
 
 
 def owner_zone(profile: AgentProfile) -> ZoneInfo:
@@ -62,6 +69,7 @@ def keep_memory(
     tell: Callable[[str], None],
     present: Callable[[], Settings] | None = None,
     profiles: Profiles | None = None,
+    meter: Meter = unmetered,
 ) -> KeptMemory | None:
     """Make the memory that fills the slot for an agent; None where it is to have none. See ``open_memory``.
 
@@ -73,7 +81,16 @@ def keep_memory(
         return None
     if slot == OURS:
         memory, choice = open_memory(
-            profile, settings, paths, env=env, clock=clock, random=random, tell=tell, present=present, profiles=profiles
+            profile,
+            settings,
+            paths,
+            env=env,
+            clock=clock,
+            random=random,
+            tell=tell,
+            present=present,
+            profiles=profiles,
+            meter=meter,
         )
         log.info("memory of %s: %s", profile.id, choice.reason)
         return memory
@@ -107,11 +124,12 @@ def open_memory(
     progress: Progress | None = None,
     present: Callable[[], Settings] | None = None,
     profiles: Profiles | None = None,
+    meter: Meter = unmetered,
 ) -> tuple[WorkspaceMemory, Choice]:
     """Make the memory of an agent and say which embedder it has and why. Opens nothing and loads nothing yet.
 
     ``present`` gives the settings in force at any time, so that a changed key is sent with the next call; ``profiles`` are the
-    house's keys in files.
+    house's keys in files; ``meter`` puts a budget around what the embedder sends to a provider.
     """
     around = Surroundings(
         keys=_key_ring(profile.id, present or (lambda: settings), profiles or Profiles(paths, settings.auth), env),
@@ -128,7 +146,7 @@ def open_memory(
         profile.memory,
         agent=profile.id,
         clock=clock,
-        embedder=choice.embedder,
+        embedder=None if choice.embedder is None else meter(choice.embedder),
         batch=choice.batch,
         sessions=paths.sessions(profile.id),
         zone=owner_zone(profile),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
@@ -15,6 +16,8 @@ from agent.models.keys import NO_SECRET, Key, keys_of, no_profiles
 from agent.models.naming import ModelNames
 from agent.models.offline import OfflineModel
 from agent.models.patience import Patient
+from agent.models.price_file import read_prices
+from agent.models.prices import ESTIMATE, FREE, PriceList
 from agent.models.standby import Standby
 from agent.models.survey import offers
 from agent.settings import ModelChoice
@@ -29,9 +32,9 @@ if TYPE_CHECKING:
     from random import Random
 
     from agent.clock import Clock
-    from agent.models.catalog import Price
     from agent.models.choice import Place
     from agent.models.keys import Wallet
+    from agent.models.prices import Price
     from agent.models.protocol import Model
     from agent.models.settings import ModelsSettings
     from agent.models.survey import Offer
@@ -83,7 +86,8 @@ class ModelShelf:
         self._models: dict[tuple[str, str], Model] = {}
         self._put: dict[str, Model] = {}
         self._retired: list[Model] = []
-        self._prices: dict[str, Price | None] = {}
+        self._list = _price_list(settings)
+        self._prices: dict[str, Price] = {}
         self._standby: dict[tuple[str, ModelChoice], _Line] = {}
         self._by_default: dict[str, tuple[Model, float]] = {}
 
@@ -119,18 +123,34 @@ class ModelShelf:
         here = await find_local(self._env)
         return offers(self._settings, self._env, here, self._wallet(self._owner(agent_id)), also)
 
-    def price(self, name: str) -> Price | None:
-        """Return what is known of a model's price, the owner's settings first."""
+    @property
+    def prices(self) -> PriceList:
+        """The published prices, with those of the owner's file."""
+        return self._list
+
+    def price(self, name: str) -> Price:
+        """Return a model's price: the owner's settings first, then what is published, then an estimate."""
         if name not in self._prices:
             self._prices[name] = self._price_of(name)
         return self._prices[name]
 
-    def _price_of(self, name: str) -> Price | None:
+    def _price_of(self, name: str) -> Price:
         try:
             place = find(name, self._settings, self._env, lambda _provider: (_ANY_KEY,))
         except AgentError:
-            return None
-        return None if place is None else place.facts.price
+            return FREE if name in self._put else ESTIMATE
+        if place is None:
+            return FREE
+        return self._priced(place).facts.price or self._list.estimate(place.provider, place.base_url)
+
+    def _priced(self, place: Place) -> Place:
+        """Put the price of the owner's file to a place of which the settings say none."""
+        provider = self._settings.providers.get(place.provider)
+        described = next((one for one in provider.models if one.id == place.model), None) if provider else None
+        if described is not None and described.cost is not None:
+            return place
+        newer = self._list.find(place.provider, place.model)
+        return place if newer is None else replace(place, facts=replace(place.facts, price=newer))
 
     def adopt(self, settings: ModelsSettings, auth: AuthSettings | None = None) -> None:
         """Find models by other settings from now on. Those in use go on until the house closes."""
@@ -139,6 +159,7 @@ class ModelShelf:
             self._profiles.settings = auth
         self._retired += [*self._models.values(), *(model for model, _ in self._by_default.values())]
         self._models.clear()
+        self._list = _price_list(settings)
         self._prices.clear()
         self._standby.clear()
         self._by_default.clear()
@@ -195,6 +216,7 @@ class ModelShelf:
     def _made(self, place: Place | None, owner: str) -> Model:
         if place is None:
             return OfflineModel()
+        place = self._priced(place)
         known = self.learnt.limits(place.name) if place.facts.assumed else None
         if known is not None:
             place = replace(place, facts=replace(place.facts, window=known[0], max_output=known[1]))
@@ -223,6 +245,17 @@ class ModelShelf:
         """Agents without keys of their own share the house's models and their connections."""
         own = self._profiles is not None and bool(agent_id) and self._profiles.file(agent_id).profiles()
         return agent_id if own else ""
+
+
+def _price_list(settings: ModelsSettings) -> PriceList:
+    """The prices of the owner's file before the built-in ones; a file that cannot be used is told in the log and passed over."""
+    if settings.prices_file is None:
+        return PriceList()
+    try:
+        return read_prices(Path(settings.prices_file).expanduser())
+    except AgentError as error:
+        log.warning("models.pricesFile is passed over: %s %s", error, error.mend)
+        return PriceList()
 
 
 def open_shelf(

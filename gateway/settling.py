@@ -12,6 +12,7 @@ from agent.errors import FileTrouble
 from agent.workspace import Workspace, workspace_templates
 from gateway.agents import HousedAgent
 from gateway.budget.brake import Brake
+from gateway.budget.embedding import MeteredEmbedder
 from gateway.conversations import Conversations
 from gateway.memories import embedding_footing, keep_memory, owner_zone
 from gateway.routing.group_tools import GroupToolRules
@@ -68,6 +69,17 @@ async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident
     workspace = await asyncio.to_thread(Workspace, profile.workspace)
     if not profile.settings.skip_bootstrap:
         await asyncio.to_thread(_seed, workspace, house.notices)
+    zone = owner_zone(profile)
+    brake = Brake(
+        house.ledger,
+        settings.budgets,
+        on.clock,
+        agent=agent_id,
+        zone=zone,
+        price=house.shelf.price,
+        tell=house.owner.say,
+    )
+    prices = house.shelf.prices
     memory = keep_memory(
         profile,
         settings,
@@ -78,8 +90,8 @@ async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident
         tell=house.notices.tell,
         present=lambda: house.on.settings,
         profiles=house.shelf.profiles,
+        meter=lambda embedder: MeteredEmbedder(embedder, brake, prices.find(embedder.provider, embedder.model)),
     )
-    zone = owner_zone(profile)
     store = SessionStore(on.paths.sessions(agent_id), on.clock)
     for notice in await store.load():
         house.notices.report(notice)
@@ -94,15 +106,7 @@ async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident
         clock=on.clock,
         models=house.shelf.of(agent_id),
         tell=house.notices.report,
-        brake=Brake(
-            house.ledger,
-            settings.budgets,
-            on.clock,
-            agent=agent_id,
-            zone=zone,
-            price=house.shelf.price,
-            tell=house.owner.say,
-        ),
+        brake=brake,
     )
     agent = HousedAgent(
         conversations,

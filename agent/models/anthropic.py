@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from agent.messages import Stop
-    from agent.models.catalog import Facts, Price
+    from agent.models.catalog import Facts
+    from agent.models.prices import Price
     from agent.models.protocol import Part, Request
     from agent.models.thinking import Level
 
@@ -278,17 +279,24 @@ class _Answer:
     def _used(self) -> Usage | None:
         told = self._usage
         usage = Usage(
-            input=told.get("input_tokens", 0),
-            output=told.get("output_tokens", 0),
-            cache_read=told.get("cache_read_input_tokens", 0),
-            cache_write=told.get("cache_creation_input_tokens", 0),
+            input=_number(told, "input_tokens"),
+            output=_number(told, "output_tokens"),
+            cache_read=_number(told, "cache_read_input_tokens"),
+            cache_write=_number(told, "cache_creation_input_tokens"),
         )
         if not usage.prompt and not usage.output:
             return None
         if self._price is None:
             return usage
-        hour = (told.get("cache_creation") or {}).get("ephemeral_1h_input_tokens") or 0
+        kinds = told.get("cache_creation")
+        hour = _number(kinds, "ephemeral_1h_input_tokens") if isinstance(kinds, dict) else 0
         return replace(usage, cost=self._price.of_usage(usage, written_for_an_hour=min(hour, usage.cache_write)))
+
+
+def _number(told: Mapping[str, Any], name: str) -> int:
+    """A count of tokens; nothing where a server that speaks this API gives something else."""
+    value = told.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def _first_words(block: Mapping[str, Any]) -> TextDelta | ThinkingDelta | None:

@@ -2,55 +2,19 @@
 
 As of 2026-11-20. Model ids are those of the type hints of the anthropic 2.11 and openai 3.52 SDKs and of google-genai 3.4's
 documentation. The SDKs hold no windows and no prices: windows here are cautious lower bounds by family, which the provider's
-own answer replaces where it gives one (see ``agent.models.limits``); a price stands here only where the provider has published
-it for that very model, and a model without one shows no cost.
+own answer replaces where it gives one (see ``agent.models.limits``). Prices are in ``agent.models.prices``.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from agent.models.prices import FREE, Price, PriceList
+
 if TYPE_CHECKING:
-    from agent.messages import Usage
-    from agent.models.settings import Api, CostSettings, ModelSettings
+    from agent.models.settings import Api, ModelSettings
     from agent.models.thinking import Style
-
-AS_OF = "2026-11-20"
-MILLION = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """Dollars for a million tokens. ``cache_write_1h`` is what an hour's keeping costs, where that differs.
-
-    ``as_of`` is the day on which it was read; empty where the owner or the provider's own list says it.
-    """
-
-    input: float
-    output: float
-    cache_read: float = 0.0
-    cache_write: float = 0.0
-    cache_write_1h: float | None = None
-    as_of: str = ""
-
-    @classmethod
-    def of(cls, cost: CostSettings) -> Price:
-        """Take over what the owner's settings say."""
-        return cls(input=cost.input, output=cost.output, cache_read=cost.cache_read, cache_write=cost.cache_write)
-
-    def of_usage(self, usage: Usage, *, written_for_an_hour: int = 0) -> float:
-        """Return what a call cost. ``written_for_an_hour`` says how many of the cache writes were for an hour."""
-        hour = self.cache_write if self.cache_write_1h is None else self.cache_write_1h
-        dollars = (
-            usage.input * self.input
-            + usage.output * self.output
-            + usage.cache_read * self.cache_read
-            + (usage.cache_write - written_for_an_hour) * self.cache_write
-            + written_for_an_hour * hour
-        )
-        return dollars / MILLION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,90 +166,28 @@ MODELS: dict[str, tuple[str, ...]] = {
 """Models worth naming when someone asks what there is, newest first. Any other id is sent as it is."""
 
 
-def _listed(
-    sent: float,
-    answered: float,
-    *,
-    read: float = 0.0,
-    write: float = 0.0,
-    hour: float | None = None,
-    as_of: str = AS_OF,
-) -> Price:
-    """A row of a provider's price list, with the day on which it was read."""
-    return Price(input=sent, output=answered, cache_read=read, cache_write=write, cache_write_1h=hour, as_of=as_of)
-
-
 _FAMILIES: tuple[tuple[str, Facts], ...] = (
-    (
-        "claude-haiku-4-5",
-        Facts(
-            window=200_000,
-            max_output=64_000,
-            price=_listed(1, 5, read=0.1, write=1.25, hour=2),
-            thinks="budget",
-        ),
-    ),
-    (
-        "claude-sonnet-4",
-        Facts(
-            window=200_000,
-            max_output=64_000,
-            price=_listed(3, 15, read=0.3, write=3.75, hour=6),
-            thinks="adaptive",
-        ),
-    ),
-    (
-        "claude-opus-4-5",
-        Facts(
-            window=200_000,
-            max_output=64_000,
-            price=_listed(5, 25, read=0.5, write=6.25, hour=10),
-            thinks="budget",
-        ),
-    ),
-    (
-        "claude-opus-4-6",
-        Facts(
-            window=200_000,
-            max_output=64_000,
-            price=_listed(5, 25, read=0.5, write=6.25, hour=10),
-            thinks="adaptive",
-        ),
-    ),
+    ("claude-haiku-4-5", Facts(window=200_000, max_output=64_000, thinks="budget")),
+    ("claude-opus-4-5", Facts(window=200_000, max_output=64_000, thinks="budget")),
     ("claude-", Facts(window=200_000, max_output=64_000, thinks="adaptive")),
-    ("gpt-4.1-mini", Facts(window=1_000_000, max_output=32_768, price=_listed(0.4, 1.6, read=0.1))),
-    ("gpt-4.1-nano", Facts(window=1_000_000, max_output=32_768, price=_listed(0.1, 0.4, read=0.025))),
-    ("gpt-4.1", Facts(window=1_000_000, max_output=32_768, price=_listed(2, 8, read=0.5))),
-    ("gpt-4o-mini", Facts(window=128_000, max_output=16_384, price=_listed(0.15, 0.6, read=0.075))),
-    ("gpt-4o", Facts(window=128_000, max_output=16_384, price=_listed(2.5, 10, read=1.25))),
-    (
-        "gpt-5-mini",
-        Facts(window=272_000, max_output=128_000, price=_listed(0.25, 2, read=0.025), thinks="effort"),
-    ),
-    (
-        "gpt-5-nano",
-        Facts(window=272_000, max_output=128_000, price=_listed(0.05, 0.4, read=0.005), thinks="effort"),
-    ),
-    ("gpt-5.", Facts(window=272_000, max_output=128_000, thinks="effort")),
-    ("gpt-5", Facts(window=272_000, max_output=128_000, price=_listed(1.25, 10, read=0.125), thinks="effort")),
+    ("gpt-4.1", Facts(window=1_000_000, max_output=32_768)),
+    ("gpt-4o", Facts(window=128_000, max_output=16_384)),
+    ("gpt-5", Facts(window=272_000, max_output=128_000, thinks="effort")),
     ("gpt-6", Facts(window=272_000, max_output=128_000, thinks="effort")),
     ("o3", Facts(window=200_000, max_output=100_000, thinks="effort")),
     ("o4", Facts(window=200_000, max_output=100_000, thinks="effort")),
     ("gemini-", Facts(window=1_000_000, max_output=65_536, thinks="effort")),
 )
 _UNKNOWN = Facts(window=128_000, max_output=8_192)
-_UNKNOWN_LOCAL = Facts(window=32_768, max_output=8_192, price=Price(input=0, output=0), images=False)
+_UNKNOWN_LOCAL = Facts(window=32_768, max_output=8_192, price=FREE, images=False)
+_PUBLISHED = PriceList()
 
 
 def facts_of(provider: str, model: str) -> Facts:
-    """Return what is known of a model, or cautious guesses. The first family whose name it begins with counts.
-
-    The price of a family is that of its releases, not of namesakes such as ``gpt-5-pro``.
-    """
+    """Return what is known of a model, or cautious guesses. The first family whose name it begins with counts; prices are exact."""
     known = PROVIDERS.get(provider)
     if known is not None and known.local:
         return _UNKNOWN_LOCAL
     bare = model.rpartition("/")[2]
-    start, facts = next((row for row in _FAMILIES if bare.startswith(row[0])), (bare, _UNKNOWN))
-    namesake = re.search(r"[a-z]", bare[len(start) :].replace("latest", ""))
-    return replace(facts, price=None) if namesake else facts
+    facts = next((facts for start, facts in _FAMILIES if bare.startswith(start)), _UNKNOWN)
+    return replace(facts, price=_PUBLISHED.find(provider, model))

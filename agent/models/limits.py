@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from agent.models.catalog import MILLION, Price
+from agent.models.prices import MILLION, Price
 
 if TYPE_CHECKING:
     from agent.models.catalog import Facts

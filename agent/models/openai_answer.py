@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from agent.messages import Stop
-    from agent.models.catalog import Price
+    from agent.models.prices import Price
 
 _STOPS: dict[str, Stop] = {
     "stop": "end",
@@ -32,7 +33,9 @@ _OPENING, _CLOSING = "<think>", "</think>"
 class ChatAnswer:
     """Takes chunks, gives deltas, and at the end the whole answer."""
 
-    def __init__(self, model: str, label: str, price: Price | None) -> None:
+    def __init__(self, model: str, label: str, price: Price | None, *, charges: bool = False) -> None:
+        """``charges`` says that the server's own figure for the cost is what is paid (OpenRouter's); elsewhere a known price counts."""
+        self._charges = charges
         self._model = model
         self._label = label
         self._price = price
@@ -134,15 +137,21 @@ class ChatAnswer:
         read = min(read, prompt)
         written = min(_number(details, "cache_write_tokens"), prompt - read)
         usage = Usage(input=prompt - read - written, output=output, cache_read=read, cache_write=written)
-        charged = getattr(told, "cost", None)
-        if isinstance(charged, int | float) and not isinstance(charged, bool):
-            return replace(usage, cost=float(charged))
+        charged = _dollars(getattr(told, "cost", None))
+        if charged is not None and (self._charges or self._price is None):
+            return replace(usage, cost=charged)
         return usage if self._price is None else replace(usage, cost=self._price.of_usage(usage))
 
 
 def _number(holder: Any, name: str) -> int:
     value = holder.get(name) if isinstance(holder, dict) else getattr(holder, name, None)
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _dollars(value: Any) -> float | None:
+    """A sum that can be one: finite, and not below nothing."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and 0 <= value < math.inf else None
 
 
 @dataclass(slots=True)

@@ -75,7 +75,7 @@ class OpenAIChatModel:
         if self._cuts_silently and not facts.assumed and tokens.of_request(request) > facts.window:
             yield failures.answer_with(_too_small(self.name, facts.window), model=self.name)
             return
-        answer = ChatAnswer(self.name, self._label, facts.price)
+        answer = ChatAnswer(self.name, self._label, facts.price, charges=self._routed)
         try:
             chunks, level = await self._begin(request)
             if word := self._depth.word(self.name, request.thinking, level):

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
 
     from agent.messages import Stop
-    from agent.models.catalog import Facts, Price
+    from agent.models.catalog import Facts
+    from agent.models.prices import Price
     from agent.models.protocol import Part, Request
     from agent.models.thinking import Level
 

@@ -18,10 +18,10 @@ class CostSettings(Section):
     """Dollars for a million input tokens that no cache held."""
     output: float = Field(default=0.0, ge=0)
     """Dollars for a million output tokens."""
-    cache_read: float = Field(default=0.0, ge=0)
-    """Dollars for a million input tokens read from the provider's cache."""
-    cache_write: float = Field(default=0.0, ge=0)
-    """Dollars for a million input tokens written to the provider's cache."""
+    cache_read: float | None = Field(default=None, ge=0)
+    """Dollars for a million input tokens read from the provider's cache; as `input` when not set."""
+    cache_write: float | None = Field(default=None, ge=0)
+    """Dollars for a million input tokens written to the provider's cache; as `input` when not set."""
 
 
 class ModelSettings(Section):
@@ -36,7 +36,7 @@ class ModelSettings(Section):
     max_tokens: int | None = Field(default=None, gt=0)
     """How many tokens one answer may have."""
     cost: CostSettings | None = None
-    """What it costs; unknown when not set, and then no cost is shown."""
+    """What it costs; from the built-in list or `models.pricesFile` when not set, else a high estimate (docs/cost.md)."""
     input: tuple[Literal["text", "image"], ...] = ("text",)
     """What it can be shown: text, or text and images."""
     reasoning: bool = False
@@ -74,5 +74,7 @@ class ModelsSettings(Section):
 
     mode: Literal["merge", "replace"] = "merge"
     """Whether the providers here are added to the built-in ones (merge) or are the only ones (replace)."""
+    prices_file: str | None = None
+    """A JSON or YAML file with newer prices than the built-in list has; read at the start and when settings change (docs/cost.md)."""
     providers: dict[str, ProviderSettings] = Field(default_factory=dict)
     """Providers by their id, the part before the slash in `provider/model`."""

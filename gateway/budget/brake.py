@@ -7,8 +7,10 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
+from gateway.budget.day import BookingDay
 from gateway.budget.metered import MeteredModel
 from gateway.budget.report import first_day
+from gateway.budget.unwritten import Unwritten
 from gateway.errors import StorageFailed
 from gateway.ledger.spending import Limit, NewCall, Reserved
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from agent.clock import Clock
-    from agent.models.catalog import Price
+    from agent.models.prices import Price
     from agent.models.protocol import Model
     from gateway.budget.settings import BudgetSettings
     from gateway.ledger.protocol import SpendingLedger
@@ -37,7 +39,7 @@ class Brake:
         *,
         agent: str,
         zone: ZoneInfo,
-        price: Callable[[str], Price | None],
+        price: Callable[[str], Price],
         tell: Callable[[str], None],
     ) -> None:
         self._ledger = ledger
@@ -48,6 +50,9 @@ class Brake:
         self._price = price
         self._tell = tell
         self._released: set[str] = set()
+        self._day = BookingDay(clock, zone)
+        self._unwritten = Unwritten()
+        self._shares: dict[str, float] = {}
         self._settling: set[asyncio.Task[None]] = set()
 
     def adopt(self, settings: BudgetSettings) -> None:
@@ -80,22 +85,41 @@ class Brake:
             return False
 
     async def reserve(self, session: str, model: str, *, tokens: int, usd: float | None, background: bool) -> Reserved:
-        """Reserve the most that a call can use. Raises StorageFailed."""
-        day = f"{self._clock.now().astimezone(self._zone):%Y-%m-%d}"
+        """Reserve the most that a call can use. A ledger that takes nothing opens no budget: calls are counted in memory then."""
+        day = self._day.today()
         call = NewCall(day=day, agent=self._agent, session=session, model=model, background=background, tokens=tokens, usd=usd)
         force = not self._settings.enabled or (session in self._released and not background)
         limits = self._limits(background=background)
-        reserved = await self._ledger.reserve(call, limits, force=force)
-        if self._settings.enabled:
-            for limit in limits:
-                share = reserved.shares[limit.name]
-                whose = " ".join([limit.name, *(getattr(call, column) for column in limit.same if column != "background")])
-                if share >= self._settings.warn_at and await self._ledger.first_time(day, whose):
-                    self._tell(f"💸 {min(share, 1):.0%} of the budget {whose} is used for today. `/usage` shows on what.")
+        try:
+            await self._unwritten.write(self._ledger)
+            reserved = await self._ledger.reserve(call, limits, force=force)
+        except StorageFailed as error:
+            if not self._unwritten:
+                self._tell(f"💸 The ledger takes nothing, so model calls are counted in memory until it does: {error}")
+            return self._unwritten.reserve(call, limits, self._shares, force=force)
+        self._shares |= reserved.shares
+        await self._warn(call, limits, reserved)
         return reserved
+
+    async def _warn(self, call: NewCall, limits: list[Limit], reserved: Reserved) -> None:
+        """Tell the owner, once a day for each budget, that it is nearly used. A ledger that cannot say whether it was told is silent."""
+        for limit in limits if self._settings.enabled else ():
+            share = reserved.shares[limit.name]
+            whose = " ".join([limit.name, *(getattr(call, column) for column in limit.same if column != "background")])
+            try:
+                due = share >= self._settings.warn_at and await self._ledger.first_time(call.day, whose)
+            except StorageFailed:
+                continue
+            if due:
+                self._tell(f"💸 {min(share, 1):.0%} of the budget {whose} is used for today. `/usage` shows on what.")
 
     def settle(self, row: int, spent: Spent) -> None:
         """Note what a call used. Nobody waits for it: it is noted before anything that the ledger is told later."""
+        if row < 0:
+            written = self._unwritten.settle(row, spent)
+            if written is None:
+                return
+            row = written
         task = asyncio.ensure_future(self._settle(row, spent))
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
@@ -120,8 +144,8 @@ class Brake:
                 ("budgets.session", ("session",), self._settings.session),
             ]
         )
-        return [
-            Limit(name=name, same=same, tokens=purse.tokens, usd=purse.usd)
-            for name, same, purse in purses
-            if purse.tokens is not None or purse.usd is not None
-        ]
+        limits = []
+        for name, same, purse in purses:
+            limits += [Limit(name=f"{name}.usd", same=same, usd=purse.usd)] if purse.usd is not None else []
+            limits += [Limit(name=f"{name}.tokens", same=same, tokens=purse.tokens)] if purse.tokens is not None else []
+        return limits

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from agent.models.catalog import AS_OF
+from agent.models.prices import AS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +36,7 @@ def facts(rows: Sequence[UsageRow]) -> dict[str, Any]:
         "calls": sum(row.calls for row in rows),
         "cost": sum(row.cost for row in rows),
         "unpriced": sum(row.unpriced for row in rows),
+        "estimated": sum(row.estimated for row in rows),
     }
     return {"usage": listed, "total": total, "pricesAsOf": AS_OF}
 
@@ -47,7 +48,8 @@ def told(found: dict[str, Any]) -> str:
     lines = ["| day | agent | model | calls | in | out | cache | cost |", "|---|---|---|---:|---:|---:|---:|---:|"]
     for row in found["usage"]:
         sent = row["input"] + row["cacheRead"] + row["cacheWrite"]
-        cost = "?" if row["unpriced"] and not row["cost"] else f"{'≥ ' if row['unpriced'] else ''}${row['cost']:.2f}"
+        sign = "≥ " if row["unpriced"] else "~ " if row["estimated"] else ""
+        cost = "?" if row["unpriced"] and not row["cost"] else f"{sign}${row['cost']:.2f}"
         lines.append(
             f"| {row['day']} | {row['agent']} | {row['model']} | {row['calls']} | {sent:,} | {row['output']:,} "
             f"| {row['cacheHit']:.0%} | {cost} |"
@@ -56,8 +58,13 @@ def told(found: dict[str, Any]) -> str:
         "",
         f"Together ${found['total']['cost']:.2f} in {found['total']['calls']} calls; prices as of {found['pricesAsOf']}.",
     ]
+    if estimated := found["total"]["estimated"]:
+        lines.append(
+            f"~: of {estimated} calls the provider told no usable figures, or no price is known, so a high estimate counts. "
+            "A price is set with models.providers.NAME.models[].cost or models.pricesFile."
+        )
     if unpriced := found["total"]["unpriced"]:
-        lines.append(f"{unpriced} calls went to models without a known price: models.providers.NAME.models[].cost sets one.")
+        lines.append(f"{unpriced} calls of an earlier version have no cost: they went to models without a known price.")
     return "\n".join(lines)
 
 

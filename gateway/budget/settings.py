@@ -14,7 +14,25 @@ class PurseSettings(BaseModel):
     tokens: int | None = Field(default=None, ge=0)
     """Tokens a day, those read from a cache included; unset: any number."""
     usd: float | None = Field(default=None, ge=0)
-    """Dollars a day; unset: any sum. Calls of models whose price is not known cost nothing here: see `homebody usage`."""
+    """Dollars a day; unset: any sum. A model without a known price counts with a high estimate: see `homebody usage`."""
+
+
+class DayPurse(PurseSettings):
+    """What the whole house may use in a day."""
+
+    tokens: int | None = Field(default=10_000_000, ge=0)
+    """Tokens a day, those read from a cache included; null: any number."""
+    usd: float | None = Field(default=5.0, ge=0)
+    """Dollars a day; null: any sum. A model without a known price counts with a high estimate: see `homebody usage`."""
+
+
+class BackgroundPurse(PurseSettings):
+    """What may be used in a day by work that nobody waits for."""
+
+    tokens: int | None = Field(default=4_000_000, ge=0)
+    """Tokens a day, those read from a cache included; null: any number."""
+    usd: float | None = Field(default=1.0, ge=0)
+    """Dollars a day; null: any sum. A model without a known price counts with a high estimate: see `homebody usage`."""
 
 
 class BudgetSettings(BaseModel):
@@ -24,13 +42,13 @@ class BudgetSettings(BaseModel):
 
     enabled: bool = True
     """Hold calls back that could go beyond a purse."""
-    day: PurseSettings = PurseSettings(usd=5.0)
+    day: DayPurse = DayPurse()
     """What the whole house may use in a day."""
     agent: PurseSettings = PurseSettings()
     """What each agent may use in a day."""
     session: PurseSettings = PurseSettings()
     """What each session may use in a day."""
-    background: PurseSettings = PurseSettings(usd=1.0)
-    """What flushes, summaries and other work that nobody waits for may use of it in a day."""
+    background: BackgroundPurse = BackgroundPurse()
+    """What flushes, summaries, embeddings and other work that nobody waits for may use in a day."""
     warn_at: float = Field(default=0.8, gt=0, le=1)
     """The share of a purse from which on the owner is told, once a day."""

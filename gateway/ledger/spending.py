@@ -50,18 +50,22 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a call used in the end. ``cost`` is in dollars, None where no price is known."""
+    """What a call used in the end. ``cost`` is in dollars; ``estimated`` says that tokens or price are ours and not the provider's."""
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
     cost: float | None = None
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow:
-    """What one agent used of one model on one day. ``unpriced`` counts the calls without a known price, ``open`` those never settled."""
+    """What one agent used of one model on one day.
+
+    ``unpriced`` counts the calls without a cost, ``open`` those never settled, ``estimated`` those of which tokens or price are ours.
+    """
 
     day: str
     agent: str
@@ -74,6 +78,11 @@ class UsageRow:
     cost: float
     unpriced: int
     open: int
+    estimated: int = 0
+
+
+_TOLD, _ESTIMATED = 1, 2
+"""How a settled row says where its figures come from (0: not settled yet)."""
 
 
 class SpendingPart(Part):
@@ -104,8 +113,9 @@ class SpendingPart(Part):
     async def settle_call(self, row: int, spent: Spent) -> None:
         """See the protocol."""
         tokens = spent.input + spent.output + spent.cache_read + spent.cache_write
-        values = (tokens, spent.cost, spent.input, spent.output, spent.cache_read, spent.cache_write, row)
-        query = "UPDATE spending SET settled = 1, tokens = ?, cost = ?, input = ?, output = ?, cache_read = ?, cache_write = ? WHERE id = ?"
+        settled = _ESTIMATED if spent.estimated else _TOLD
+        values = (settled, tokens, spent.cost, spent.input, spent.output, spent.cache_read, spent.cache_write, row)
+        query = "UPDATE spending SET settled = ?, tokens = ?, cost = ?, input = ?, output = ?, cache_read = ?, cache_write = ? WHERE id = ?"
         await self._thread.run(lambda db: db.execute(query, values).fetchone())
 
     async def allow(self, session: str) -> None:
@@ -145,7 +155,7 @@ class SpendingPart(Part):
         """See the protocol."""
         query = (
             "SELECT day, agent, model, count(*), sum(input), sum(output), sum(cache_read), sum(cache_write), "
-            "coalesce(sum(cost), 0.0), sum(cost IS NULL), sum(settled = 0) FROM spending WHERE day >= ? "
+            "coalesce(sum(cost), 0.0), sum(cost IS NULL), sum(settled = 0), sum(settled = 2) FROM spending WHERE day >= ? "
             "GROUP BY day, agent, model ORDER BY day, agent, model"
         )
         found: list[Any] = await self._thread.run(lambda db: db.execute(query, (since,)).fetchall())

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, Usage
+from agent.models.prices import ESTIMATE
 from agent.models.scripted import Stall
 from gateway.budget.brake import Brake
 from gateway.budget.report import first_day
@@ -119,7 +120,7 @@ async def test_a_dollar_purse_holds_back_by_the_worst_case_and_counts_what_it_ca
             if "budget is used up" in (held := await talk.ask("more"))["reply"]:
                 break
             s.model.then(answer("more", input=3000, output=500))
-        assert "budgets.day ($20.00)" in held["reply"]
+        assert "budgets.day.usd ($20.00)" in held["reply"]
         spent = sum(row.cost for row in await house.ledger.usage("2026-01-01"))
         assert spent <= 20
 
@@ -152,7 +153,7 @@ def brake(ledger: SqliteLedger, clock: ManualClock, tell: Callable[[str], None],
         clock,
         agent="main",
         zone=ZoneInfo("Europe/Berlin"),
-        price=lambda _: None,
+        price=lambda _: ESTIMATE,
         tell=tell,
     )
 
@@ -166,9 +167,10 @@ async def test_the_owner_is_warned_once_a_day_whatever_is_restarted(tmp_path: Pa
             for tokens in (500, 250, 100):
                 await tried.reserve("s", "m", tokens=tokens // 2, usd=None, background=False)
             await ledger.close()
-        assert [text.split()[5:8] for text in told] == [["budgets.day", "is", "used"], ["budgets.session", "s", "is"]] * (
-            day + 1
-        )
+        assert [text.split()[5:8] for text in told] == [
+            ["budgets.day.tokens", "is", "used"],
+            ["budgets.session.tokens", "s", "is"],
+        ] * (day + 1)
         clock.move(24 * 3600)
 
 

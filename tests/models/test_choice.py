@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.errors import ModelUnusable, UnknownModel
-from agent.models.catalog import AS_OF, MODELS, PROVIDERS, Facts, facts_of
+from agent.models.catalog import MODELS, PROVIDERS, Facts, facts_of
 from agent.models.choice import ALIASES, BY_KEY, Place, choose, find, known_names
 from agent.models.discovery import Found
 from agent.models.offline import OfflineModel
+from agent.models.prices import AS_OF
 from agent.models.settings import ModelsSettings
 from tests.models.conversation import ask, hear, user
 from tests.peers.compatible import Refuse
@@ -246,7 +247,7 @@ def test_the_catalogue_names_models_of_the_sdks_own_lists() -> None:
 
 
 def test_a_price_that_is_not_known_stays_unknown() -> None:
-    assert facts_of("anthropic", "claude-opus-5-5").price is None
+    assert facts_of("anthropic", "claude-opus-9").price is None
     assert facts_of("openai", "gpt-5.4-nano").price is None
     assert facts_of("custom", "anything").price is None
     assert facts_of("openai", "gpt-5-pro").price is None, "a namesake has a price of its own"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent.models.prices import AS_OF
 from gateway.cli import main
 from tests.peers.anthropic import AnthropicPeer, Refuse
 
@@ -53,7 +54,7 @@ def test_models_with_a_key_are_listed(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert "openai/" not in out
     assert "openai/" in run("list", "--all")[1]
     haiku = next(offer for offer in json.loads(run("list", "--json")[1]) if offer["name"] == "anthropic/claude-haiku-4-5")
-    assert haiku["price"] == {"input": 1, "output": 5, "asOf": "2026-11-20"}
+    assert haiku["price"] == {"input": 1, "output": 5, "asOf": AS_OF}
     assert (haiku["images"], haiku["thinks"]) == (True, True)
     listed = {offer["name"]: offer["usable"] for offer in json.loads(run("list", "--json")[1])}
     assert (listed["anthropic/claude-sonnet-5-5"], listed["openai/gpt-6-sol"], listed["offline/notebook"]) == (

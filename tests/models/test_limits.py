@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from agent.models.catalog import Facts, Price
+from agent.models.catalog import Facts
 from agent.models.limits import of_list, of_ollama
+from agent.models.prices import Price
 from tests.models.conversation import values
 
 GUESS = Facts(window=1_000, max_output=900, images=False)

@@ -1,0 +1,209 @@
+"""What models cost, in dollars for a million tokens: a dated list, a file that replaces it, and a high estimate where neither knows.
+
+The list was read on the day ``AS_OF`` from two published ones, genai-prices 0.2.3 and LiteLLM 1.109.1 (both MIT), which copy the
+providers' own pages; they agree on every row but Gemini's, of which the dearer figure stands here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agent.messages import Usage
+    from agent.models.settings import CostSettings
+
+AS_OF = "2026-11-22"
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Dollars for a million tokens. Reads and writes of a cache cost what input does where nothing else is said.
+
+    ``cache_write_1h`` is what an hour's keeping costs, where that differs. A prompt of more than ``above`` tokens (0: none) costs
+    ``above_input`` times as much to send and read, and ``above_output`` times as much to answer. ``as_of`` is the day on which it was
+    read; empty where the owner or the provider's own list says it. ``estimated`` says that nobody has published it.
+    """
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+    cache_write_1h: float | None = None
+    above: int = 0
+    above_input: float = 1.0
+    above_output: float = 1.0
+    as_of: str = ""
+    estimated: bool = False
+
+    @classmethod
+    def of(cls, cost: CostSettings) -> Price:
+        """Take over what the owner's settings say."""
+        return cls(input=cost.input, output=cost.output, cache_read=cost.cache_read, cache_write=cost.cache_write)
+
+    def at_most(self, sent: int, answered: int) -> float:
+        """Return the most that a call can cost: nothing of ``sent`` tokens in a cache, and all of them written to it at the dearest."""
+        long = bool(self.above) and sent > self.above * 0.8  # the estimate may be short
+        plain = max(self.input, self.cache_write or 0.0, self.cache_write_1h or 0.0)
+        sums = sent * plain * (self.above_input if long else 1.0), answered * self.output * (self.above_output if long else 1.0)
+        return sum(sums) / MILLION
+
+    def of_usage(self, usage: Usage, *, written_for_an_hour: int = 0) -> float:
+        """Return what a call cost. ``written_for_an_hour`` says how many of the cache writes were for an hour."""
+        write = self.input if self.cache_write is None else self.cache_write
+        hour = write if self.cache_write_1h is None else self.cache_write_1h
+        read = self.input if self.cache_read is None else self.cache_read
+        sent = (
+            usage.input * self.input
+            + usage.cache_read * read
+            + (usage.cache_write - written_for_an_hour) * write
+            + written_for_an_hour * hour
+        )
+        long = bool(self.above) and usage.prompt > self.above
+        said = usage.output * self.output
+        return (sent * (self.above_input if long else 1.0) + said * (self.above_output if long else 1.0)) / MILLION
+
+
+FREE = Price(input=0.0, output=0.0)
+"""What a server of one's own costs."""
+ESTIMATE = Price(input=5.0, output=25.0, estimated=True)
+"""What is assumed of a model behind somebody else's address of which nothing is known: the price of a large model."""
+
+_C1 = (0.1, 1.25, 2.0)
+"""Anthropic's usual shares of the input price: reading, writing for five minutes, writing for an hour."""
+_CLAUDE: dict[str, tuple[float, float, tuple[float, float, float]]] = {
+    "claude-fable-5-2": (8, 40, (0.025, 1.25, 2.0)),
+    "claude-mythos-5-2": (8, 40, (0.025, 1.25, 2.0)),
+    "claude-fable-5-1": (10, 50, (0.025, 1.25, 2.0)),
+    "claude-mythos-5-1": (10, 50, (0.025, 1.25, 2.0)),
+    "claude-fable-5": (10, 50, _C1),
+    "claude-mythos-5": (10, 50, _C1),
+    "claude-haiku-5-5": (0.1, 0.5, _C1),
+    "claude-sonnet-5-5": (2, 10, (0.05, 1.25, 2.0)),
+    "claude-opus-5-5": (4, 20, (0.05, 1.25, 2.0)),
+    "claude-sonnet-5": (2, 10, _C1),
+    "claude-opus-5": (5, 25, _C1),
+    "claude-opus-4-8": (5, 25, _C1),
+    "claude-opus-4-7": (5, 25, _C1),
+    "claude-opus-4-6": (5, 25, _C1),
+    "claude-opus-4-5": (5, 25, _C1),
+    "claude-sonnet-4-6": (3, 15, _C1),
+    "claude-sonnet-4-5": (3, 15, _C1),
+    "claude-haiku-4-5": (1, 5, _C1),
+}
+_CLAUDE_ABOVE = {"claude-haiku-5-5": (100_000, 5.0, 5.0), "claude-sonnet-4-5": (200_000, 2.0, 1.5)}
+_GPT: dict[str, tuple[float, float, float, float | None, int]] = {
+    "gpt-6-astra": (10, 50, 1.0, 12.5, 272_000),
+    "gpt-6.1-sol": (2, 10, 0.1, 2.5, 272_000),
+    "gpt-6.1-terra": (1, 5, 0.05, 1.25, 272_000),
+    "gpt-6-sol": (2, 10, 0.2, 2.5, 272_000),
+    "gpt-6-luna": (0.1, 0.5, 0.01, 0.125, 272_000),
+    "gpt-5.6-sol": (4, 20, 0.4, 5.0, 272_000),
+    "gpt-5.6-terra": (2, 12, 0.2, 2.5, 272_000),
+    "gpt-5.6-luna": (0.2, 1.2, 0.02, 0.25, 272_000),
+    "gpt-5.5": (5, 30, 0.5, None, 272_000),
+    "gpt-5.4": (2.5, 15, 0.25, None, 272_000),
+    "gpt-5.4-mini": (0.75, 4.5, 0.075, None, 0),
+    "gpt-5.2": (1.75, 14, 0.175, None, 0),
+    "gpt-5": (1.25, 10, 0.125, None, 0),
+    "gpt-5-mini": (0.25, 2, 0.025, None, 0),
+    "gpt-5-nano": (0.05, 0.4, 0.005, None, 0),
+    "gpt-4.1": (2, 8, 0.5, None, 0),
+    "gpt-4.1-mini": (0.4, 1.6, 0.1, None, 0),
+    "gpt-4.1-nano": (0.1, 0.4, 0.025, None, 0),
+    "gpt-4o": (2.5, 10, 1.25, None, 0),
+    "gpt-4o-mini": (0.15, 0.6, 0.075, None, 0),
+}
+_OTHERS: dict[str, Price] = {
+    "gemini-3.8-flash": Price(input=1.5, output=7.5, cache_read=0.15, as_of=AS_OF),
+    "text-embedding-3-small": Price(input=0.02, output=0.0, as_of=AS_OF),
+    "text-embedding-3-large": Price(input=0.13, output=0.0, as_of=AS_OF),
+    "gemini-embedding-001": Price(input=0.15, output=0.0, as_of=AS_OF),
+    "gemini-embedding-2": Price(input=0.2, output=0.0, as_of=AS_OF),
+}
+EMBEDDING_ESTIMATE = Price(input=0.2, output=0.0, estimated=True)
+"""The dearest of the listed embedding models."""
+
+
+def _claude(name: str) -> Price:
+    sent, said, (read, write, hour) = _CLAUDE[name]
+    above, more, longer = _CLAUDE_ABOVE.get(name, (0, 1.0, 1.0))
+    return Price(
+        input=sent,
+        output=said,
+        cache_read=sent * read,
+        cache_write=sent * write,
+        cache_write_1h=sent * hour,
+        above=above,
+        above_input=more,
+        above_output=longer,
+        as_of=AS_OF,
+    )
+
+
+def _gpt(name: str) -> Price:
+    sent, said, read, write, above = _GPT[name]
+    price = Price(input=sent, output=said, cache_read=read, cache_write=write, as_of=AS_OF)
+    return replace(price, above=above, above_input=2.0, above_output=1.5) if above else price
+
+
+LISTED: dict[str, Price] = {**{name: _claude(name) for name in _CLAUDE}, **{name: _gpt(name) for name in _GPT}, **_OTHERS}
+_MAKERS = {"anthropic": "claude-", "openai": "gpt-", "google": "gemini-"}
+_RELEASE = re.compile(r"[-@](?:latest|20\d{6}|20\d{2}-\d{2}-\d{2})(?:-v\d.*)?$")
+
+
+class PriceList:
+    """Prices by model name. ``newer`` are those of a file, which speak first; ``as_of`` is the day of what is listed here."""
+
+    def __init__(self, newer: Mapping[str, Price] | None = None, as_of: str = AS_OF) -> None:
+        self._newer = dict(newer or {})
+        self.as_of = as_of
+
+    def find(self, provider: str, model: str) -> Price | None:
+        """Return the published price of a model; None where there is none. ``model`` may be behind a router (``anthropic/claude-…``)."""
+        for table in (self._newer, LISTED):
+            for name in _names(provider, model):
+                if name in table:
+                    return table[name]
+        return None
+
+    def estimate(self, provider: str, address: str = "") -> Price:
+        """Return what is assumed of a model without a price: nothing at an address of one's own, else the provider's dearest."""
+        if is_own(address):
+            return FREE
+        known = [price for name, price in {**LISTED, **self._newer}.items() if _is_of(provider, name) and price.output > 0]
+        if not known:
+            return ESTIMATE
+        dearest = max(known, key=lambda price: (price.input, price.output))
+        return replace(dearest, output=max(price.output for price in known), as_of="", estimated=True)
+
+
+def _names(provider: str, model: str) -> tuple[str, ...]:
+    bare = model.rpartition("/")[2].partition(":")[0]
+    plain = _RELEASE.sub("", bare)
+    dashed = plain.replace(".", "-") if plain.startswith("claude-") else plain
+    return tuple(dict.fromkeys((f"{provider}/{model}", model, bare, plain, dashed)))
+
+
+def _is_of(provider: str, name: str) -> bool:
+    """Whether a listed model is one that a provider serves. A router serves them all."""
+    start = _MAKERS.get(provider)
+    if start is None:
+        return provider == "openrouter"
+    return name.rpartition("/")[2].startswith(start)
+
+
+def is_own(address: str) -> bool:
+    """Whether an address is on this machine or in its own network, where nobody sends a bill."""
+    host = (urlsplit(address).hostname or "").lower() if address else ""
+    try:
+        ip = ipaddress.ip_address(host)
+    except ValueError:
+        return host in {"localhost", "host.docker.internal"} or host.endswith((".localhost", ".local", ".lan", ".home.arpa"))
+    return ip.is_loopback or ip.is_private or ip.is_link_local

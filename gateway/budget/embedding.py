@@ -1,0 +1,91 @@
+"""An embedder whose calls to a provider are reserved before and settled after, like those of a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from agent.models.prices import EMBEDDING_ESTIMATE, FREE, is_own
+from gateway.ledger.spending import Spent
+from memory.embedding.batching import estimated_tokens
+from memory.errors import EmbeddingFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.models.prices import Price
+    from gateway.budget.brake import Brake
+    from memory.embedding.protocol import Embedder
+
+SESSION = "memory search"
+"""Under which name embeddings are booked."""
+LOCAL = frozenset({"local", "fake"})
+"""Providers that nobody is paid for."""
+
+
+class MeteredEmbedder:
+    """An ``Embedder`` around another one. What it sends counts as background work; beyond the budget it fails, and words are searched.
+
+    Tokens are estimated: providers report them in ways of their own, and embeddings cost little.
+    """
+
+    def __init__(self, embedder: Embedder, brake: Brake, price: Price | None) -> None:
+        self._embedder = embedder
+        self._brake = brake
+        address = getattr(getattr(embedder, "endpoint", None), "base_url", "")
+        self._price = FREE if is_own(address) else price or EMBEDDING_ESTIMATE
+
+    @property
+    def provider(self) -> str:
+        """See the protocol."""
+        return self._embedder.provider
+
+    @property
+    def model(self) -> str:
+        """See the protocol."""
+        return self._embedder.model
+
+    @property
+    def fingerprint(self) -> str:
+        """See the protocol."""
+        return self._embedder.fingerprint
+
+    @property
+    def max_batch_tokens(self) -> int:
+        """See the protocol."""
+        return self._embedder.max_batch_tokens
+
+    @property
+    def max_batch_texts(self) -> int:
+        """See the protocol."""
+        return self._embedder.max_batch_texts
+
+    @property
+    def stepped_in(self) -> str | None:
+        """The fallback that has stepped in, if the embedder within has one."""
+        found: str | None = getattr(self._embedder, "stepped_in", None)
+        return found
+
+    async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
+        """See the protocol."""
+        if self.provider in LOCAL:
+            return await self._embedder.embed(texts, purpose=purpose)
+        sent = sum(map(estimated_tokens, texts))
+        usd = self._price.at_most(sent, 0)
+        reserved = await self._brake.reserve(SESSION, f"{self.provider}/{self.model}", tokens=sent, usd=usd, background=True)
+        if reserved.row is None:
+            name = reserved.broken.name if reserved.broken else "the budget"
+            raise EmbeddingFailed(
+                f"Today's budget is used up ({name}), so nothing is embedded.",
+                mend=f"Words are searched meanwhile; to raise it: homebody config set {name} ...",
+            )
+        spent = Spent(cost=0.0)
+        try:
+            vectors = await self._embedder.embed(texts, purpose=purpose)
+            spent = Spent(input=sent, cost=usd, estimated=True)
+        finally:
+            self._brake.settle(reserved.row, spent)
+        return vectors
+
+    async def close(self) -> None:
+        """Close the embedder within."""
+        await self._embedder.close()

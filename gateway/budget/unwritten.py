@@ -1,0 +1,87 @@
+"""Model calls that the ledger could not take: counted in memory until it can, so that no outage opens the budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gateway.ledger.spending import Reserved
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gateway.ledger.protocol import SpendingLedger
+    from gateway.ledger.spending import Limit, NewCall, Spent
+
+
+@dataclass(slots=True)
+class _Call:
+    call: NewCall
+    spent: Spent | None = None
+
+
+class Unwritten:
+    """The calls of one agent that wait for the ledger. Their rows have negative numbers."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, _Call] = {}
+        self._rows: dict[int, int] = {}
+        self._last = 0
+        self._writing = False
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def reserve(self, call: NewCall, limits: Sequence[Limit], known: Mapping[str, float], *, force: bool) -> Reserved:
+        """Take a call unless it could break a limit. ``known`` is how far each limit was used when the ledger last told."""
+        shares = {limit.name: known.get(limit.name, 0.0) + self._share(call, limit) for limit in limits}
+        broken = next((limit for limit in limits if shares[limit.name] > 1), None)
+        if broken is not None and not force:
+            return Reserved(row=None, broken=broken, shares=shares)
+        self._last -= 1
+        self._calls[self._last] = _Call(call)
+        return Reserved(row=self._last, broken=None, shares=shares)
+
+    def settle(self, row: int, spent: Spent) -> int | None:
+        """Note what a call used. Returns the ledger's row where it has been given one meanwhile."""
+        if row in self._calls:
+            self._calls[row].spent = spent
+            return None
+        return self._rows.pop(row, None)
+
+    async def write(self, ledger: SpendingLedger) -> None:
+        """Give every call to the ledger. Raises StorageFailed; what was not written waits on."""
+        if self._writing:
+            return
+        self._writing = True
+        try:
+            while self._calls:
+                row, waiting = next(iter(self._calls.items()))
+                reserved = await ledger.reserve(waiting.call, (), force=True)
+                self._calls.pop(row)
+                assert reserved.row is not None
+                if waiting.spent is None:
+                    self._rows[row] = reserved.row
+                else:
+                    await ledger.settle_call(reserved.row, waiting.spent)
+        finally:
+            self._writing = False
+
+    def _share(self, call: NewCall, limit: Limit) -> float:
+        same = [
+            one for one in self._calls.values() if all(getattr(one.call, name) == getattr(call, name) for name in limit.same)
+        ]
+        tokens = call.tokens + sum(_tokens(one) for one in same if one.call.day == call.day)
+        usd = (call.usd or 0.0) + sum(_usd(one) for one in same if one.call.day == call.day)
+        of_tokens = 0.0 if limit.tokens is None else tokens / max(limit.tokens, 1)
+        of_usd = 0.0 if limit.usd is None or not usd else usd / max(limit.usd, 1e-9)
+        return max(of_tokens, of_usd)
+
+
+def _tokens(waiting: _Call) -> int:
+    spent = waiting.spent
+    return waiting.call.tokens if spent is None else spent.input + spent.output + spent.cache_read + spent.cache_write
+
+
+def _usd(waiting: _Call) -> float:
+    return (waiting.call.usd if waiting.spent is None else waiting.spent.cost) or 0.0

@@ -1,0 +1,310 @@
+"""The ways in which a budget was got around: no usage, negative usage, negative cost, no price, no ledger, a clock set to and fro."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from random import Random
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.messages import AssistantMessage, Failure, Text, ToolCall, Usage
+from agent.models.catalog import Facts
+from agent.models.openai_chat import OpenAIChatModel
+from agent.models.prices import ESTIMATE, LISTED, PriceList
+from agent.models.scripted import ScriptedModel
+from agent.models.settings import ModelsSettings
+from gateway.budget.booking import booked
+from gateway.budget.brake import Brake
+from gateway.budget.day import NEW_DATES, BookingDay
+from gateway.budget.embedding import MeteredEmbedder
+from gateway.budget.settings import BudgetSettings
+from gateway.clock import ManualClock
+from gateway.errors import StorageFailed
+from gateway.ledger.sqlite import SqliteLedger
+from gateway.model_shelf import ModelShelf
+from memory.errors import EmbeddingFailed
+from tests.models.conversation import ask, hear, user
+from tests.peers.compatible import CompatiblePeer, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from agent.models.prices import Price
+    from agent.models.protocol import Model
+    from gateway.ledger.protocol import SpendingLedger
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LONG = "The plumber comes on Thursday at nine. " * 400
+"""About 4,000 tokens to send."""
+ANSWER = "".join(f"Line {n}: well. " for n in range(350))
+"""About 1,700 tokens."""
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+class Purse:
+    """A brake over a real ledger, and what it told the owner."""
+
+    def __init__(self, ledger: SpendingLedger, price: Price, clock: ManualClock | None = None, **budgets: Any) -> None:
+        self.told: list[str] = []
+        self.ledger = ledger
+        self.brake = Brake(
+            ledger,
+            BudgetSettings.model_validate(budgets),
+            clock or ManualClock(NOON),
+            agent="main",
+            zone=BERLIN,
+            price=lambda _: price,
+            tell=self.told.append,
+        )
+
+    async def calls_let_through(self, model: Model, most: int = 60) -> int:
+        """Ask until a call is held back; return how many were not."""
+        metered = self.brake.metered(model, "s")
+        for count in range(most):
+            _, answer = await hear(metered, ask(user(LONG), max_output=2000))
+            await self.settled()
+            if answer.failure is not None and answer.failure.kind == "billing":
+                return count
+        return most
+
+    async def settled(self) -> None:
+        async with asyncio.timeout(20):
+            while any(row.open for row in await self.ledger.usage("2000-01-01")):  # noqa: ASYNC110 (settled in the background)
+                await asyncio.sleep(0)
+
+
+def at(peer: CompatiblePeer, price: Price | None) -> OpenAIChatModel:
+    facts = Facts(window=100_000, max_output=2_000, assumed=False, price=price)
+    return OpenAIChatModel("m-1", key="k", facts=facts, base_url=peer.url, provider="custom", label="The server")
+
+
+LIES: dict[str, dict[str, Any] | None] = {
+    "no usage": None,
+    "zeros": {"prompt_tokens": 0, "completion_tokens": 0},
+    "negative usage": {"prompt_tokens": -4000, "completion_tokens": -2000},
+    "one token": {"prompt_tokens": 1, "completion_tokens": 1},
+    "a negative cost": {"prompt_tokens": 4000, "completion_tokens": 1700, "cost": -5},
+    "no cost": {"prompt_tokens": 4000, "completion_tokens": 1700, "cost": 0},
+    "a cost that is no number": {"prompt_tokens": 4000, "completion_tokens": 1700, "cost": float("nan")},
+    "an endless cost": {"prompt_tokens": 4000, "completion_tokens": 1700, "cost": float("-inf")},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_a_provider_that_tells_wrong_figures_does_not_open_the_budget(
+    compatible_peer: CompatiblePeer, tmp_path: Path, lie: str
+) -> None:
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    purse = Purse(ledger, LISTED["claude-opus-5"], day={"usd": 1.0})
+    model = at(compatible_peer, LISTED["claude-opus-5"])
+    compatible_peer.answer(*(words(ANSWER, usage=LIES[lie]) for _ in range(60)))
+    through = await purse.calls_let_through(model)
+    await model.close()
+    (row,) = await ledger.usage("2026-01-01")
+    await ledger.close()
+    assert 8 <= through <= 20, "about six cents a call"
+    assert 0.5 < row.cost <= 1.0
+    assert row.input > 3000 * through
+    assert row.output > 1200 * through
+
+
+async def test_a_model_without_a_price_is_held_by_an_estimate_and_that_is_told(tmp_path: Path) -> None:
+    from gateway.budget.report import facts, told
+
+    shelf = ModelShelf(ModelsSettings(), {}, clock=ManualClock(NOON), random=Random(1))
+    price = shelf.price("anthropic/claude-unheard-of")
+    assert price.estimated
+    assert price.input == max(one.input for name, one in LISTED.items() if name.startswith("claude-"))
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    purse = Purse(ledger, price, day={"usd": 1.0})
+    answer = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=Usage(input=4000, output=300))
+    through = await purse.calls_let_through(ScriptedModel(lambda _: answer))
+    rows = await ledger.usage("2026-01-01")
+    await ledger.close()
+    assert through < 20
+    assert rows[0].estimated == through
+    assert f"of {through} calls" in (page := told(facts(rows)))
+    assert "~ $" in page
+
+
+async def test_the_default_budgets_hold_every_default_model() -> None:
+    shelf = ModelShelf(ModelsSettings(), {}, clock=ManualClock(NOON), random=Random(1))
+    names = ("anthropic/claude-sonnet-5-5", "openai/gpt-6.1-terra", "google/gemini-3.8-flash", "openrouter/openrouter/auto")
+    for name in names:
+        price = shelf.price(name)
+        assert price.input > 0, name
+        assert price.estimated == name.startswith("openrouter"), name
+    budgets = BudgetSettings.model_validate({"day": {"tokens": 5}, "background": {"usd": 2}})
+    assert (budgets.day.usd, budgets.day.tokens, budgets.background.tokens) == (5.0, 5, BudgetSettings().background.tokens)
+    assert BudgetSettings().day.tokens is not None
+
+
+@given(
+    usage=st.none()
+    | st.builds(
+        Usage,
+        input=st.integers(-(10**6), 10**6),
+        output=st.integers(-(10**6), 10**6),
+        cache_read=st.integers(-(10**6), 10**6),
+        cache_write=st.integers(-(10**6), 10**6),
+        cost=st.none() | st.floats(),
+    ),
+    sent=st.integers(0, 10**6),
+    text=st.text(max_size=300),
+    price=st.sampled_from(
+        [ESTIMATE, LISTED["claude-haiku-5-5"], LISTED["gpt-5"], PriceList().estimate("google", "https://x.y")]
+    ),
+)
+def test_whatever_is_told_a_call_is_never_booked_below_a_share_of_the_estimate(
+    usage: Usage | None, sent: int, text: str, price: Price
+) -> None:
+    call = ToolCall(id="a", name="f", arguments={"text": text})
+    answer = AssistantMessage(content=(Text(text=text), call), model="m", stop="tools", usage=usage)
+    spent = booked(answer, sent=sent, said=len(text), price=price)
+    assert min(spent.input, spent.output, spent.cache_read, spent.cache_write) >= 0
+    assert spent.input + spent.cache_read + spent.cache_write >= int(0.4 * sent)
+    assert spent.cost is not None
+    assert 0 <= spent.cost < float("inf")
+    honest = usage is not None and usage.cost is not None and 0 <= usage.cost < float("inf") and not spent.estimated
+    assert honest or spent.cost >= price.of_usage(Usage(cache_read=int(0.4 * sent))) * 0.99
+
+
+async def test_a_try_that_broke_off_is_booked_beside_the_one_that_did_not(tmp_path: Path) -> None:
+    from agent.events import Restarted, TextDelta
+
+    done = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=Usage(input=4000, output=300))
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    purse = Purse(ledger, LISTED["gpt-5"])
+    model = ScriptedModel(lambda _: [TextDelta("x" * 4000), Restarted("it broke off"), TextDelta("ok"), done])
+    await hear(purse.brake.metered(model, "s"), ask(user(LONG), max_output=2000))
+    await purse.settled()
+    (row,) = await ledger.usage("2026-01-01")
+    await ledger.close()
+    assert row.calls == 1
+    assert row.input > 4000 + 3000
+    assert row.output >= 300 + 1000
+
+
+@pytest.mark.parametrize(("kind", "counts"), [("auth", False), ("network", False), ("rate_limit", False), ("timeout", True)])
+def test_a_failure_before_the_first_word_costs_nothing_unless_the_model_may_have_read_it(kind: Any, counts: bool) -> None:
+    answer = AssistantMessage(content=(), model="m", stop="error", failure=Failure(kind=kind, message="no"))
+    assert bool(booked(answer, sent=1000, said=0, price=ESTIMATE).cost) == counts
+
+
+class Sick:
+    """A ledger that can be made to refuse everything, as one on a full disk does."""
+
+    def __init__(self, whole: SqliteLedger) -> None:
+        self.whole = whole
+        self.sick = False
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        async def call(*given: Any, **more: Any) -> Any:
+            if self.sick and name in {"reserve", "settle_call", "first_time"}:
+                raise StorageFailed(
+                    "the ledger could not be used: disk I/O error", where="ledger.sqlite", mend="Free some space."
+                )
+            return await getattr(self.whole, name)(*given, **more)
+
+        return call
+
+
+async def test_a_ledger_that_takes_nothing_opens_no_budget_and_gets_what_it_missed(tmp_path: Path) -> None:
+    whole = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    ledger: Any = Sick(whole)
+    purse = Purse(ledger, ESTIMATE, day={"usd": 1.0})
+    answer = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=Usage(input=4000, output=2000))
+    model = purse.brake.metered(ScriptedModel(lambda _: answer), "s")
+    await hear(model, ask(user(LONG), max_output=2000))
+    await purse.settled()
+    ledger.sick = True
+    count = 0
+    _, held = await hear(model, ask(user(LONG), max_output=2000))
+    while held.failure is None and count < 40:
+        count += 1
+        _, held = await hear(model, ask(user(LONG), max_output=2000))
+    assert held.failure is not None
+    assert held.failure.kind == "billing"
+    assert 2 <= count <= 16, "seven cents a call"
+    assert [text for text in purse.told if "counted in memory" in text] == purse.told[:1], "the owner is told, once"
+    ledger.sick = False
+    _, still = await hear(model, ask(user(LONG), max_output=2000))
+    assert still.failure is not None, "what was counted in memory is spent"
+    await purse.settled()
+    (row,) = await whole.usage("2026-01-01")
+    assert row.calls == 1 + count
+    assert row.cost == pytest.approx((1 + count) * ESTIMATE.of_usage(Usage(input=4000, output=2000)))
+    await whole.close()
+
+
+async def test_a_clock_set_to_and_fro_does_not_open_one_budget_after_the_other(tmp_path: Path) -> None:
+    class Jumping(ManualClock):
+        days = 0
+
+        def now(self) -> datetime:
+            return super().now().replace(day=1 + self.days)
+
+    clock = Jumping(NOON)
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
+    purse = Purse(ledger, ESTIMATE, clock, day={"tokens": 1000, "usd": None})
+    through = 0
+    for day in range(20):
+        clock.days = day
+        while (await purse.brake.reserve("s", "m", tokens=1000, usd=None, background=False)).row is not None:
+            through += 1
+        clock.move(60)
+    await ledger.close()
+    assert through == NEW_DATES
+
+
+def test_midnight_brings_a_new_day_every_day() -> None:
+    clock = ManualClock(datetime(2026, 3, 1, 22, 30, tzinfo=UTC))
+    day = BookingDay(clock, BERLIN)
+    shown = [day.today()]
+    for _ in range(48 * 4):
+        clock.move(1800)
+        shown.append(day.today())
+    assert list(dict.fromkeys(shown)) == ["2026-03-01", "2026-03-02", "2026-03-03", "2026-03-04", "2026-03-05"]
+    assert shown[2] == "2026-03-02", "half an hour after the start"
+
+
+class Remote:
+    """An embedder of a provider that is paid."""
+
+    provider, model, fingerprint, max_batch_tokens, max_batch_texts = "openai", "text-embedding-3-small", "f", 8000, 100
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    async def embed(self, texts: Any, *, purpose: str) -> list[list[float]]:
+        self.sent += len(texts)
+        return [[1.0] for _ in texts]
+
+    async def close(self) -> None: ...
+
+
+async def test_embeddings_of_a_provider_are_booked_and_held(tmp_path: Path) -> None:
+    ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
+    purse = Purse(ledger, ESTIMATE, background={"tokens": 20_000})
+    within = Remote()
+    metered = MeteredEmbedder(within, purse.brake, PriceList().find("openai", "text-embedding-3-small"))
+    for _ in range(3):
+        await metered.embed([LONG], purpose="passage")
+    with pytest.raises(EmbeddingFailed, match=r"budgets\.background\.tokens"):
+        await metered.embed([LONG], purpose="passage")
+    await purse.settled()
+    (row,) = await ledger.usage("2026-01-01")
+    await ledger.close()
+    assert (row.model, row.calls, row.input) == (
+        "openai/text-embedding-3-small",
+        within.sent,
+        within.sent * (len(LONG) // 3 + 1),
+    )
+    assert row.cost == pytest.approx(row.input * 0.02 / 1_000_000)
+    assert within.sent == 3
