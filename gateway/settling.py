@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.errors import FileTrouble
-from agent.workspace import Workspace, workspace_templates
+from agent.workspace import RITUAL, Workspace, workspace_templates
 from gateway.agents import HousedAgent
 from gateway.budget.brake import Brake
 from gateway.budget.embedding import MeteredEmbedder
@@ -67,8 +67,7 @@ async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident
     profile = settings.agent(agent_id)
     stands_on = await asyncio.to_thread(footing, profile, settings, on.paths, on.env)
     workspace = await asyncio.to_thread(Workspace, profile.workspace)
-    if not profile.settings.skip_bootstrap:
-        await asyncio.to_thread(_seed, workspace, house.notices)
+    made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, house.notices)
     zone = owner_zone(profile)
     brake = Brake(
         house.ledger,
@@ -95,6 +94,8 @@ async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident
     store = SessionStore(on.paths.sessions(agent_id), on.clock)
     for notice in await store.load():
         house.notices.report(notice)
+    if RITUAL in made and store.all():
+        house.notices.report(_laid_anew(agent_id, workspace))
     conversations = Conversations(
         profile=profile,
         workspace=workspace,
@@ -117,11 +118,21 @@ async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident
     return Resident(agent, memory, stands_on)
 
 
-def _seed(workspace: Workspace, notices: Notices) -> None:
+def _laid_anew(agent_id: str, workspace: Workspace) -> str:
+    return (
+        f"The workspace {workspace.root} was missing or empty although {agent_id} has talked to you before, and was made anew from the "
+        "templates. If it is on a disk that is not mounted, stop the gateway, mount the disk and start again. Notes that were deleted "
+        f"come back by: homebody memory log --agent {agent_id}, then homebody memory undo NUMBER"
+    )
+
+
+def _seed(workspace: Workspace, notices: Notices) -> tuple[str, ...]:
     try:
         made = workspace.seed(workspace_templates())
     except FileTrouble as trouble:
         notices.tell(f"The workspace cannot be written to: {trouble} {trouble.mend}".strip())
+        return ()
     else:
         if made:
             log.info("the workspace %s was given %s", workspace.root, ", ".join(made))
+    return made

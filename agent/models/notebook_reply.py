@@ -48,8 +48,8 @@ To talk to a language model, set a key and start again:
 
     export ANTHROPIC_API_KEY=...
 
-(`OPENAI_API_KEY`, `GEMINI_API_KEY` or `OPENROUTER_API_KEY` do as well). Or start Ollama, LM Studio or another local server on this
-machine, with a model in it: it is found by itself."""
+(`OPENAI_API_KEY`, `GEMINI_API_KEY` or `OPENROUTER_API_KEY` do as well). Or start Ollama, LM Studio or another local server on \
+this machine, with a model in it: it is found by itself."""
 
 NO_MODEL = "No language model is configured"
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import Completer, Completion
@@ -14,6 +14,7 @@ from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.patch_stdout import patch_stdout
+from prompt_toolkit.styles import Style
 
 from channels.errors import ChannelError, LinkLost
 from channels.terminal.exchange import Exchange
@@ -84,6 +85,8 @@ class Conversation:
             multiline=True,
             key_bindings=_keys(self._interrupted, lambda: self._screen.is_dumb or self._typed_ahead),
             prompt_continuation="  ",
+            bottom_toolbar=self._footer,
+            style=Style.from_dict({"bottom-toolbar": "noreverse dim"}),
             input=source,
             output=sink,
         )
@@ -97,6 +100,8 @@ class Conversation:
         self._shown: OrderedDict[str, None] = OrderedDict()
         self._heard = asyncio.Event()
         self._interrupts = 0
+        self._status = ""
+        self._spent = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
@@ -136,6 +141,9 @@ class Conversation:
         self._last.hear(frame)
         if not (isinstance(frame, Reply) and self._seen(frame.key)):
             self._screen.show(frame)
+        if isinstance(frame, Done):
+            self._spent += float((frame.facts.get("usage") or {}).get("cost") or 0)
+            self._status = _status(frame.facts, self._spent) or self._status
         if isinstance(frame, Done) and frame.turn:
             self._screen.over(unanswered=not frame.facts.get("chunks"))
         if isinstance(frame, Done | Rejected):
@@ -166,6 +174,10 @@ class Conversation:
         parts = [("", f"{preview}\n")] if preview else []
         parts += [("dim", f"{state}\n")] if state else []
         return FormattedText([*parts, ("bold", PROMPT)])
+
+    def _footer(self) -> str | None:
+        """The line below the prompt: which model answered last, how full its window is, and what this conversation cost so far."""
+        return self._status or None
 
     async def _ask(self, listening: asyncio.Task[None]) -> str | None:
         """Return the next message that is not blank, or None when the person leaves.
@@ -249,6 +261,17 @@ class Conversation:
         self._screen.note("stopping …")
         with contextlib.suppress(ChannelError):
             await self._link.stop()
+
+
+def _status(facts: Mapping[str, Any], spent: float) -> str:
+    """Put what a turn came to into one line; "" where it had no model."""
+    if not facts.get("model"):
+        return ""
+    parts = [str(facts["model"])]
+    context = facts.get("context") or {}
+    if context.get("tokens") is not None and context.get("window"):
+        parts.append(f"{100 * context['tokens'] / context['window']:.0f} % of its window")
+    return " · ".join([*parts, *([f"${spent:.2f}"] if spent else [])])
 
 
 def _raise_end(listening: asyncio.Task[None]) -> NoReturn:

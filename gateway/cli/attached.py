@@ -33,7 +33,7 @@ async def attached(invocation: Invocation, conversation: str = "local") -> Async
         return
     if not holder.socket:
         raise HomebodyError(
-            f"another homebody is at work here (process {holder.pid}) and takes no company",
+            f"another homebody process ({holder.pid}) uses this folder for a conversation of its own",
             where=str(invocation.paths.home),
             mend="Close that conversation first, or run `homebody gateway` once and talk to it from everywhere.",
         )

@@ -47,7 +47,7 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
     if as_json:
         _print_json([offer.as_json() for offer in found])
         return
-    click.echo(f"{'model':44} {'window':>9} {'answer':>8}  dollars a million tokens, in / out")
+    click.echo(f"{'model':44} {'window':>9} {'answer':>8}  USD per 1M tokens, in / out")
     for offer in found:
         price = "not known" if offer.input_price is None else f"{offer.input_price:g} / {offer.output_price:g}"
         click.echo(
@@ -95,7 +95,7 @@ def probe(invocation: Invocation, name: str | None, agent_id: str | None, as_jso
 
     facts = asyncio.run(probed(_settings(invocation), name, agent_id, _profiles(invocation)))
     for refused in facts["refused"]:
-        say(f"homebody: warning: {refused['from']} is turned down: {refused['why']} {refused['mend']}", err=True)
+        say(f"homebody: warning: {refused['from']} was rejected: {refused['why']} {refused['mend']}", err=True)
     if as_json:
         _print_json(facts)
         return

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SHOWN = {"path": "", "query": "“{}”", "pattern": "“{}”"}
 _SHOWN_CHARS = 60
+_REASON_CHARS = 120
 
 
 class Showing:
@@ -85,7 +86,8 @@ class Showing:
             case ToolStarted(call):
                 self._frame(Activity(describe(call), "started"))
             case ToolFinished(call, result):
-                self._frame(Activity(describe(call), "failed" if result.is_error else "finished"))
+                why = f": {_first_line(result.text)}" if result.is_error else ""
+                self._frame(Activity(f"{describe(call)}{why}", "failed" if result.is_error else "finished"))
             case Notice(text, verbose) if self._verbose or not verbose:
                 self._frame(Note(text))
 
@@ -104,6 +106,11 @@ def show_frame(channel: Channel, place: Conversation, frame: Frame) -> None:
     show = getattr(channel, "show", None)
     if show is not None:
         show(place, frame)
+
+
+def _first_line(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= _REASON_CHARS else line[: _REASON_CHARS - 1] + "…"
 
 
 def describe(call: ToolCall) -> str:

@@ -25,7 +25,7 @@ from prompt_toolkit.output import DummyOutput
 from rich.cells import cell_len
 from rich.console import Console
 
-from channels.terminal.console import Conversation, _Slash
+from channels.terminal.console import Conversation, _Slash, _status
 from channels.terminal.link import Activity, Delta, Note, Reply
 from channels.terminal.render import Screen
 from gateway.clock import SystemClock
@@ -448,3 +448,10 @@ async def test_exit_during_a_turn_is_sent_as_a_wish_to_stop() -> None:
         seat.keys.send_text("exit" + ENTER)
         await seat.until(lambda: len(seat.conversation._awaited) + seat.sight.getvalue().count("echo") >= 2)
         assert not talking.done()
+
+
+def test_the_line_below_the_prompt_names_the_model_its_window_and_the_cost() -> None:
+    facts = {"model": "box/qwen3", "context": {"tokens": 2700, "window": 27000}}
+    assert _status(facts, 0.0) == "box/qwen3 · 10 % of its window"
+    assert _status(facts, 0.125) == "box/qwen3 · 10 % of its window · $0.12"
+    assert _status({"model": None}, 1.0) == ""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -378,3 +379,24 @@ async def test_a_fresh_conversation_that_is_stopped_while_notes_are_written_is_t
         assert "goes on as it was" in told.reason
         after = await talk.ask("still there?")
     assert after["sessionId"] == before["sessionId"]
+
+
+async def test_a_workspace_that_is_gone_is_not_made_anew_in_silence(street: Make) -> None:
+    s = street()
+    s.model._answerer = lambda _: "Heard."
+    async with s.house() as (house, talk):
+        await talk.ask("hi")
+        assert not any("made anew" in notice for notice in house.notices.told)
+    shutil.rmtree(s.workspace)
+    async with s.house() as (house, _):
+        assert any("not mounted" in notice and "memory undo" in notice for notice in house.notices.told)
+
+
+async def test_a_tool_that_fails_is_shown_with_its_reason(street: Make) -> None:
+    s = street()
+    s.model.then(call("read", path="nowhere.md"), "It is not there.")
+    async with s.house() as (_, talk):
+        await talk.ask("read it")
+    failed = [f.text for f in talk.frames if isinstance(f, Activity) and f.state == "failed"]
+    assert len(failed) == 1
+    assert failed[0].startswith("read nowhere.md: ")

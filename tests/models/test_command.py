@@ -116,7 +116,7 @@ def test_every_key_is_tried_and_those_turned_down_are_told_with_what_renews_them
     assert [(one["from"], one["mend"]) for one in facts["refused"]] == [
         ("models.providers.anthropic.apiKey[0]", "homebody config set 'models.providers.anthropic.apiKey[0]'")
     ]
-    assert "models.providers.anthropic.apiKey[0] is turned down" in err
+    assert "models.providers.anthropic.apiKey[0] was rejected" in err
     peer.answer(*[Refuse(401, "authentication_error")] * 3)
     code, _, err = run("probe", "sonnet")
     assert (code, "ANTHROPIC_API_KEY, nor 2 others before it" in err) == (4, True)
