@@ -29,7 +29,7 @@ class MeteredEmbedder:
     """
 
     def __init__(self, embedder: Embedder, brake: Brake, price: Price | None) -> None:
-        self._embedder = embedder
+        self.within = embedder
         self._brake = brake
         address = getattr(getattr(embedder, "endpoint", None), "base_url", "")
         self._price = FREE if is_own(address) else price or EMBEDDING_ESTIMATE
@@ -37,38 +37,38 @@ class MeteredEmbedder:
     @property
     def provider(self) -> str:
         """See the protocol."""
-        return self._embedder.provider
+        return self.within.provider
 
     @property
     def model(self) -> str:
         """See the protocol."""
-        return self._embedder.model
+        return self.within.model
 
     @property
     def fingerprint(self) -> str:
         """See the protocol."""
-        return self._embedder.fingerprint
+        return self.within.fingerprint
 
     @property
     def max_batch_tokens(self) -> int:
         """See the protocol."""
-        return self._embedder.max_batch_tokens
+        return self.within.max_batch_tokens
 
     @property
     def max_batch_texts(self) -> int:
         """See the protocol."""
-        return self._embedder.max_batch_texts
+        return self.within.max_batch_texts
 
     @property
     def stepped_in(self) -> str | None:
         """The fallback that has stepped in, if the embedder within has one."""
-        found: str | None = getattr(self._embedder, "stepped_in", None)
+        found: str | None = getattr(self.within, "stepped_in", None)
         return found
 
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
         """See the protocol."""
         if self.provider in LOCAL:
-            return await self._embedder.embed(texts, purpose=purpose)
+            return await self.within.embed(texts, purpose=purpose)
         sent = sum(map(estimated_tokens, texts))
         usd = self._price.at_most(sent, 0)
         reserved = await self._brake.reserve(SESSION, f"{self.provider}/{self.model}", tokens=sent, usd=usd, background=True)
@@ -80,7 +80,7 @@ class MeteredEmbedder:
             )
         spent = Spent(cost=0.0)
         try:
-            vectors = await self._embedder.embed(texts, purpose=purpose)
+            vectors = await self.within.embed(texts, purpose=purpose)
             spent = Spent(input=sent, cost=usd, estimated=True)
         finally:
             self._brake.settle(reserved.row, spent)
@@ -88,4 +88,4 @@ class MeteredEmbedder:
 
     async def close(self) -> None:
         """Close the embedder within."""
-        await self._embedder.close()
+        await self.within.close()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
+from agent.models.prices import ESTIMATE, Price
 from gateway.config.compare import compare
 from gateway.config.page import page
 from gateway.config.settings import Settings
@@ -145,9 +146,9 @@ HOLDS: dict[str, Look] = {
                 "providers": {"mine": {"baseUrl": "http://127.0.0.1:9/v1", "models": [{"id": "m", "cost": {"input": 3}}]}}
             }
         },
-        lambda h: getattr(h.shelf.price("mine/m"), "input", None),
-        None,
-        3.0,
+        lambda h: h.shelf.price("mine/m"),
+        ESTIMATE,
+        Price(input=3.0, output=0.0, cache_read=None, cache_write=None),
     ),
     "auth": ({"auth": {"cooldowns": {"firstMinutes": 2}}}, lambda h: h.shelf._health._rests().first, 60, 120),
     "session": ({"session": {"dmScope": "per-peer"}}, lambda h: h.router._scope, "main", "per-peer"),
