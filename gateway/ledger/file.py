@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from gateway.errors import StorageFailed
 from gateway.ledger.salvage import salvage
 from gateway.ledger.schema import APPLICATION_ID, migrate
 from gateway.ledger.thread import storage_error
+from gateway.ledger.wal import Mark, Marking, missing
 from gateway.private_file import write_whole
 
 if TYPE_CHECKING:
@@ -35,36 +37,58 @@ _AT_ONCE = (
     "SELECT * FROM cursor",
     "SELECT * FROM moved",
 )
+_OPEN_BY_INDEX = (
+    ("inbox", "inbox_waiting", "state = 'waiting'"),
+    ("outbox", "outbox_open", "state IN ('ready', 'sending', 'ambiguous')"),
+    ("turn", "turn_running", "state = 'running'"),
+)
+"""Tables, the index by which the house finds what is open in them, and what that is."""
+_CLAIMED_BY_NOBODY = """
+SELECT 1 FROM inbox WHERE state = 'claimed' AND (turn IS NULL OR turn NOT IN (SELECT id FROM turn WHERE state = 'running'))
+"""
 _DISK_REFUSES = (apsw.FullError, apsw.IOError, apsw.BusyError, apsw.NoMemError)
 
 
-def connect(path: Path, epoch: str, now: datetime) -> tuple[apsw.Connection, str | None]:
-    """Open or make the file; return the connection, and what the owner should know when one was set aside.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A ledger that was opened. ``warning`` is what its owner should know; ``marking`` is to be told of each commit."""
+
+    db: apsw.Connection
+    marking: Marking
+    warning: str | None = None
+
+
+def connect(path: Path, epoch: str, now: datetime) -> Opened:
+    """Open or make the file.
 
     A file that cannot be used, whatever the reason, is set aside, for a house without a ledger of the past is better than a silent
     one. Two reasons stand against that: a disk that refuses (a new file would fare no better), and a file of a later version.
-    So is one whose write-ahead log is gone: SQLite would take it for good, and the last things that were confirmed would be undone.
+    So is one whose write-ahead log is gone or damaged, or which is gone itself while its log is there: SQLite would take either for
+    good, and what was confirmed last would be undone.
     The exclusive lock comes before the write-ahead log, so that no other process shares the log. Nothing in this process
     may open the file by other means: closing such a handle would drop SQLite's locks, and commits could vanish.
     """
     ending = _ending(path)
     try:
+        mark = Mark.read(Path(f"{path}{_IN_USE}"))
+        if (damage := _damage(path, mark)) is not None:
+            ending = "lost"
+            raise apsw.CorruptError(damage)
         _prepare(path)
-        db = _open(path, epoch, _marked(path) if ending == "lost" else None)
+        db = _open(path, epoch, mark.name if mark and ending == "lost" else None)
     except _DISK_REFUSES as error:
         raise storage_error(error, str(path)) or error from error
     except (apsw.Error, OSError) as error:
         return _begin_anew(path, epoch, now, error, ending)
-    _mark(db, path, epoch)
-    return db, None
+    return Opened(db, _marked(db, path, epoch))
 
 
 def closing(path: Path) -> None:
-    """Note that the file is about to be closed in order."""
+    """Note that the file was closed in order."""
     Path(f"{path}{_IN_USE}").unlink(missing_ok=True)
 
 
-def _begin_anew(path: Path, epoch: str, now: datetime, error: Exception, ending: Ending) -> tuple[apsw.Connection, str]:
+def _begin_anew(path: Path, epoch: str, now: datetime, error: Exception, ending: Ending) -> Opened:
     """Set the file aside, make a new one, and save into it what can be; where none can be made, the old one is put back."""
     if isinstance(error, OSError) and not os.path.lexists(path):
         raise StorageFailed.from_os(error, "make the ledger", path) from error
@@ -76,20 +100,18 @@ def _begin_anew(path: Path, epoch: str, now: datetime, error: Exception, ending:
         except (apsw.Error, OSError):
             _rename(kept, path)
             raise
-        _mark(db, path, epoch)
+        marking = _marked(db, path, epoch)
     except OSError as failed:
         raise StorageFailed.from_os(failed, "set aside the ledger, which could not be opened", path) from failed
     except apsw.Error as failed:
         raise storage_error(failed, str(path)) or failed from failed
     notice = f"The ledger of messages could not be used ({error}). It was set aside as {kept} and a new one was begun."
     try:
-        return db, f"{notice} {salvage(db, kept, ending, now)}"
+        return Opened(db, marking, f"{notice} {salvage(db, kept, ending, now)}")
     except Exception as failed:  # whatever a wreck does to its reader, the house must start
         log.exception("nothing could be saved from %s", kept)
-        return db, (
-            f"{notice} Nothing could be saved from it ({failed}): messages that waited for an answer, and replies that were not "
-            "sent yet, may be missing."
-        )
+        lost = "messages that waited for an answer, and replies that were not sent yet, may be missing."
+        return Opened(db, marking, f"{notice} Nothing could be saved from it ({failed}): {lost}")
 
 
 def _ending(path: Path) -> Ending:
@@ -100,24 +122,31 @@ def _ending(path: Path) -> Ending:
     return "crashed" if logged or in_use else "closed"
 
 
-def _mark(db: apsw.Connection, path: Path, name: str) -> None:
-    """Write a name into the log and, beside the file, that this name is in the log.
+def _damage(path: Path, mark: Mark | None) -> str | None:
+    """Say what is gone of a ledger that was not closed in order, or None. Raises OSError where the disk does not say."""
+    log = Path(f"{path}{_LOG}")
+    logged = log.exists() and log.stat().st_size > 0
+    if not path.exists() or (path.is_file() and not path.stat().st_size):
+        began = mark is not None and (mark.committed or not path.exists())
+        return "the file is gone" + (", and only its write-ahead log is left" if logged else "") if logged or began else None
+    return missing(log, mark) if log.exists() else None
+
+
+def _marked(db: apsw.Connection, path: Path, token: str) -> Marking:
+    """Put a name into the log and, beside the file, that this name is in the log, and how far the log reaches.
 
     Where the log is gone later, the name says whether another program put it into the file, as SQLite does when it ends, or whether it
-    was lost. (A log that was lost after the house itself had put its beginning into the file is not noticed.) A disk that takes no mark
-    keeps nobody from starting.
+    was lost. A disk that takes no mark keeps nobody from starting.
     """
+    place = Path(f"{path}{_IN_USE}")
     try:
         closing(path)
-        db.execute("INSERT INTO meta VALUES ('log', ?) ON CONFLICT DO UPDATE SET value = excluded.value", (name,))
-        if Path(f"{path}{_LOG}").exists():
-            write_whole(Path(f"{path}{_IN_USE}"), name)
-    except (apsw.FullError, apsw.IOError, OSError) as error:
+        write_whole(place, str(Mark(token)))
+    except OSError as error:
         log.info("the ledger could not be marked as open: %s", error)
-
-
-def _marked(path: Path) -> str:
-    return Path(f"{path}{_IN_USE}").read_text("ascii", "replace")
+    marking = Marking(db, place, Path(f"{path}{_LOG}"), token)
+    marking.begin()
+    return marking
 
 
 def _prepare(path: Path) -> None:
@@ -163,13 +192,26 @@ def _check(db: apsw.Connection, marked: str | None) -> None:
 
 
 def _read_through(db: apsw.Connection) -> None:
-    """Read what the house is about to work on; SQLite's own check does not look whether texts are texts. Raises CorruptError."""
+    """Read what the house is about to work on. Raises CorruptError.
+
+    SQLite's quick check does not look whether texts are texts, nor whether an index holds what its table does: a message that its index
+    has lost would never be answered.
+    """
     try:
         for query in _AT_ONCE:
             for _ in db.execute(query):
                 pass
     except UnicodeDecodeError as error:
         raise apsw.CorruptError("a text in it is none") from error
+    for table, index, condition in _OPEN_BY_INDEX:
+        found = [
+            sorted(row for (row,) in db.execute(f"SELECT rowid FROM {table} {how} WHERE {condition}"))
+            for how in ("NOT INDEXED", f"INDEXED BY {index}")
+        ]
+        if found[0] != found[1]:
+            raise apsw.CorruptError(f"the index {index} does not fit its table")
+    if db.execute(_CLAIMED_BY_NOBODY).fetchone():
+        raise apsw.CorruptError("a message in it is being answered by no turn")
 
 
 def _set_aside(path: Path, now: datetime) -> Path:

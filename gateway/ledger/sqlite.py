@@ -57,10 +57,10 @@ class SqliteLedger(InboxPart, DoubtPart, MovesPart, TurnPart, OutboxPart, Pairin
         """
         told: list[str | None] = []
 
-        def opened() -> apsw.Connection:
-            db, warning = connect(path, token(), clock.now())
-            told.append(warning)
-            return db
+        def opened() -> tuple[apsw.Connection, Callable[[], None]]:
+            found = connect(path, token(), clock.now())
+            told.append(found.warning)
+            return found.db, found.marking.committed
 
         thread = LedgerThread(opened, str(path))
         await thread.start()
@@ -92,8 +92,8 @@ class SqliteLedger(InboxPart, DoubtPart, MovesPart, TurnPart, OutboxPart, Pairin
 
     async def close(self) -> None:
         """See the protocol."""
-        await asyncio.to_thread(closing, self.path)
         await self._thread.close()
+        await asyncio.to_thread(closing, self.path)
 
 
 def _clear_payloads(db: apsw.Connection, before: int) -> int:

@@ -57,10 +57,10 @@ class LedgerThread:
     Calls that wait at the same time share a commit, because its fsync is what costs. Each has a savepoint, so that one which
     raises leaves no trace and does not disturb the others. A function may be run twice (the first run is undone), so it
     must not touch anything but the connection. A caller that is cancelled before its turn changes nothing; one that is
-    cancelled later cannot know, and reads the rows.
+    cancelled later cannot know, and reads the rows. ``connect`` also returns what is to be told of commits.
     """
 
-    def __init__(self, connect: Callable[[], apsw.Connection], where: str) -> None:
+    def __init__(self, connect: Callable[[], tuple[apsw.Connection, Callable[[], None]]], where: str) -> None:
         self._connect = connect
         self._where = where
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
@@ -91,7 +91,7 @@ class LedgerThread:
 
     def _serve(self) -> None:
         try:
-            db = self._connect()
+            db, committed = self._connect()
         except Exception as error:  # noqa: BLE001  (whatever kept it from opening is the starter's to hear)
             self._on_loop(lambda error=error: self._opened.set_exception(error))  # type: ignore[misc]
             return
@@ -101,6 +101,7 @@ class LedgerThread:
             calls, more = self._gather()
             if calls:
                 self._perform(db, calls)
+                committed()
                 self._on_loop(lambda done=calls: _answer(done))  # type: ignore[misc]
         db.close()
 

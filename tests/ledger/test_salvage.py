@@ -55,7 +55,7 @@ def arrival(number: int) -> Arrival:
     )
 
 
-async def lived(path: Path, *, closed: bool, messages: int = 60) -> None:
+async def lived(path: Path, *, closed: bool, messages: int = 60, before_end: Callable[[], None] = lambda: None) -> None:
     """A ledger with a life behind it: most messages answered, some of the last ones open in each way that there is."""
     clock = ManualClock(NOON)
     ledger = await SqliteLedger.open(path, clock)
@@ -83,6 +83,7 @@ async def lived(path: Path, *, closed: bool, messages: int = 60) -> None:
         assert request is not None
         await ledger.approve("telegram", f"code-{name}", "owner" if name == "anna" else "peer", "welcome")
     await ledger.move(ACCOUNT, "-1", "-2")
+    before_end()
     if closed:
         await ledger.close()
     else:
