@@ -33,7 +33,8 @@ class ContextReport:
     """The whole request. ``tokens`` is the best figure for its size; the parts are estimates and need not add up to it.
 
     ``turns_left`` is a forecast of how many turns fit before the next memory flush, or None while there is too little to go by.
-    ``prefix`` says where the prompt last changed, if it did, and ``digest`` is the hash of each segment before the messages.
+    ``flush_obstacle`` says why memory is never flushed, if it is not. ``prefix`` says where the prompt last changed, if it did,
+    and ``digest`` is the hash of each segment before the messages.
     """
 
     tokens: int
@@ -42,6 +43,7 @@ class ContextReport:
     compact_above: int
     parts: tuple[Part, ...]
     turns_left: int | None
+    flush_obstacle: str = ""
     retention: str = "5m"
     prefix: str = ""
     digest: str = ""
@@ -81,6 +83,7 @@ def context_report(conversation: Conversation) -> ContextReport:
         flush_at=conversation.window.flush_at,
         compact_above=conversation.window.compact_above,
         parts=tuple(parts),
+        flush_obstacle=conversation.flush_obstacle,
         retention=conversation.ttl,
         prefix=_told_parting(conversation.watch),
         digest=conversation.watch.digest,

@@ -19,13 +19,13 @@ from agent.window import Window
 from agent.wire import repaired, view
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import date, datetime
     from zoneinfo import ZoneInfo
 
     from agent.clock import Clock
     from agent.entries import Body
-    from agent.messages import Message, ToolCall, ToolMessage
+    from agent.messages import Message, ToolCall, ToolMessage, UserMessage
     from agent.models.protocol import Model, Segment
     from agent.models.thinking import Level
     from agent.retention import Ttl
@@ -116,6 +116,15 @@ class Conversation:
     def may_write(self) -> bool:
         """Whether notes can be written at all: there is the tool, and the workspace may be changed."""
         return self.settings.sandbox.workspace_access == "rw" and _writes(self.keeping or self.toolbox)
+
+    @property
+    def flush_obstacle(self) -> str:
+        """Why the notes of this conversation are never written by a memory flush, with the setting; empty where they are."""
+        if not self.settings.compaction.memory_flush.enabled:
+            return "the memory flush is off (agents.defaults.compaction.memoryFlush.enabled: false)"
+        if (access := self.settings.sandbox.workspace_access) != "rw":
+            return f"the workspace may not be changed (agents.defaults.sandbox.workspaceAccess: {access})"
+        return "" if self.may_write else "no tool may write (tools.deny)"
 
     @property
     def model_may_write(self) -> bool:
@@ -211,10 +220,15 @@ class Conversation:
         """Return the size of a request with these messages, by estimate alone."""
         return self.calibration.apply(self._fixed + tokens.weight_of_messages(messages))
 
-    def notes_known(self) -> str:
-        """The notes that a model is given or has just written: those of the session's start, and today's."""
+    def notes_known(self, days: Collection[date] = ()) -> str:
+        """The notes that a model was given, and those of today and of ``days`` as they are now. Blocks."""
         opened = self.transcript.opened
-        return "\n".join(filter(None, (opened.notes if opened else "", self.workspace.daily(self.audience, self.today()))))
+        notes = [self.workspace.daily(self.audience, day) for day in sorted({*days, self.today()})]
+        return "\n".join(filter(None, (opened.notes if opened else "", *notes)))
+
+    def day_of(self, message: UserMessage) -> date:
+        """The owner's date when a message was said."""
+        return min(message.at, self.clock.now()).astimezone(self.zone).date()
 
     def learn(self, request: Request, reported: int) -> None:
         """Correct the estimate by what a call reported: by what grew since the call before, or by the whole of the first one."""

@@ -1,11 +1,11 @@
-"""What a summary must not lose: identifiers, dates, amounts and addresses, found by rule and put back where they are missing."""
+"""What is particular in a text: identifiers, dates, amounts, addresses, paths; and the sentences and files they stand in."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, ToolMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from agent.messages import Message
 
 HEAD = "## Kept word for word"
-MOST_LINES = 60
-_LINE_CHARS = 240
+LINE_CHARS = 240
+"""Longest line that is kept of a sentence."""
 _FILES = 20
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _KINDS = (
@@ -34,17 +34,11 @@ _KINDS = (
     r"\d{4,}",
 )
 _PARTICULAR = re.compile("|".join(rf"(?<![A-Za-z0-9])(?:{kind})" for kind in _KINDS), re.ASCII)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(\d])|\n+|(?<=[。！？])")
-_CUE = re.compile(
-    r"\b(?:decid\w+|decision|agreed?|chose|choose|chosen|settled on|promis\w+|remind|remember|never|always|prefers?|must not|"
-    r"don't forget|deadline|from now on|entschieden|beschlossen|versproch\w+|merk dir|erinner\w*|immer|niemals?|vergiss nicht)\b"
-    r"|决定|答应|记住|約束|決め|覚えて",
-    re.IGNORECASE,
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-ZÀ-ÖØ-Þ\"'“„(\d])|\n+|(?<=[。！？])")
+_NO_END = re.compile(
+    r"(?:^|[\s(])(?:[A-Za-z]|\d{1,2}|Dr|Mr|Mrs|Ms|Prof|St|Str|Nr|No|Fr|Hr|Tel|approx|ca|bzw|vs|etc|e\.g|i\.e|z\. ?B|d\. ?h|u\. ?a)\.$"
 )
-"""Words that tell a decision, a promise, a wish or a habit: English, German, Chinese, Japanese."""
-_WORD = re.compile(r"\w{4,}")
-PASTED_CHARS = 2000
-"""A longer message counts as pasted: what matters in it is for the model to say."""
+"""What ends with a dot and is no end of a sentence: initials, ordinal numbers, abbreviations."""
 _CHANGES = frozenset({"write", "edit", "patch", "apply_patch"})
 
 
@@ -54,75 +48,31 @@ def particulars(text: str) -> Iterator[str]:
         yield match[0].rstrip(".,;:")
 
 
-def kept_lines(dropped: Sequence[Message], former: str, known: str, most_chars: int) -> str:
-    """Return what to put behind a summary: the sentences whose particulars are neither in the summary nor in memory (``known``).
-
-    What people and the agent said counts, the newest first where there is too much; what tools gave counts only where one of
-    them took it up. ``former`` is the summary before, whose own particulars are checked too.
-    """
-    there = _normal(known)
-    sentences = [*_sentences([former]), *_sentences(m.text for m in dropped if isinstance(m, (UserMessage, AssistantMessage)))]
-    lines: list[str] = []
-    left = most_chars
-    for sentence in reversed(sentences):
-        lost = [found for found in particulars(sentence) if _normal(found) not in there]
-        if not lost:
-            continue
-        line = "- " + (sentence if len(sentence) <= _LINE_CHARS else _around(sentence, lost))
-        left -= len(line) + 1
-        if left < 0 or len(lines) >= MOST_LINES:
-            break
-        lines.append(line)
-        there += "\n" + _normal(line)
-    lines.reverse()
-    lines += [line for line in _files(dropped, there) if len(line) < left]
-    return f"{HEAD}\n" + "\n".join(lines) if lines else ""
-
-
-def salient_lines(statements: Sequence[str], known: str, most_chars: int) -> str:
-    """Return sentences that a note must not lack: they hold particulars, or tell a decision, promise, wish or preference.
-
-    ``known`` is what is written already: a sentence is left out when its particulars all stand there, or, where it has none, when
-    all its long words stand together in one line. Questions and pasted texts are passed over; the newest count first.
-    """
-    there = _normal(known)
-    lines = [set(_WORD.findall(line)) for line in map(_normal, known.splitlines())]
-    kept: list[str] = []
-    left = most_chars
-    for sentence in reversed(list(_sentences(text for text in statements if len(text) <= PASTED_CHARS))):
-        found = list(particulars(sentence))
-        if sentence.endswith("?") or len(sentence) > _LINE_CHARS or not (found or _CUE.search(sentence)):
-            continue
-        words = set(_WORD.findall(_normal(sentence)))
-        told = all(_normal(one) in there for one in found) if found else any(words <= line for line in lines)
-        if told:
-            continue
-        left -= len(sentence) + 3
-        if left < 0:
-            break
-        kept.append(f"- {sentence}")
-        there += "\n" + _normal(sentence)
-        lines.append(words)
-    return f"{HEAD}\n\n" + "\n".join(reversed(kept)) + "\n" if kept else ""
-
-
-def _sentences(texts: Iterable[str]) -> Iterator[str]:
+def sentences_of(texts: Iterable[str]) -> Iterator[str]:
+    """Take texts apart into sentences and lines, without list marks; headings are left out."""
     for text in texts:
-        for sentence in _SENTENCE.split(text):
-            bare = sentence.strip().removeprefix("- ").strip()
+        start = 0
+        for cut in [*_SENTENCE.finditer(text), None]:
+            end = len(text) if cut is None else cut.start()
+            if cut is not None and "\n" not in cut[0] and _NO_END.search(text[start:end]):
+                continue
+            bare = text[start:end].strip().removeprefix("- ").strip()
+            start = end if cut is None else cut.end()
             if bare and not bare.startswith("#"):
                 yield " ".join(bare.split())
 
 
-def _around(sentence: str, lost: Sequence[str]) -> str:
+def around(sentence: str, lost: Sequence[str]) -> str:
     """Shorten a long sentence to the first thing that would be lost, with what stands around it; name the others."""
-    at = max(0, sentence.find(lost[0]) - _LINE_CHARS // 2)
-    piece = sentence[at : at + _LINE_CHARS]
+    at = max(0, sentence.find(lost[0]) - LINE_CHARS // 2)
+    piece = sentence[at : at + LINE_CHARS]
     others = [found for found in lost if found not in piece][:10]
     return f"{'…' if at else ''}{piece}…" + (f" (also: {', '.join(others)})" if others else "")
 
 
-def _files(dropped: Sequence[Message], there: str) -> Iterator[str]:
+def files_of(dropped: Sequence[Message], known: str) -> Iterator[str]:
+    """Return which files were changed and read, as far as ``known`` does not name them."""
+    there = _normal(known)
     read: dict[str, None] = {}
     changed: dict[str, None] = {}
     failed = {message.call_id for message in dropped if isinstance(message, ToolMessage) and message.is_error}

@@ -12,7 +12,7 @@ from agent.cutting import message_of
 from agent.entries import Compacted
 from agent.messages import AssistantMessage, Text, ToolMessage, UserMessage
 from agent.models.protocol import Request
-from agent.particulars import kept_lines
+from agent.statements import kept_lines
 from agent.wire import SUMMARY_HEAD
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ _LEAST_CHARS = 20
 _LEAST_WORDS = 4
 _REQUEST_CHARS = 2000
 _PARTICULARS_SHARE = 0.4
+_KEPT_SHARE = 0.05
+"""Most of the window that is given to lines kept word for word behind a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def _completed(conversation: Conversation, cut: Cut, text: str, most: int) -> st
     if cut.request is not None and (asked := cut.request.text.strip()) and asked not in text:
         text += f"\n\n## The request being worked on (word for word)\n{asked[:_REQUEST_CHARS]}"
     dropped = [message_of(entry) for entry in cut.dropped]
-    room = max(0, most - tokens.estimate(text)) * 4
+    room = min(max(0, most - tokens.estimate(text)), int(conversation.window.size * _KEPT_SHARE)) * 4
     extra = kept_lines(dropped, former_summary(conversation), f"{text}\n{conversation.notes_known()}", room)
     return f"{text}\n\n{extra}" if extra else text
 

@@ -289,7 +289,7 @@ def _reply(ending: loop.Ending, timeout: float, *, stuck: bool = False) -> tuple
     failure = answer.failure
     if failure is None:
         return (
-            "⚠️ The conversation no longer fits the model's window. Say /new to begin afresh; what mattered is in my notes.",
+            "⚠️ The conversation no longer fits the model's window. Say /new to begin afresh.",
             "failed",
         )
     return f"⚠️ {failure.message}" + (f"\n{failure.mend}" if failure.mend else ""), "failed"

@@ -98,6 +98,10 @@ class Workspace:
         """Give an audience's note of a day (the owner's calendar), or None when there is none."""
         return self._text(audience.daily_note(day))
 
+    def note(self, path: PurePosixPath) -> str | None:
+        """Give a note as it is, or None when there is none."""
+        return self._text(path)
+
     def _ritual(self, stamps: Mapping[str, Stamp | None]) -> str | None:
         path = PurePosixPath(RITUAL)
         text = self._text_now(RITUAL, stamps)

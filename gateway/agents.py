@@ -130,7 +130,7 @@ class HousedAgent:
         Raises:
             StorageFailed: the new session could not be written down; the former stands.
         """
-        former = await self.flush_before_leaving(record, audience)
+        former, noted = await self.flush_before_leaving(record, audience)
         now = self._clock.now()
         notice = self._session_settings.rule(record.key, record.address).notice
         fresh = SessionRecord(
@@ -149,6 +149,7 @@ class HousedAgent:
             unsaved=record.session if self._hook.enabled and record.turns else None,
             pins=former.transcript.pins,
             made_by=made_by,
+            noted=noted,
         )
         await self.store.put(fresh)
         self.conversations.forget(record.session)
@@ -271,19 +272,23 @@ class HousedAgent:
         if record is None or record.former is None or (record.former_until and record.former_until < now):
             return None
         back = replace(
-            record, session=record.former, started=now, spoken=now, former=record.session, turns=max(1, record.turns)
+            record, session=record.former, started=now, spoken=now, former=record.session, turns=max(1, record.turns), noted=""
         )
         await self.store.put(replace(back, former_until=now + UNDO_FOR, made_by=made_by))
         return back
 
-    async def flush_before_leaving(self, record: SessionRecord, audience: Audience) -> Conversation:
-        """Write down what a session knows, if anything was said since the last time; return it."""
+    async def flush_before_leaving(self, record: SessionRecord, audience: Audience) -> tuple[Conversation, str]:
+        """Write down what a session knows, if anything was said since the last time; return it, and what came of it in words."""
         conversation = await self.conversations.open(record, audience)
-        if self.profile.settings.compaction.memory_flush.on_reset and flush.is_worthwhile(conversation):
-            await conversation.prepare()
-            receipt = await flush.flush(conversation, "leave", "reset")
-            await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))
-        return conversation
+        obstacle = conversation.flush_obstacle
+        if not obstacle and not self.profile.settings.compaction.memory_flush.on_reset:
+            obstacle = "fresh starts are not flushed (agents.defaults.compaction.memoryFlush.onReset: false)"
+        if obstacle or not flush.is_worthwhile(conversation):
+            return conversation, flush.told(None, obstacle if record.turns else "")
+        await conversation.prepare()
+        receipt = await flush.flush(conversation, "leave", "reset")
+        await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))
+        return conversation, flush.told(receipt)
 
     async def compact(self, record: SessionRecord, audience: Audience, focus: str, *, into: int | None = None) -> Shrunk | None:
         """Compact by hand: flush first, then summarise. Returns None when there was nothing to gain.

@@ -270,4 +270,4 @@ def _greeting(record: SessionRecord) -> str:
     """The one line that tells the owner of a fresh start by the clock: with the first answer after it, never at night."""
     if record.former is None or record.greeted or record.turns:
         return ""
-    return "🌅 A fresh conversation; what mattered in the last one is in my notes. /undo brings it back."
+    return " ".join(filter(None, ("🌅 A fresh conversation.", record.noted, "/undo brings the last one back.")))

@@ -48,10 +48,12 @@ def _told(facts: dict[str, Any]) -> str:
         for part in facts["parts"]
     ]
     left = facts["turns_left"]
+    obstacle = facts["flush_obstacle"]
     rows += [
         "",
-        f"{facts['tokens']:,} of {facts['window']:,} tokens; memory is flushed at {facts['flush_at']:,}"
-        + ("" if left is None else f", in about {left} turns")
+        f"{facts['tokens']:,} of {facts['window']:,} tokens; memory is "
+        + (f"not flushed: {obstacle}" if obstacle else f"flushed at {facts['flush_at']:,}")
+        + ("" if left is None or obstacle else f", in about {left} turns")
         + f"; history is compacted above {facts['compact_above']:,}.",
     ]
     return "\n".join(rows)

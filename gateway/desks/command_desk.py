@@ -80,11 +80,12 @@ class CommandDesk:
     async def _new(self, argument: str) -> str:
         if argument:
             argument = await self._desk.resolved(argument)
+        fresh = self._record
         if not self._is_repeat:
-            await self._agent.renew(self._record, self._arrived.route.audience, "command", made_by=self._arrived.row.uid)
+            fresh = await self._agent.renew(fresh, self._arrived.route.audience, "command", made_by=self._arrived.row.uid)
         if argument:
             await self._agent.store.change(self._record.key, model=argument)
-        return "🌱 A fresh conversation. What mattered in the last one is in my notes; /undo brings it back."
+        return " ".join(filter(None, ("🌱 A fresh conversation.", fresh.noted, "/undo brings the last one back.")))
 
     async def _undo(self, _: str) -> str:
         uid = self._arrived.row.uid
@@ -171,13 +172,19 @@ class CommandDesk:
         )
 
 
+def flushed(obstacle: str, at: int) -> str:
+    """Say when memory is flushed, or why it never is."""
+    return f"not flushed: {obstacle}" if obstacle else f"flushed at {short(at)}"
+
+
 def told(found: ContextReport, form: str) -> str:
     """Put a context report into words: a line, with "list" the parts by size, with "detail" a table of them."""
     share = 100 * found.tokens / found.window if found.window else 0
     left = "" if found.turns_left is None else f" About {found.turns_left} more turns fit before that."
+    memory = flushed(found.flush_obstacle, found.flush_at)
     head = (
-        f"🧮 {short(found.tokens)} of {short(found.window)} tokens ({share:.0f} %). Memory is flushed at {short(found.flush_at)}, "
-        f"history compacted above {short(found.compact_above)}.{left}"
+        f"🧮 {short(found.tokens)} of {short(found.window)} tokens ({share:.0f} %). Memory is {memory}; "
+        f"history is compacted above {short(found.compact_above)}.{left}"
     )
     if found.prefix:
         head += f" {found.prefix}"

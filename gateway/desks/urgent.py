@@ -10,7 +10,7 @@ from agent.headroom import short
 from channels.errors import NotSent, Uncertain
 from channels.messages import Outbound
 from channels.terminal.link import Done
-from gateway.desks.command_desk import counted
+from gateway.desks.command_desk import counted, flushed
 from gateway.desks.commands import parse, says_stop
 from gateway.errors import StorageFailed
 from gateway.ledger.rows import NewOutbound
@@ -135,7 +135,7 @@ class Urgent:
             lines += [
                 f"- Model: {conversation.model.name}{_chosen(record)}",
                 f"- Context: {short(size)} of {short(window.size)} tokens ({100 * size / window.size:.0f} %)",
-                f"- Memory is flushed at {short(window.flush_at)}"
+                f"- Memory is {flushed(conversation.flush_obstacle, window.flush_at)}"
                 + (f"; last: {record.last_flush}" if record.last_flush else ""),
                 f"- Session since {record.started.astimezone(agent.zone):%a %d %b %H:%M}: {counted(record.turns, 'turn')}",
                 f"- 🧹 Compactions: {record.compactions}",

@@ -20,7 +20,7 @@ class SessionRecord:
     ``pins`` are what the session takes over from the one before it. ``made_by`` is the message whose command brought this state
     about, so that the command is not carried out again when a crash made its answer be lost. ``stand_in`` is the model that
     answered last, where that was not the one that was chosen. ``queue`` is what was chosen with ``/queue``. ``space``
-    is the server or workspace that the conversation lies in.
+    is the server or workspace that the conversation lies in. ``noted`` says what became of what mattered in ``former``.
     """
 
     session: str
@@ -44,6 +44,7 @@ class SessionRecord:
     unsaved: str | None = None
     pins: tuple[str, ...] = ()
     made_by: str = ""
+    noted: str = ""
 
 
 _NAMES = {"session": "sessionId", "started": "startedAt", "spoken": "lastInteractionAt", "last_flush": "lastFlush"}

@@ -16,7 +16,8 @@ from agent.entries import Compacted, Pinned, ResultsCleared, Said, Unpinned
 from agent.events import Notice
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, ToolMessage, UserMessage
 from agent.models.scripted import Stall
-from agent.particulars import HEAD, kept_lines, particulars
+from agent.particulars import HEAD, particulars
+from agent.statements import kept_lines
 from agent.summary import cut_into_pieces
 from agent.tokens import estimate
 from agent.tokens import of_request as estimate_of
@@ -330,7 +331,7 @@ def test_particulars_are_found(text: str, found: list[str]) -> None:
 @given(st.lists(st.integers(1000, 9_999_999), max_size=40), st.integers(0, 3000))
 def test_what_is_put_back_fits_its_room_and_is_missing_elsewhere(numbers: list[int], room_chars: int) -> None:
     dropped = [UserMessage(content=(Text(text=f"Number {number} matters."),), at=NOON) for number in numbers]
-    known = " ".join(map(str, numbers[::2]))
+    known = "\n".join(f"Number {number} matters." for number in numbers[::2])
     kept = kept_lines(dropped, "", known, room_chars)
     assert len(kept) <= room_chars + len(HEAD) + 1
     for number in numbers[::2]:

@@ -468,3 +468,100 @@ async def test_compaction_by_hand_gives_the_next_cycle_its_own_flush(room: Make)
     for n in range(7):
         await r.say("plain words " * 420, f"u{n}")
     assert lines_on_disk(r, "flush_begun") >= 2
+
+
+HEADED = [
+    "## 10:30 AM - API\nDecision: use REST for simplicity.\n\n## 2:15 PM - Deploy\nDeployed v2.3.0.\n",
+    "# 2026-03-01\n\n## Decisions\n- REST\n",
+    "#decision REST\n",
+]
+
+
+@pytest.mark.parametrize("content", HEADED)
+async def test_a_note_that_begins_with_a_heading_is_kept_and_the_model_told_what_happened(room: Make, content: str) -> None:
+    r = room("ok", write(content), "NO_REPLY", settings={"compaction": {"memoryFlush": {"verbatim": False}}})
+    await r.say("the API")
+    receipt = await flush.flush(r.conversation, "leave", "reset")
+    assert receipt.outcome == "written"
+    assert all(line in r.note() for line in content.splitlines())
+    assert "Appended" in r.model.requests[-1].messages[-1].text
+    assert flush.told(receipt) == "What mattered in the last one is in memory/2026-03-01.md."
+
+
+async def test_a_block_that_the_note_holds_is_not_repeated_and_that_is_said(room: Make) -> None:
+    r = room("ok", write("- the key is blue\n- the door is teal\n"), "NO_REPLY", "ok")
+    await r.say("hello there")
+    await flush.flush(r.conversation, "leave", "reset")
+    before = r.note()
+    await r.say("hello again", "t2")
+    r.model.then(write("- the key is blue\n- the door is teal\n"), write("- the door is teal\n- the roof leaks\n"), "NO_REPLY")
+    receipt = await flush.flush(r.conversation, "leave", "reset")
+    first, second = (m.text for m in r.model.requests[-1].messages if isinstance(m, ToolMessage))
+    assert first == "Nothing was added: memory/2026-03-01.md holds all of this already."
+    assert "was not added again" in second
+    assert r.note() == before + "- the roof leaks\n"
+    assert receipt.outcome == "written"
+
+
+async def test_a_write_that_was_refused_is_in_the_receipt_and_in_the_words(room: Make) -> None:
+    r = room("ok")
+    (r.workspace.root / "memory").write_text("a file where the folder should be")
+    await r.say("remember teal")
+    r.model.then(write("- teal"), "NO_REPLY")
+    receipt = await flush.flush(r.conversation, "leave", "reset")
+    assert (receipt.outcome, receipt.written) == ("nothing", ())
+    assert receipt.problem
+    assert flush.told(receipt).startswith("Nothing of the last one was noted: ")
+
+
+async def test_a_talk_of_yesterday_is_filed_under_yesterday(room: Make) -> None:
+    r = room("ok")
+    await r.say("The gate code is 4711")
+    r.clock.move(18 * 3600)
+    r.model.then(write("## Gate\n- code 4711"), "NO_REPLY")
+    receipt = await flush.flush(r.conversation, "leave", "reset")
+    assert [note.path for note in receipt.written] == ["memory/2026-03-01.md"]
+    assert "memory/2026-03-01.md" in r.model.requests[-1].messages[1].text + str(r.model.requests[-2].messages)
+
+
+async def test_words_of_several_days_are_kept_under_the_day_when_they_were_said(room: Make) -> None:
+    r = room("ok", "ok", "NO_REPLY")
+    await r.say("Anna's cat is called Mio.")
+    r.clock.move(24 * 3600)
+    await r.say("Let's go with teal for the door.", "t2")
+    receipt = await flush.flush(r.conversation, "leave", "reset")
+    assert receipt.outcome == "extracted"
+    assert "Mio" in r.note("2026-03-01")
+    assert "teal" in r.note("2026-03-02")
+    assert "Mio" not in r.note("2026-03-02")
+
+
+async def test_what_is_kept_by_rule_stands_apart_from_what_the_model_wrote(room: Make) -> None:
+    r = room("ok", write("- Door: teal."), "NO_REPLY")
+    await r.say("The invoice is INV-2026-0042.")
+    await flush.flush(r.conversation, "leave", "reset")
+    assert r.note() == "- Door: teal.\n\n## Kept word for word\n\n- The invoice is INV-2026-0042.\n"
+
+
+async def test_more_than_fits_a_note_goes_into_a_file_beside_it(room: Make) -> None:
+    r = room(*["ok"] * 40, "NO_REPLY")
+    for n in range(40):
+        await r.say(
+            f"Box {n} holds the papers of the year {1990 + n} and stands in the attic, left of the door to the roof.", f"t{n}"
+        )
+    receipt = await flush.flush(r.conversation, "leave", "reset")
+    said = (r.workspace.root / "memory" / "2026-03-01-said.md").read_text()
+    assert all(str(1990 + n) in said for n in range(40))
+    assert "memory/2026-03-01-said.md" in r.note()
+    assert len(r.note()) < 200
+    assert {note.path for note in receipt.written} == {"memory/2026-03-01.md", "memory/2026-03-01-said.md"}
+
+
+async def test_a_last_call_asks_for_no_long_keeping_and_others_do(room: Make) -> None:
+    r = room("ok", "NO_REPLY", "ok", "NO_REPLY", settings={"cacheRetention": "1h"})
+    await r.say("The gate code is 4711")
+    await flush.flush(r.conversation, "leave", "reset")
+    assert r.model.requests[-1].cache_ttl == "5m"
+    await r.say("The roof leaks since 2019", "t2")
+    await flush.flush(r.conversation, "room", "threshold")
+    assert r.model.requests[-1].cache_ttl == "1h"

@@ -1,0 +1,92 @@
+"""What people said is kept word for word where a model notes nothing: whatever kind of fact, in English and in German."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.messages import AssistantMessage, Text, UserMessage
+from agent.statements import HEAD, kept_lines, kept_statements
+from tests.gateway.facts import FACTS
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def test_every_fact_is_kept_where_the_model_noted_nothing() -> None:
+    kept = "\n".join(kept_statements([fact.said for fact in FACTS], "", everything=True))
+    assert [fact.said for fact in FACTS if not all(word in kept for word in fact.answer)] == []
+
+
+def test_nearly_every_fact_tells_something_by_itself() -> None:
+    kept = "\n".join(kept_statements([fact.said for fact in FACTS], ""))
+    lost = [fact.said for fact in FACTS if not all(word in kept for word in fact.answer)]
+    assert len(lost) <= 2, lost
+
+
+@pytest.mark.parametrize(
+    ("said", "known", "kept"),
+    [
+        (
+            ["We decided to launch Acme Dashboard on 2027-03-14 with Alice as lead.", "Great, 2027-03-14 it is!"],
+            "",
+            "We decided to launch Acme Dashboard on 2027-03-14 with Alice as lead.",
+        ),
+        (["The safe in the cellar opens with code 48213.", "Thanks. 48213."], "", "The safe in the cellar opens with code 48213."),
+        (["Bob's birthday is on 14 May."], "Alice's birthday is on 14 May 1980.", "Bob's birthday is on 14 May."),
+        (["I don't like coriander."], "- likes coriander", "I don't like coriander."),
+        (["Bobs Geburtstag ist am 14. Mai."], "", "Bobs Geburtstag ist am 14. Mai."),
+        (["My dentist is Dr. Weber on Long Street."], "", "My dentist is Dr. Weber on Long Street."),
+    ],
+)  # fmt: skip
+def test_the_sentence_that_tells_it_is_the_one_that_is_kept(said: list[str], known: str, kept: str) -> None:
+    assert kept in kept_statements(said, known)
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        ("We decided to launch Acme Dashboard on 2027-03-14 with Alice as lead.", "- Acme Dashboard: launch 2027-03-14, lead Alice"),
+        ("We decided to launch Acme Dashboard on 2027-03-14.", "## Acme Dashboard\n- launch decided: 2027-03-14"),
+        ("Thanks. 48213.", "The safe opens with code 48213."),
+    ],
+)  # fmt: skip
+def test_what_the_note_tells_is_not_repeated(said: str, known: str) -> None:
+    assert kept_statements([said], known) in ([], ["Thanks."])
+
+
+def test_a_dictation_is_cut_up_and_its_decision_kept() -> None:
+    dictation = "and then the neighbour talked about her cat and the weather " * 60 + "so let's go with the blue tiles"
+    assert "blue tiles" in "\n".join(kept_statements([dictation], ""))
+    sentences = "The weather was fine and nothing else. " * 80 + "We agreed on oak for the table."
+    assert "oak for the table" in "\n".join(kept_statements([sentences], ""))
+
+
+def test_questions_and_commands_are_no_statements() -> None:
+    assert kept_statements(["Is Anna's door 1.20 wide?", "/new", "/model x-4711"], "", everything=True) == []
+
+
+@given(st.lists(st.text(max_size=600), max_size=20))
+def test_any_text_can_be_kept_and_is_kept_once(texts: list[str]) -> None:
+    kept = kept_statements(texts, "", everything=True)
+    assert kept_statements(texts, "\n".join(f"- {one}" for one in kept), everything=True) == []
+    assert not any("\n" in one for one in kept)
+
+
+def person(text: str) -> UserMessage:
+    return UserMessage(content=(Text(text=text),), at=NOON)
+
+
+def test_kept_lines_outlive_any_number_of_compactions_and_people_come_before_the_agents_figures() -> None:
+    summary = "## Goal\nTalk."
+    first = kept_lines([person("The lock's number is BX-20417-K."), person("Let's go with oak, not pine.")], "", summary, 4000)
+    kept = first
+    for n in range(6):
+        figures = " ".join(f"Item {i} of list {n} costs {i * 37 + 1000 * n} euro." for i in range(70))
+        agent = AssistantMessage(content=(Text(text=figures),), model="m", stop="end")
+        kept = kept_lines([agent, person(f"Room {n} is Anna{n}'s.")], f"{summary}\n\n{kept}", summary, 4000)
+    assert kept.startswith(f"{HEAD}\n- The lock's number is BX-20417-K.\n- Let's go with oak, not pine.")
+    assert all(f"Anna{n}" in kept for n in range(6))
+    assert len(kept) <= 4000 + len(HEAD) + 1
