@@ -10,7 +10,7 @@ with ``await check(stage_factory)``, or each of ``CHECKS`` as a test of its own:
                 await rule(stage)
 
 A rule raises ``Nonconforming`` with what was expected and what was seen. A stage says by ``lacks`` which rules its platform makes
-impossible; ``check`` leaves those out. A channel made with a ``HastyClock`` waits for nothing.
+impossible, of those in ``MAY_LACK``; ``check`` leaves those out. A channel made with a ``HastyClock`` waits for nothing.
 
 ``EXTRAS`` are the rules of what a channel may offer beyond messages, and need a ``FullStage``.
 
@@ -21,18 +21,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from channels.conformance import extras, hearing, speaking
+from channels.conformance import events, extras, groups, hearing, outages, speaking
 from channels.conformance.hasty import HastyClock
-from channels.conformance.running import Nonconforming, RecordingDoor
+from channels.conformance.running import Nonconforming, RecordingDoor, expect
 from channels.conformance.stage import FullStage, Stage, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
-__all__ = ["CHECKS", "EXTRAS", "FullStage", "HastyClock", "Nonconforming", "RecordingDoor", "Stage", "Trouble", "check"]
+__all__ = [
+    "CHECKS",
+    "EXTRAS",
+    "MAY_LACK",
+    "FullStage",
+    "HastyClock",
+    "Nonconforming",
+    "RecordingDoor",
+    "Stage",
+    "Trouble",
+    "check",
+]
 
 EXTRAS: Final = (
+    groups.tells_who_is_meant_in_a_group,
+    groups.tells_what_programs_wrote,
     extras.tells_of_an_edit,
     extras.tells_of_a_reaction,
     extras.puts_one_reaction,
@@ -54,6 +67,11 @@ CHECKS: Final = (
     hearing.catches_up_after_a_restart,
     hearing.survives_a_broken_connection,
     hearing.tells_that_it_is_alive,
+    events.goes_on_after_every_event,
+    events.survives_garbage,
+    groups.hears_no_echo,
+    groups.gives_up_on_a_wrong_password,
+    outages.goes_on_after_an_outage,
     speaking.sends_in_order,
     speaking.cuts_what_is_too_long,
     speaking.shows_typing,
@@ -61,21 +79,42 @@ CHECKS: Final = (
     speaking.obeys_a_rate_limit,
     speaking.repeats_what_did_not_arrive,
     speaking.says_a_doubtful_message_once,
+    outages.sends_after_an_outage,
+    outages.loses_nothing_that_an_outage_cut_off,
     hearing.ends_when_asked,
     *EXTRAS,
 )
 """All rules, each of which takes a stage."""
 
 
+_NO_HISTORY: Final = "the platform neither keeps what nobody took nor can be asked for it"
+_NO_KEY: Final = "the platform recognises no key and cannot be read back; a repetition is marked as one by the house"
+
+MAY_LACK: Final = {
+    **{rule.__name__: "the platform has nothing of the kind" for rule in EXTRAS},
+    "sends_a_doubtful_file_once": _NO_KEY,
+    "says_a_doubtful_message_once": _NO_KEY,
+    "shows_typing": "the platform shows no such sign in private",
+    "obeys_a_rate_limit": "the platform asks nobody to wait",
+    "knows_a_refusal": "the platform does not say that it refuses",
+    "gives_up_on_a_wrong_password": "the platform asks for no password, token or key",
+    "takes_a_repetition_once": "the platform never repeats itself",
+    "catches_up_after_a_restart": _NO_HISTORY,
+    "goes_on_after_an_outage": _NO_HISTORY,
+}
+"""The rules that a stage may lack, by name, and the one reason for which it may. All others every platform makes possible."""
+
+
 async def check(stage: Callable[[], AbstractAsyncContextManager[Any]]) -> list[str]:
     """Run every rule on a stage of its own, and return the names of those that held.
 
     Raises:
-        Nonconforming: one does not; the name of the rule is its note.
+        Nonconforming: one does not; the name of the rule is its note. Or the stage lacks one that is not in ``MAY_LACK``.
     """
     held = []
     for rule in CHECKS:
         async with stage() as made:
+            expect(set(made.lacks) <= MAY_LACK.keys(), f"no other rules among what a stage lacks than {', '.join(MAY_LACK)}")
             if rule.__name__ in made.lacks:
                 continue
             try:

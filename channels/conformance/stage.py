@@ -22,6 +22,8 @@ class Stage(Protocol):
     """The most that one message holds."""
     patience: float
     """Seconds that anything may take, such as 20."""
+    events: Collection[str]
+    """The stage's own names for what can happen on the platform besides a message, one for each kind that a channel may be told of."""
 
     def channel(self) -> Channel:
         """Return a new channel on this platform, as after a restart."""
@@ -37,6 +39,26 @@ class Stage(Protocol):
 
     async def disconnect(self) -> None:
         """Break the channel's connection, as a router does."""
+        ...
+
+    async def happen(self, event: str) -> None:
+        """Let something happen, in private and in the group where both have such: one of ``events``."""
+        ...
+
+    async def garble(self) -> None:
+        """Let the platform send what is not as it documents: damaged events, and events of kinds that nobody knows."""
+        ...
+
+    async def go_away(self) -> None:
+        """Let nobody reach the platform: connections end, and new ones are refused. People there go on writing."""
+        ...
+
+    async def come_back(self) -> None:
+        """Let it be reached again, at the same address."""
+        ...
+
+    def intruder(self) -> Channel:
+        """Return a new channel whose password, token or key the platform does not accept."""
         ...
 
     def trouble(self, kind: Trouble) -> None:
@@ -69,6 +91,14 @@ class FullStage(Stage, Protocol):
 
     def reactions(self) -> list[str]:
         """Return the emoji that the bot has under the person's last message."""
+        ...
+
+    async def say_in_group(self, text: str, *, mention: bool = False) -> None:
+        """Let the person write in a group that the channel reads, always in the same one; ``mention``: they call the bot by its name."""
+        ...
+
+    async def say_as_bot(self, text: str) -> None:
+        """Let another program write in that group."""
         ...
 
     async def say_in_thread(self, text: str) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from channels.conformance.events import LABEL
 from channels.discord.channel import DiscordChannel
 from channels.discord.settings import DiscordSettings
 from tests.peers import discord, discord_state
@@ -17,6 +18,20 @@ if TYPE_CHECKING:
 class DiscordStage:
     lacks = ()
     limit = 2000
+    events = (
+        *(
+            "edit",
+            "preview added",
+            "reaction",
+            "command",
+            "press",
+            "thread",
+            "channel made",
+            "channel changed",
+            "channel deleted",
+        ),
+        *("joined", "typing", "message deleted", "pinned", "sticker", "removed from a server", "unknown kind"),
+    )
     patience = 20.0
     anna = "700000000000000042"
     guild = "800000000000000007"
@@ -26,10 +41,11 @@ class DiscordStage:
         self.peer = peer
         self.last = ""
         self.thread: discord_state.Channel | None = None
+        self.room = peer.guild_channel(self.guild)
 
-    def channel(self) -> DiscordChannel:
+    def channel(self, token: str = discord.TOKEN) -> DiscordChannel:
         given = {
-            "token": discord.TOKEN,
+            "token": token,
             "apiRoot": self.peer.root,
             "gatewayUrl": self.peer.gateway,
             "timeoutSeconds": 5,
@@ -45,6 +61,84 @@ class DiscordStage:
 
     async def disconnect(self) -> None:
         await self.peer.cut()
+
+    async def happen(self, event: str) -> None:  # noqa: C901, PLR0912 - one case a kind of event
+        peer = self.peer
+        where = {"channel_id": self.room.id, "guild_id": self.guild}
+        match event:
+            case "edit":
+                for place in (peer.dm(self.anna), self.room):
+                    theirs = [one for one in place.messages if one["author"]["id"] == self.anna][-1]
+                    await peer.edit(theirs["id"], "changed")
+            case "preview added":
+                await self._tell("MESSAGE_UPDATE", {**where, "id": self.room.messages[-1]["id"], "embeds": [{"title": "?"}]})
+            case "reaction":
+                for place in (peer.dm(self.anna), self.room):
+                    await peer.react(self.anna, place.messages[-1]["id"], "👍")
+            case "command":
+                for place in (peer.dm(self.anna), self.room):
+                    await peer.invoke(self.anna, "status", channel=place)
+            case "press":
+                shown = [one["id"] for one in peer.dm(self.anna).messages if one["components"]]
+                await peer.press(self.anna, shown[-1], LABEL)
+            case "thread":
+                await peer.open_thread(self.room)
+            case "channel made" | "channel changed" | "channel deleted":
+                made = {"id": peer.snowflake(), "type": 0, "guild_id": self.guild, "name": "hall", "last_message_id": None}
+                name = {
+                    "channel made": "CHANNEL_CREATE",
+                    "channel changed": "CHANNEL_UPDATE",
+                    "channel deleted": "CHANNEL_DELETE",
+                }
+                await self._tell(name[event], made)
+            case "joined":
+                await peer.note_and_tell(self.room, self.anna, "", kind=7)
+            case "pinned":
+                await peer.note_and_tell(self.room, self.anna, "", kind=6)
+            case "sticker":
+                for place in (peer.dm(self.anna), self.room):
+                    await peer.note_and_tell(place, self.anna, "", sticker_items=[{"id": "1", "name": "cat", "format_type": 1}])
+            case "typing":
+                await self._tell("TYPING_START", {**where, "user_id": self.anna, "timestamp": 1})
+            case "message deleted":
+                await self._tell("MESSAGE_DELETE", {**where, "id": self.room.messages[-1]["id"]})
+            case "removed from a server":
+                await self._tell("GUILD_DELETE", {"id": "811111111111111111"})
+            case _:
+                await self._tell("STAR_RISEN", {**where, "id": peer.snowflake()})
+
+    async def garble(self) -> None:
+        where = {"channel_id": self.room.id, "guild_id": self.guild}
+        odd: list[dict[str, Any]] = [{}, where, {"channel_id": "x"}, {**where, "id": "x", "author": 7}, {**where, "emoji": 7}]
+        for content in odd:
+            for name in (
+                "MESSAGE_CREATE",
+                "MESSAGE_UPDATE",
+                "MESSAGE_REACTION_ADD",
+                "INTERACTION_CREATE",
+                "THREAD_CREATE",
+                "GUILD_DELETE",
+            ):
+                await self._tell(name, content)
+
+    async def _tell(self, name: str, content: dict[str, Any]) -> None:
+        for session in self.peer.sessions.sessions.values():
+            await self.peer.sessions.event(session, name, content)
+
+    async def go_away(self) -> None:
+        await self.peer.go_away()
+
+    async def come_back(self) -> None:
+        await self.peer.come_back()
+
+    def intruder(self) -> DiscordChannel:
+        return self.channel("guessed." + discord.TOKEN)
+
+    async def say_in_group(self, text: str, *, mention: bool = False) -> None:
+        await self.peer.say(self.anna, text, channel=self.room, mention=mention)
+
+    async def say_as_bot(self, text: str) -> None:
+        await self.peer.note_and_tell(self.room, "700000000000000099", text, bot=True)
 
     def trouble(self, kind: Trouble) -> None:
         match kind:

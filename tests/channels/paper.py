@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from channels.messages import Enclosure, Outbound
 
 HALL = Conversation(channel="paper", kind="group", id="hall", thread="window")
+PASSWORD = "open"
+SQUARE = Conversation(channel="paper", kind="group", id="square")
 STUDY = Conversation(channel="paper", kind="direct", id="anna")
 
 
@@ -44,6 +46,7 @@ class Paper:
 
     lacks = ()
     limit = 100
+    events = ("edited", "reaction", "button", "a letter of another kind")
 
     def __init__(self, flaw: str = "") -> None:
         self.flaw = flaw
@@ -56,9 +59,32 @@ class Paper:
         self.menu: list[str] = []
         self.menus = self.signs = self.breaks = 0
         self.next_trouble = ""
+        self.away = False
 
     def channel(self) -> PaperChannel:
         return PaperChannel(self)
+
+    def intruder(self) -> PaperChannel:
+        return PaperChannel(self, password="guessed")
+
+    async def happen(self, event: str) -> None:
+        for place in (STUDY, SQUARE):
+            self.letters.append(Letter("?", place=place, more={"event": event, "target": "0"}))
+
+    async def garble(self) -> None:
+        self.letters.append(Letter("", more={"event": 7, "target": "0"}))
+
+    async def go_away(self) -> None:
+        self.away = True
+
+    async def come_back(self) -> None:
+        self.away = False
+
+    async def say_in_group(self, text: str, *, mention: bool = False) -> None:
+        self.letters.append(Letter(text, place=SQUARE, more={"mentioned": mention}))
+
+    async def say_as_bot(self, text: str) -> None:
+        self.letters.append(Letter(text, place=SQUARE, more={"from_bot": True}))
 
     async def say(self, text: str) -> None:
         self.letters.append(Letter(text))
@@ -127,11 +153,21 @@ class PaperChannel:
     name = "paper"
     account = "default"
 
-    def __init__(self, paper: Paper) -> None:
+    repeats_safely = True
+    shows = frozenset({"buttons", "files"})
+
+    def __init__(self, paper: Paper, password: str = PASSWORD) -> None:
         self.paper = paper
         self.flaw = paper.flaw
+        self.password = password
 
     async def run(self, door: Any) -> None:
+        if self.password != PASSWORD and self.flaw == "says nothing of a wrong password":
+            return
+        if self.password != PASSWORD and self.flaw != "tries a wrong password for ever":
+            raise ChannelBroken("a wrong password", mend="" if self.flaw == "does not say what to do" else "ask for it")
+        if self.password != PASSWORD:
+            await asyncio.Event().wait()
         if self.flaw == "gives up":
             raise ChannelBroken("no paper")
         read = int(await door.cursor("read") or 0) if self.flaw != "forgets" else len(self.paper.letters)
@@ -142,10 +178,16 @@ class PaperChannel:
             await self.read(door, read)
         await asyncio.Event().wait()
 
-    async def read(self, door: Any, read: int) -> None:
+    async def read(self, door: Any, read: int) -> None:  # noqa: C901 - one flaw a line
         for _ in range(500) if self.flaw == "goes on after its end" else itertools.count():
             if self.flaw == "stays broken" and self.paper.breaks:
                 return
+            if self.paper.away and self.flaw == "ends in an outage":
+                return
+            if self.paper.away:
+                read = len(self.paper.letters) if self.flaw == "skips an outage" else read
+                await asyncio.sleep(0.001)
+                continue
             if self.flaw != "never tells that it lives":
                 door.alive()
             if self.flaw == "turns pairs around" and len(self.paper.letters) >= read + 2:
@@ -153,7 +195,9 @@ class PaperChannel:
             for number in self.paper.again:
                 await door.accept([self.inbound(number, again=True)])
             self.paper.again.clear()
-            if read < len(self.paper.letters):
+            if read < len(self.paper.letters) and self.passes_over(read):
+                read += 1
+            elif read < len(self.paper.letters):
                 try:
                     await door.accept([self.inbound(read)], Cursor(name="read", value=str(read + 1)))
                     read += 1
@@ -161,10 +205,19 @@ class PaperChannel:
                     read += self.flaw == "lets go"
             await asyncio.sleep(0.001)
 
+    def passes_over(self, number: int) -> bool:
+        """Tell whether a letter is none of those that it knows."""
+        event = self.paper.letters[number].more.get("event", "message")
+        if (event == "reaction" and self.flaw == "stops at a reaction") or (event == 7 and self.flaw == "chokes on garbage"):
+            raise ValueError(event)
+        return event not in {"message", "edited", "reaction", "button"}
+
     def inbound(self, number: int, *, again: bool = False) -> Inbound:
         letter = self.paper.letters[number]
         key = f"m:{number}" + (":again" if again and self.flaw == "renames" else "")
         more = dict(letter.more)
+        if self.flaw == "takes programs for people":
+            more.pop("from_bot", None)
         if self.flaw == f"takes it for a message: {more.get('event')}":
             del more["event"]
         if self.flaw == f"forgets the target: {more.get('event')}":
@@ -182,15 +235,18 @@ class PaperChannel:
             key=key,
             alias=key,
             message_id=str(number),
-            mentioned=True,
-            **more,
+            **{"mentioned": True, **more, **({"mentioned": True} if self.flaw == "is always meant" else {})},
         )
 
     def chunks(self, markdown: str) -> list[str]:
         return [markdown] if self.flaw == "never cuts" else cut(markdown, self.paper.limit, len)
 
-    async def send(self, outbound: Outbound, record: Any) -> Sent:
+    async def send(self, outbound: Outbound, record: Any) -> Sent:  # noqa: C901 - one flaw a line
+        if self.paper.away and self.flaw != "believes that it was said":
+            raise NotSent("nobody is there", permanent=self.flaw == "takes an outage for a refusal")
         trouble, self.paper.next_trouble = self.paper.next_trouble, ""
+        if outbound.uncertain and self.flaw == "takes a doubt for an arrival":
+            return Sent(platform_id=outbound.key)
         if trouble == "refused":
             raise NotSent("no", permanent=self.flaw != "takes a refusal for passing")
         if trouble == "rate limit":
@@ -201,7 +257,10 @@ class PaperChannel:
             raise Uncertain("?")
         twice = self.flaw == "says twice" or (self.flaw == "sends files twice" and outbound.enclosure)
         key = f"{outbound.key}:{outbound.attempt}" if twice else outbound.key
-        self.paper.replies[key] = self.reply(outbound)
+        if not (self.paper.away and self.flaw == "believes that it was said"):
+            self.paper.replies[key] = self.reply(outbound)
+        if self.flaw == "hears itself":
+            self.paper.letters.append(Letter(outbound.text, outbound.conversation))
         if trouble == "cut after":
             if self.flaw == "raises anything":
                 raise ValueError

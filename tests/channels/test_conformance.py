@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from channels.conformance import CHECKS, Nonconforming, check
+from channels.conformance import CHECKS, MAY_LACK, Nonconforming, check
 from tests.channels.discord_stage import DiscordStage
 from tests.channels.paper import Paper
 from tests.channels.slack_stage import SlackStage
@@ -66,6 +67,21 @@ async def test_a_channel_of_paper_keeps_every_rule() -> None:
         ("never cuts", "cuts_what_is_too_long"),
         ("says twice", "says_a_doubtful_message_once"),
         ("raises anything", "says_a_doubtful_message_once"),
+        ("stops at a reaction", "goes_on_after_every_event"),
+        ("forgets", "goes_on_after_every_event"),
+        ("chokes on garbage", "survives_garbage"),
+        ("hears itself", "hears_no_echo"),
+        ("is always meant", "tells_who_is_meant_in_a_group"),
+        ("takes programs for people", "tells_what_programs_wrote"),
+        ("tries a wrong password for ever", "gives_up_on_a_wrong_password"),
+        ("says nothing of a wrong password", "gives_up_on_a_wrong_password"),
+        ("does not say what to do", "gives_up_on_a_wrong_password"),
+        ("ends in an outage", "goes_on_after_an_outage"),
+        ("skips an outage", "goes_on_after_an_outage"),
+        ("takes an outage for a refusal", "sends_after_an_outage"),
+        ("believes that it was said", "sends_after_an_outage"),
+        ("takes a doubt for an arrival", "loses_nothing_that_an_outage_cut_off"),
+        ("says twice", "loses_nothing_that_an_outage_cut_off"),
         ("takes it for a message: edited", "tells_of_an_edit"),
         ("forgets the target: edited", "tells_of_an_edit"),
         ("takes it for a message: reaction", "tells_of_a_reaction"),
@@ -103,3 +119,35 @@ async def test_a_run_of_all_rules_names_the_one_that_did_not_hold() -> None:
 def test_every_rule_has_a_flaw_that_it_sees() -> None:
     [marks] = [mark for mark in test_a_flaw_is_seen_by_its_rule.pytestmark if mark.name == "parametrize"]
     assert {rule for _, rule in marks.args[1]} == {rule.__name__ for rule in CHECKS}
+
+
+def test_our_stages_lack_only_what_a_stage_may_lack_and_the_guide_lists_it() -> None:
+    assert all(set(stage.lacks) <= MAY_LACK.keys() <= {rule.__name__ for rule in CHECKS} for _, stage in STAGES.values())
+    guide = (Path(__file__).parents[2] / "docs" / "adding-a-channel.md").read_text()
+    assert [line for line in guide.splitlines() if line.startswith("| `") and "channels." not in line] == [
+        f"| `{name}` | {why} |" for name, why in MAY_LACK.items()
+    ]
+
+
+async def test_a_stage_that_lacks_what_every_platform_makes_possible_is_told_so() -> None:
+    class Lazy(Paper):
+        lacks = ("keeps_the_order",)
+
+    @asynccontextmanager
+    async def made() -> AsyncIterator[Paper]:
+        yield Lazy()
+
+    with pytest.raises(Nonconforming, match="no other rules among what a stage lacks"):
+        await check(made)
+
+
+async def test_a_platform_without_a_history_is_judged_by_what_it_can_do() -> None:
+    class Forgetful(Paper):
+        lacks = ("catches_up_after_a_restart", "goes_on_after_an_outage")
+
+    @asynccontextmanager
+    async def made() -> AsyncIterator[Paper]:
+        yield Forgetful("forgets")
+
+    held = await check(made)
+    assert {"goes_on_after_every_event", "survives_garbage"} <= set(held)

@@ -26,6 +26,7 @@ from tests.peers.discord_gateway import Gateway
 from tests.peers.discord_links import Links
 from tests.peers.discord_rest import Asked, Rest, asked_of, too_many
 from tests.peers.discord_state import BOT, Banned, Channel, Fault, Interaction, Refused, check_components, member, person
+from tests.peers.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +68,7 @@ class DiscordPeer:
         self.sessions = Gateway(self)
         self._last = self._at_once = 0
         self._news = asyncio.Condition()
-        self._runner: web.AppRunner | None = None
+        self._site = Site()
 
     # -- what a test does and sees -----------------------------------------------------------------------------------
 
@@ -194,6 +195,16 @@ class DiscordPeer:
         options = [{"name": one["name"], "type": one["type"], "value": text} for one in command.get("options", [])[:1] if text]
         data = {"id": command["id"], "name": name, "type": 1, **({"options": options} if options else {})}
         return await self._interact(2, user, channel or self.dm(user), data, homeless=homeless)
+
+    async def invoke(self, user: str, name: str, *, channel: Channel) -> Interaction:
+        """Let somebody give a command that a menu of an earlier time offered."""
+        return await self._interact(2, user, channel, {"id": "1", "name": name, "type": 1})
+
+    async def note_and_tell(
+        self, place: Channel, user: str, content: str, *, kind: int = 0, bot: bool = False, **more: Any
+    ) -> None:
+        """Let there be a message of any kind, by anybody."""
+        await self.announce(place, self.note(place, person(user, "Anna", bot=bot), content, kind=kind, **more))
 
     async def press(self, user: str, message_id: str, label: str) -> Interaction:
         """Let somebody press a button."""
@@ -337,15 +348,19 @@ class DiscordPeer:
         app.router.add_get("/attachments/{channel}/{id}/{name}", self.links.serve)
         app.router.add_post("/control/{what}", self._control)
         app.router.add_route("*", "/api/v10/{path:.*}", self._rest)
-        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
-        self.port = self._runner.addresses[0][1]
+        self.port = await self._site.open(app, self.port)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._site.close()
+
+    async def go_away(self) -> None:
+        """Let nobody reach this server."""
+        await self._site.away()
+
+    async def come_back(self) -> None:
+        """Let it be reached again, at the same port."""
+        await self._site.back()
 
     async def _rest(self, request: web.Request) -> web.Response:
         asked = await asked_of(request)

@@ -20,6 +20,7 @@ from aiohttp import WSMsgType, web
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from tests.peers.site import Site
 from tests.peers.slack_delivery import Delivery, Hook
 from tests.peers.slack_methods import METHODS
 from tests.peers.slack_people import SlackPeople
@@ -74,7 +75,7 @@ class SlackPeer(SlackPeople):
         self._ids = itertools.count(1)
         self._tickets: set[str] = set()
         self._news = asyncio.Condition()
-        self._runner: web.AppRunner | None = None
+        self._site = Site()
         self.delivery = Delivery(lambda: self.ack_seconds, self.signing_secret, self._changed)
         home, out = self.home, self.delivery
         self.messages, self.people, self.scopes, self.pings = home.messages, home.people, home.scopes, home.pings
@@ -120,17 +121,21 @@ class SlackPeer(SlackPeople):
         app.router.add_get("/signin", self._sign_in)
         app.router.add_post("/upload/v1/{file}", self._upload)
         app.router.add_post("/control/{what}", self._control)
-        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
-        self.port = self._runner.addresses[0][1]
+        self.port = await self._site.open(app, self.port)
         self.home.uploads_at = f"http://127.0.0.1:{self.port}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.delivery.stop()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._site.close()
+
+    async def go_away(self) -> None:
+        """Let nobody reach this server."""
+        await self._site.away()
+
+    async def come_back(self) -> None:
+        """Let it be reached again, at the same port."""
+        await self._site.back()
 
     # -- Socket Mode -------------------------------------------------------------------------------------------------
 
@@ -150,13 +155,15 @@ class SlackPeer(SlackPeople):
         for envelope in list(self.waiting.values()):
             await self.delivery.send(envelope)
         await self._changed()
-        async for frame in socket:
-            if frame.type is not WSMsgType.TEXT:
-                break
-            if not self.delivery.acknowledged(json.loads(frame.data)):
-                await socket.close(code=1002, message=b"no such envelope")
-            await self._changed()
-        sockets.remove(socket)
+        try:
+            async for frame in socket:
+                if frame.type is not WSMsgType.TEXT:
+                    break
+                if not self.delivery.acknowledged(json.loads(frame.data)):
+                    await socket.close(code=1002, message=b"no such envelope")
+                await self._changed()
+        finally:
+            sockets.remove(socket)
         return socket
 
     # -- Web API -----------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.peers import telegram_files
+from tests.peers.site import Site
 from tests.peers.telegram_hook import Webhook
 from tests.peers.telegram_methods import METHODS, Refused
 from tests.peers.telegram_people import People
@@ -86,7 +87,7 @@ class TelegramPeer(People):
         self._allowed = UPDATE_KINDS - _NOT_BY_DEFAULT
         self._news = asyncio.Condition()
         self._poll: asyncio.Event | None = None
-        self._runner: web.AppRunner | None = None
+        self._site = Site()
         self.webhook = Webhook(self)
 
     # -- what a test does and sees -----------------------------------------------------------------------------------
@@ -169,17 +170,20 @@ class TelegramPeer(People):
         app.router.add_route("*", "/bot{token}/{method}", self._serve)
         app.router.add_get("/file/bot{token}/{path:.+}", self._download)
         app.router.add_post("/control/{what}", self._control)
-        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        self.port = await self._site.open(app, self.port)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.webhook.close()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._site.close()
+
+    async def go_away(self) -> None:
+        """Let nobody reach this server."""
+        await self._site.away()
+
+    async def come_back(self) -> None:
+        """Let it be reached again, at the same port."""
+        await self._site.back()
 
     # -- the Bot API -------------------------------------------------------------------------------------------------
 

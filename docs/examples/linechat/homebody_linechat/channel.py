@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from channels.errors import ChannelBroken, NotSent, Uncertain
 from channels.fitting import fitted
+from channels.guard import EventGuard
 from channels.messages import Conversation, Cursor, Inbound, Sender, Sent
+from channels.pauses import Pauses
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
 
 LIMIT = 500
 ANSWER_SECONDS = 10
-LONGEST_PAUSE = 60.0
 
 
 def make(settings: Mapping[str, Any], *, account: str, clock: Clock, log: Log) -> LineChat:
@@ -44,27 +46,29 @@ class LineChat:
         self._password = password
         self._clock = clock
         self._log = log
+        self._guard = EventGuard(log, account)
         self._writer: asyncio.StreamWriter | None = None
         self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
 
     async def run(self, door: Door) -> None:
         """Stay connected, with ever longer pauses while the server does not answer."""
-        pause = 1.0
+        pauses = Pauses(self._clock, random.random, self._log, self.account)
         while True:
             try:
-                await self._connected(door)
-                pause = 1.0
+                await self._connected(door, pauses)
+                trouble = "the connection ended"
             except (OSError, ValueError) as error:
-                self._log.warning("linechat does not answer", error=str(error), pause=pause)
-            await self._clock.sleep(pause)
-            pause = min(LONGEST_PAUSE, pause * 2)
+                trouble = str(error) or type(error).__name__
+            await pauses.wait("linechat does not answer", trouble)
 
-    async def _connected(self, door: Door) -> None:
+    async def _connected(self, door: Door, pauses: Pauses) -> None:
         reader, self._writer = await asyncio.open_connection(*self._address)
         try:
             await self._say({"hello": self._password, "after": int(await door.cursor("read") or 0)})
             while line := await reader.readline():
-                await self._take(door, json.loads(line))
+                with self._guard.reading({"kind": "line"}):
+                    await self._take(door, json.loads(line))
+                pauses.over()
         finally:
             self._writer.close()
             self._writer = None
@@ -81,7 +85,7 @@ class LineChat:
                 raise ChannelBroken(f"linechat: {why}", mend="set channels.plugins.linechat.settings.password anew")
             case {"answer": key} if key in self._answers and not self._answers[key].done():
                 self._answers[key].set_result(told)
-            case {"id": number, "from": person, "text": text, "at": at}:
+            case {"id": int(number), "from": str(person), "text": str(text), "at": str(at)}:
                 target = str(told["edits"]) if "edits" in told else None
                 message = Inbound(
                     conversation=Conversation(channel=self.name, account=self.account, kind="direct", id=person),

@@ -33,8 +33,9 @@ class Server:
     """The server, and the stage of it: a person called anna, who writes to the bot. Start it with ``async with``."""
 
     lacks = tuple(rule.__name__ for rule in EXTRAS if rule.__name__ != "tells_of_an_edit")
-    """This platform knows edits, and no reactions, threads, files, buttons or menus."""
+    """This platform knows edits, and no groups, reactions, threads, files, buttons or menus."""
     limit = LIMIT
+    events = ("edit", "beat", "an event of a later version")
     patience = 20.0
 
     def __init__(self, clock: Clock, log: Log, port: int = 0) -> None:
@@ -51,23 +52,26 @@ class Server:
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self._server = await asyncio.start_server(self._client, "127.0.0.1", self._port)
+        await self.come_back()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """End."""
-        if self._server is not None:
-            self._server.close()
-            await self.disconnect()
-            await asyncio.gather(*self._tasks)
+        await self.go_away()
+        await asyncio.gather(*self._tasks)
 
     # -- the stage ---------------------------------------------------------------------------------------------------
 
     def channel(self) -> LineChat:
         """See ``channels.conformance.Stage``, as for all that follow."""
-        assert self._server is not None
-        host, port = self._server.sockets[0].getsockname()
-        return LineChat(host, port, PASSWORD, account="default", clock=self._clock, log=self._log)
+        return self._channel(PASSWORD)
+
+    def intruder(self) -> LineChat:
+        """See above."""
+        return self._channel("guessed")
+
+    def _channel(self, password: str) -> LineChat:
+        return LineChat("127.0.0.1", self._port, password, account="default", clock=self._clock, log=self._log)
 
     async def say(self, text: str) -> None:
         """Write."""
@@ -85,6 +89,36 @@ class Server:
         """Cut all connections."""
         for client in list(self._clients):
             client.transport.abort()
+
+    async def go_away(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.close()
+        await self.disconnect()
+
+    async def come_back(self) -> None:
+        """Listen, at the same port."""
+        self._server = await asyncio.start_server(self._client, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def happen(self, event: str) -> None:
+        """Do what is no message."""
+        match event:
+            case "edit":
+                await self.edit("changed")
+            case "beat":
+                await self._tell({"beat": True})
+            case _:
+                await self._tell({"mood": "sunny", "from": "anna"})
+
+    async def garble(self) -> None:
+        """Say what is no message of this protocol, and no message at all."""
+        now = datetime.now(UTC).isoformat()
+        message = {"id": time.time_ns(), "from": "anna", "text": "?", "at": now}
+        for odd in ({**message, "id": "x"}, {**message, "text": None}, {**message, "at": "then"}, {**message, "at": 7}, [], 7):
+            await self._tell(odd)
+        for client in list(self._clients):
+            client.write(b"\xff no JSON\n")
 
     def trouble(self, kind: Trouble) -> None:
         """Let the next send go wrong."""
@@ -109,7 +143,7 @@ class Server:
         self._written.append({"id": number, "from": "anna", "text": text, "at": datetime.now(UTC).isoformat(), **more})
         await self._tell(self._written[-1])
 
-    async def _tell(self, told: dict[str, Any]) -> None:
+    async def _tell(self, told: Any) -> None:
         for client in list(self._clients):
             client.write(json.dumps(told).encode() + b"\n")
 
