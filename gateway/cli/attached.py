@@ -14,6 +14,7 @@ from gateway.lock import describe
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from channels.clock import Clock
     from channels.terminal.link import Link
     from gateway.cli.invocation import Invocation
     from gateway.logs.wiring import Closer
@@ -44,6 +45,18 @@ async def attached(invocation: Invocation, conversation: str = "local") -> Async
         yield link
     finally:
         await link.close()
+
+
+def lasting(invocation: Invocation, link: Link, clock: Clock, conversation: str = "local") -> Link:
+    """Return a link that outlives a restart of the gateway; one to a gateway inside this process is returned as it is."""
+    holder = describe(invocation.paths.state / "gateway.lock")
+    if holder is None or not holder.socket or holder.pid == os.getpid():
+        return link
+    from channels.terminal.reconnecting import ReconnectingLink
+    from channels.terminal.socket import SocketLink
+
+    path = Path(holder.socket)
+    return ReconnectingLink(link, lambda: SocketLink.open(path, conversation), clock)
 
 
 @contextlib.asynccontextmanager

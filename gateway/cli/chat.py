@@ -86,14 +86,15 @@ async def _piped(invocation: Invocation, hints: dict[str, str]) -> int:
 
 async def _interactive(invocation: Invocation, hints: dict[str, str], greeting: str) -> int:
     from channels.terminal.console import Conversation
-    from gateway.cli.attached import attached
+    from gateway.cli.attached import attached, lasting
     from gateway.clock import SystemClock
     from gateway.desks.commands import COMMANDS
 
     async with attached(invocation) as link:
+        clock = SystemClock()
         conversation = Conversation(
-            link,
-            clock=SystemClock(),
+            lasting(invocation, link, clock),
+            clock=clock,
             new_key=_new_key,
             history=invocation.paths.home / "history",
             commands={f"/{command.name}": command.help for command in COMMANDS.values()},

@@ -1,0 +1,97 @@
+"""A link that survives a restart of the gateway: it attaches again, and repeats what was not taken."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from channels.errors import LinkLost
+from channels.terminal.link import Note
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    from channels.clock import Clock
+    from channels.terminal.link import Frame, Link
+
+PAUSE_SECONDS = 1.0
+PATIENCE_SECONDS = 120.0
+"""How long a gateway may be away: starting anew takes seconds, an update a minute."""
+
+
+class ReconnectingLink:
+    """A ``Link`` over another that may break. ``open_link`` makes a new one; it raises LinkLost while nobody answers.
+
+    A message that was under way is said again under its key, which the gateway takes once. What is on its way to the person
+    waits in the gateway and comes to the new link. ``frames`` has to be read: it is what attaches again.
+    """
+
+    def __init__(self, link: Link, open_link: Callable[[], Awaitable[Link]], clock: Clock) -> None:
+        self._link = link
+        self._open = open_link
+        self._clock = clock
+        self._whole = asyncio.Event()
+        self._whole.set()
+        self._given_up: LinkLost | None = None
+
+    async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None) -> None:
+        """Send a message, after a restart again; see ``Link.say``."""
+        while True:
+            link = await self._present()
+            try:
+                return await link.say(text, key=key, hints=hints)
+            except LinkLost:
+                self._broke(link)
+
+    async def stop(self) -> None:
+        """Stop the running turn; nothing runs in a gateway that went away."""
+        if self._whole.is_set():
+            await self._link.stop()
+
+    async def frames(self) -> AsyncIterator[Frame]:
+        """Yield what arrives, across restarts, and a Note when the gateway goes and when it is back; see ``Link.frames``."""
+        while True:
+            link = self._link
+            try:
+                async for frame in link.frames():
+                    yield frame
+            except LinkLost as error:
+                self._broke(link)
+                yield Note(f"{str(error).capitalize()}. I wait until it is back (Ctrl-D leaves) …")
+                await self._reopen(error)
+                yield Note("The gateway is back.")
+            else:
+                return
+
+    async def close(self) -> None:
+        """Detach; see ``Link.close``."""
+        await self._link.close()
+
+    async def _present(self) -> Link:
+        """Return the link once it is whole. Raises LinkLost when the gateway stays away."""
+        await self._whole.wait()
+        if self._given_up is not None:
+            raise self._given_up
+        return self._link
+
+    def _broke(self, link: Link) -> None:
+        if link is self._link:
+            self._whole.clear()
+
+    async def _reopen(self, broken: LinkLost) -> None:
+        """Attach again. Raises ``broken`` when nobody answers for PATIENCE_SECONDS."""
+        until = self._clock.monotonic() + PATIENCE_SECONDS
+        await self._link.close()
+        try:
+            while True:
+                await self._clock.sleep(PAUSE_SECONDS)
+                try:
+                    self._link = await self._open()
+                except LinkLost:
+                    if self._clock.monotonic() >= until:
+                        self._given_up = broken
+                        raise broken from None
+                else:
+                    return
+        finally:
+            self._whole.set()
