@@ -164,10 +164,8 @@ class Turns:
         return True
 
     async def _left(self, ticket: Ticket[Any], items: Sequence[Queued]) -> None:
-        """Messages whose turn was stopped before it began: their owner's wish ends them, something newer has them come with it."""
-        if ticket.ending == "interrupt":
-            self._lanes.give_back(ticket.session, items)
-        elif ticket.ending == "stop":
+        """End messages whose turn their owner stopped before it began; something newer ends only a turn that has begun."""
+        if ticket.ending == "stop":
             await self._ledger.settle([item.row for item in items], "answered", reason="stopped by its owner")
             for item in items:
                 stopped = STOPPED_COMMAND if not item.kin else "it was stopped"

@@ -13,8 +13,15 @@ if TYPE_CHECKING:
 @contextmanager
 def no_file_may_grow() -> Iterator[None]:
     """Refuse every write that makes a file of this process longer."""
+    with no_file_may_hold_more_than(0):
+        yield
+
+
+@contextmanager
+def no_file_may_hold_more_than(size: int) -> Iterator[None]:
+    """Take what fits into so many bytes of a file and refuse the rest: the last write that is taken is taken in part."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
     finally:

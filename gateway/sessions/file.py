@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from typing import TYPE_CHECKING, Any
 
 from agent import fault
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Records = dict[str, SessionRecord]
+_CHECKSUM = b',"crc":'
 FOLD_AT = 500
 """Lines of changes after which they are folded, or half as many as there are sessions if that is more."""
 
@@ -41,6 +43,8 @@ class SessionFile:
         self._stamp: tuple[int, int, int] | None = None
         self._lines = 0
         self._whole_tail = True
+        self.unreadable: list[bytes] = []
+        """Lines of changes that could not be read when the files were read last."""
 
     @property
     def edited(self) -> bool:
@@ -54,10 +58,12 @@ class SessionFile:
             raise FileNotFoundError(self.path)
         self._base = _read(self.path) if stamp is not None else {}
         self._stamp = stamp
+        self.unreadable = []
         return self._with_changes(dict(self._base), self._changes)
 
     def read_previous(self) -> Records:
         """Read the predecessors, and what changed since. Raises as ``read``."""
+        self.unreadable = []
         records = self._with_changes(_read(self.previous), self._changes_before)
         return self._with_changes(records, self._changes)
 
@@ -122,6 +128,13 @@ class SessionFile:
         path.rename(aside)
         return aside.name
 
+    def keep_changes(self, stamp: str) -> str:
+        """Give the lines of changes a second name, under which they stay when they are folded; return it."""
+        aside = self._changes.with_name(f"{self._changes.name}.bad-{stamp}")
+        aside.unlink(missing_ok=True)
+        os.link(self._changes if self._changes.exists() else self._changes_before, aside)
+        return aside.name
+
     def _with_changes(self, records: Records, path: Path) -> Records:
         try:
             data = path.read_bytes()
@@ -130,14 +143,14 @@ class SessionFile:
         lines = data.split(b"\n")
         if path == self._changes:
             self._lines, self._whole_tail = len(lines) - 1, lines[-1] == b""
-        for line in lines:
-            _apply(records, line)
+        self.unreadable += [line for line in lines[:-1] if line and not _apply(records, line)]
+        _apply(records, lines[-1])  # one that was never finished was never acknowledged
         return records
 
     def _append(self, lines: Sequence[Mapping[str, Any]]) -> None:
         if not lines:
             return
-        line = b"".join(json.dumps(one, ensure_ascii=True, separators=(",", ":")).encode() + b"\n" for one in lines)
+        line = b"".join(map(_line, lines))
         if not self._whole_tail:
             line = b"\n" + line
         created = not self._changes.exists()
@@ -190,15 +203,27 @@ def _read(path: Path) -> Records:
         raise Damaged(f"{path}: {error}") from error
 
 
-def _apply(records: Records, line: bytes) -> None:
-    """Apply one line of changes. One that is torn, or that makes no session, changes nothing."""
+def _line(change: Mapping[str, Any]) -> bytes:
+    payload = json.dumps(change, ensure_ascii=True, separators=(",", ":")).encode()[:-1]
+    return payload + _CHECKSUM + b"%d}\n" % zlib.crc32(payload)
+
+
+def _apply(records: Records, line: bytes) -> bool:
+    """Apply one line of changes, and say whether it could be: one that is torn, or that makes no session, changes nothing.
+
+    Lines of an earlier version have no checksum.
+    """
+    payload, marked, told = line.rpartition(_CHECKSUM)
+    if marked and told != b"%d}" % zlib.crc32(payload):
+        return False
     try:
         change = json.loads(line)
         key = change["key"]
         if change.get("gone"):
             records.pop(key, None)
-            return
+            return True
         known = records.get(key)
         records[key] = from_json(key, (all_to_json(known) if known else {}) | change["set"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        return
+        return False
+    return True

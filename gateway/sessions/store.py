@@ -7,6 +7,7 @@ the bad file is set aside with a date.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
 from dataclasses import replace
@@ -277,8 +278,28 @@ class SessionStore:
             self._records = {record.key: record for record in self._from_transcripts()}
             if notices:
                 notices.append(f"{len(self._records)} sessions were found again from their transcripts")
+        if self._file.unreadable:
+            notices.append(self._find_changed())
         self._written = dict(self._records)
         return notices
+
+    def _find_changed(self) -> str:
+        """Find sessions whose changes cannot be read by their transcripts; keep the lines, and begin without them. Tells the owner."""
+        lost = b"\n".join(self._file.unreadable)
+        count, found = len(self._file.unreadable), 0
+        for record in self._from_transcripts():  # of several with one key the one started last comes last
+            known = self._records.get(record.key)
+            begun_since = known is not None and known.session != record.session and known.started < record.started
+            if known is None or (begun_since and json.dumps(record.key).encode() in lost):
+                self._records[record.key] = record
+                found += 1
+        name = self._file.keep_changes(f"{self._clock.now():%Y%m%dT%H%M%S}")
+        self._file.fold(self._records)
+        changes = "1 change" if count == 1 else f"{count} changes"
+        return (
+            f"{changes} in {self._file.path}.changes could not be read and were kept as {name}; "
+            f"{found} sessions were found again from their transcripts"
+        )
 
     def _from_transcripts(self) -> list[SessionRecord]:
         """Find sessions by the first line of each transcript; of several with one key the latest started counts, so it comes last."""

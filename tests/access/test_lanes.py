@@ -211,3 +211,42 @@ async def test_draining_does_not_wait_for_ever_for_what_will_not_end() -> None:
     assert await lanes.drain(0, grace=0.01) == 1
     release.set()
     await lanes.quiet()
+
+
+async def test_what_is_paused_while_a_lane_is_held_begins_only_when_it_goes_on() -> None:
+    work, hold = Work(), asyncio.Event()
+    held = asyncio.Event()
+
+    async def wait(_session: str) -> None:
+        held.set()
+        await hold.wait()
+
+    lanes: Lanes[Any] = Lanes(work, broken=lambda *_: None, hold=wait)
+    lanes.submit("s", (1, 0))
+    await held.wait()
+    lanes.pause()
+    hold.set()
+    await lanes.quiet()
+    assert (work.begun["s"], lanes.queued("s")) == ([], 1)
+    lanes.resume()
+    await lanes.quiet()
+    assert work.begun["s"] == [1]
+
+
+async def test_what_is_paused_while_it_waits_for_a_place_begins_only_when_it_goes_on() -> None:
+    work = Work()
+    work.gate = asyncio.Event()
+    lanes: Lanes[Any] = Lanes(work, limit=1, broken=lambda *_: None)
+    lanes.submit("a", (1, 0))
+    await work.entered.wait()
+    lanes.submit("b", (2, 0))
+    await asyncio.sleep(0)
+    lanes.pause()
+    lanes.submit("c", (3, 0))
+    lanes.put_first("d", (4, 0))
+    work.gate.set()
+    await lanes.quiet()
+    assert {session: numbers for session, numbers in work.begun.items() if numbers} == {"a": [1]}
+    lanes.resume()
+    await lanes.quiet()
+    assert {session: numbers for session, numbers in work.begun.items() if numbers} == {"a": [1], "b": [2], "c": [3], "d": [4]}

@@ -14,6 +14,7 @@ from agent.errors import NotKept
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agent.transcript import Transcript
 from gateway.clock import ManualClock
+from tests.full_disk import no_file_may_hold_more_than
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -192,3 +193,17 @@ async def test_entries_are_found_by_turn_and_kind_as_far_as_they_are_in_memory(t
 def test_a_line_without_its_checksum_is_torn() -> None:
     with pytest.raises(Torn):
         decode(b'{"v":1,"kind":"said","id":"t:0"}\n')
+
+
+@pytest.mark.parametrize("room", [0, 1, 10, 60])
+async def test_a_write_that_is_taken_in_part_leaves_nothing_and_costs_no_later_entry(tmp_path: Path, room: int) -> None:
+    path = tmp_path / "s.jsonl"
+    transcript = await Transcript.load(path, clock())
+    await transcript.append("a", said("first"), n=0)
+    size = transcript.size
+    with no_file_may_hold_more_than(size + room), pytest.raises(NotKept):
+        await transcript.append("b", said("x" * 200), n=0)
+    assert os.stat(path).st_size == size  # noqa: PTH116
+    await transcript.append("c", said("later"), n=0)
+    again = await Transcript.load(path, clock())
+    assert ([entry.id for entry in again.entries], again.bad_lines, again.torn) == (["a:0", "c:0"], 0, None)

@@ -19,6 +19,7 @@ from gateway.sessions import file as session_file
 from gateway.sessions.archive import Archive
 from gateway.sessions.record import SessionRecord, all_to_json, from_json, to_json
 from gateway.sessions.store import SessionStore
+from tests.full_disk import no_file_may_hold_more_than
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -295,3 +296,69 @@ def test_old_transcripts_are_packed_and_deleted_only_for_want_of_space(tmp_path:
     assert archive.trim(10_000) == []
     assert archive.trim(1500) == ["s-0.jsonl.gz"]
     assert Archive(tmp_path / "nowhere").trim(1) == []
+
+
+@pytest.mark.parametrize("room", [0, 1, 10, 60])
+async def test_a_change_that_is_taken_in_part_leaves_nothing_and_costs_no_later_one(tmp_path: Path, room: int) -> None:
+    store = await opened(tmp_path)
+    await store.put(record("agent:main:a"))
+    changes = tmp_path / "sessions.json.changes"
+    size = os.stat(changes).st_size  # noqa: PTH116
+    with no_file_may_hold_more_than(size + room), pytest.raises(StorageFailed):
+        await store.put(record("agent:main:b", model="x" * 200))
+    assert os.stat(changes).st_size == size  # noqa: PTH116
+    await store.put(record("agent:main:c"))
+    again = await opened(tmp_path)
+    assert {one.key for one in again.all()} == {"agent:main:a", "agent:main:c"}
+    assert again.notices == []
+
+
+@pytest.mark.parametrize("flip", ["the key", "a value", "the braces", "the checksum"])
+async def test_a_line_of_changes_that_cannot_be_read_is_told_and_its_session_found_by_its_transcript(
+    tmp_path: Path, flip: str
+) -> None:
+    store = await opened(tmp_path)
+    await store.put(record("agent:main:a", session="s-a"))
+    await store.put(record("agent:main:b", session="s-b", verbose=True))
+    for key, session in (("agent:main:a", "s-a"), ("agent:main:b", "s-b")):
+        transcript = await Transcript.load(tmp_path / f"{session}.jsonl", ManualClock(NOON))
+        await transcript.append("open", Opened(agent="main", session=session, key=key), n=0)
+    changes = tmp_path / "sessions.json.changes"
+    first, second = changes.read_bytes().splitlines(keepends=True)
+    at = {
+        "the key": first.index(b"main:a"),
+        "a value": first.index(b"s-a") + 2,
+        "the braces": 0,
+        "the checksum": len(first) - 3,
+    }
+    harmed = bytearray(first)
+    harmed[at[flip]] ^= 1
+    damage(changes, bytes(harmed) + second)
+    again = await opened(tmp_path)
+    assert {one.key: one.session for one in again.all()} == {"agent:main:a": "s-a", "agent:main:b": "s-b"}
+    (told,) = again.notices
+    assert "1 change in" in told
+    assert "sessions.json.changes.bad-" in told
+    assert (await opened(tmp_path)).notices == [], "told once"
+
+
+async def test_a_session_that_was_begun_in_a_line_that_is_gone_is_the_one_that_goes_on(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    await store.put(record("agent:main:a", session="s-old"))
+    await store.put(record("agent:main:a", session="s-new", started=NOON + timedelta(hours=1)))
+    for hours, session in enumerate(("s-old", "s-new")):
+        transcript = await Transcript.load(tmp_path / f"{session}.jsonl", ManualClock(NOON + timedelta(hours=hours)))
+        await transcript.append("open", Opened(agent="main", session=session, key="agent:main:a"), n=0)
+    changes = tmp_path / "sessions.json.changes"
+    first, second = changes.read_bytes().splitlines(keepends=True)
+    damage(changes, first + second.replace(b"s-new", b"s-nfw"))
+    assert [one.session for one in (await opened(tmp_path)).all()] == ["s-new"]
+
+
+async def test_changes_of_an_earlier_version_are_read_without_their_checksum(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    await store.put(record("agent:main:a"))
+    changes = tmp_path / "sessions.json.changes"
+    damage(changes, changes.read_bytes().rpartition(b',"crc":')[0] + b"}\n")
+    again = await opened(tmp_path)
+    assert ([one.key for one in again.all()], again.notices) == (["agent:main:a"], [])

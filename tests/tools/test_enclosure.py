@@ -379,3 +379,12 @@ def test_a_disk_without_room_is_told_and_costs_nothing_that_was_there(tmp_path: 
     assert "995 of 5,001 bytes were added" in run.stdout
     assert (tmp_path / "a.md").read_bytes() == b"kept\n" + b"y" * 995
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["a.md"]
+
+
+def test_a_file_with_a_second_name_has_no_stamp(enclosure: Enclosure, outside: Path) -> None:
+    """A stamp says that a file may be read as the one it was, so it is refused wherever reading is."""
+    (enclosure.root / "plain.md").write_text("x")
+    (enclosure.root / "hard.md").hardlink_to(outside / "secret.md")
+    assert enclosure.stamp(P("plain.md")) is not None
+    assert enclosure.stamp(P("hard.md")) is None
+    assert enclosure.stamps(["plain.md", "hard.md"]).keys() == {"plain.md"}
