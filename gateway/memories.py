@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -10,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import SecretStr
 
+from agent.workspace import workspace_templates
 from gateway.auth.profiles import Profiles
 from gateway.clock import SystemClock
 from gateway.config.secrets import revealed
@@ -151,8 +153,17 @@ def open_memory(
         sessions=paths.sessions(profile.id),
         zone=owner_zone(profile),
         tell=tell,
+        template=template_lines(),
     )
     return memory, choice
+
+
+@cache
+def template_lines() -> frozenset[str]:
+    """Return the lines that a new workspace's memory comes with, without the blanks around them."""
+    folder = workspace_templates()
+    files = [folder / "MEMORY.md", *(folder / "memory").iterdir()]
+    return frozenset(line.strip() for file in files for line in file.read_text("utf-8").splitlines() if line.strip())
 
 
 def embedding_footing(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:

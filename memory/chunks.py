@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memory.telling import HEADING, levels, telling
 from memory.tokens import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _NEWLINE = 0.25
 _LONGEST_HEADING = 200
 
@@ -22,7 +20,8 @@ class Chunk:
     """Lines ``start_line`` to ``end_line`` (1-based, inclusive) of a file.
 
     ``heading`` is the path of headings above the first line, outermost first. ``part`` is 0 for whole lines; a line longer
-    than a chunk is cut into parts 1, 2, ... that all bear its number.
+    than a chunk is cut into parts 1, 2, ... that all bear its number. ``words`` is what the keyword side gets of it where that
+    is not the whole text.
     """
 
     start_line: int
@@ -30,6 +29,7 @@ class Chunk:
     text: str
     heading: str = ""
     part: int = 0
+    words: str = ""
 
 
 def split_lines(text: str) -> list[str]:
@@ -40,18 +40,26 @@ def split_lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def chunk(lines: Sequence[str], *, tokens: int, overlap: int) -> list[Chunk]:
+def chunk(lines: Sequence[str], *, tokens: int, overlap: int, template: frozenset[str] = frozenset()) -> list[Chunk]:
     """Cut ``lines`` into chunks of at most ``tokens`` estimated tokens.
 
-    Every line is in some chunk. A chunk begins with the last whole lines of the one before: as few as reach ``overlap``
-    tokens, as long as they leave half of the chunk to new text. A file of blank lines has no chunks.
+    Every line that says something is in some chunk (see ``memory.telling``; ``template`` are lines that nobody wrote). A chunk
+    begins with the last whole lines of the one before: as few as reach ``overlap`` tokens, as long as they leave half of the
+    chunk to new text.
     """
-    if not any(line.strip() for line in lines):
+    said = telling(lines, template)
+    if not any(said):
         return []
-    headings = _headings(lines)
+    headings = _headings(lines, said)
     chunks: list[Chunk] = []
     for first, last, part, text in _pieces(lines, tokens, overlap):
-        chunks.append(Chunk(first + 1, last + 1, text, headings[first], part))
+        if not any(said[first : last + 1]):
+            continue
+        silent = any(
+            line.strip() and not tells for line, tells in zip(lines[first : last + 1], said[first : last + 1], strict=True)
+        )
+        words = "\n".join(lines[n] for n in range(first, last + 1) if said[n]) if silent and not part else ""
+        chunks.append(Chunk(first + 1, last + 1, text, headings[first], part, words))
     return chunks
 
 
@@ -89,7 +97,7 @@ def _overlap_start(weights: Sequence[float], first: int, end: int, *, overlap: i
 
 
 def _parts(line: str, tokens: int, overlap: int) -> Iterator[str]:
-    """Cut one long line at blanks where there are some, repeating about ``overlap`` tokens."""
+    """Cut one long line at blanks where there are some, repeating up to ``overlap`` tokens of whole words."""
     per_token = len(line) / max(1.0, estimate(line))
     size = max(1, int(tokens * per_token))
     back = min(int(overlap * per_token), size // 2)
@@ -99,24 +107,21 @@ def _parts(line: str, tokens: int, overlap: int) -> Iterator[str]:
         if end >= len(line):
             yield line[start:]
             return
-        blank = line.rfind(" ", start + size // 2 + back, end)
+        blank = line.rfind(" ", start + back + 1, end)
         end = blank + 1 if blank > 0 else end
         yield line[start:end]
-        start = end - back
+        start = line.find(" ", end - back, end - 1) + 1 or (end if blank > 0 else end - back)
 
 
-def _headings(lines: Sequence[str]) -> list[str]:
-    """Return for every line the headings it stands under, a heading line counting for itself; code blocks have none."""
+def _headings(lines: Sequence[str], said: Sequence[bool]) -> list[str]:
+    """Return for every line the headings it stands under that say something, a heading line counting for itself."""
     path: list[tuple[int, str]] = []
-    joined, fence = "", ""
+    joined = ""
     out: list[str] = []
-    for line in lines:
-        mark = _FENCE.match(line)
-        if mark and (not fence or (mark[1][0] == fence[0] and len(mark[1]) >= len(fence))):
-            fence = "" if fence else mark[1]
-        elif not fence and line.lstrip(" ").startswith("#") and (found := _HEADING.match(line)):
-            level = len(found[1])
-            path = [*(entry for entry in path if entry[0] < level), (level, (found[2] or "").strip())]
+    for line, level, tells in zip(lines, levels(lines), said, strict=True):
+        if level and (found := HEADING.match(line)):
+            text = (found[2] or "").strip() if tells else ""
+            path = [*(entry for entry in path if entry[0] < level), (level, text)]
             joined = " > ".join(text for _, text in path if text)[:_LONGEST_HEADING]
         out.append(joined)
     return out

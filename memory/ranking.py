@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 REFERENCE_MIN_SCORE = 0.35
 REFERENCE_SNIPPET_CHARS = 700
 REFERENCE_MOST_CANDIDATES = 200
+
+_LEAST_SPREAD = 0.2
+"""Cosines that differ by less than this are not spread over the whole scale: of two notes that are equally near, neither is 0."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,14 +58,13 @@ def number_ranks(candidates: Sequence[Candidate]) -> None:
 
 
 def fuse(candidates: Sequence[Candidate], settings: FusedSettings, days: Sequence[Span]) -> list[Candidate]:
-    """Rank by the weighted sum of both sides, each scaled to 0..1 over its own candidates, plus a bonus for named days.
+    """Rank by the weighted sum of both sides, each scaled to 0..1, plus a bonus for named days: 1 is the best on every side.
 
     Scaling keeps the gaps between scores, which places alone lose. A side without candidates leaves all weight to the other;
-    a chunk that has no vector yet is judged by its words alone.
+    a chunk that has no vector yet is judged by its words alone. Scores are compared with the best of the same search only.
     """
     number_ranks(candidates)
-    words = _scaled(candidates, "keyword")
-    vectors = _scaled(candidates, "vector")
+    words, vectors = _words_scaled(candidates, settings.candidates), _vectors_scaled(candidates)
     word_weight, vector_weight = _shares(settings.text_weight if words else 0.0, settings.vector_weight if vectors else 0.0)
     for candidate in candidates:
         word = words.get(candidate.id, 0.0)
@@ -90,11 +92,20 @@ def _order(candidate: Candidate) -> tuple[float, str, int, int]:
     return -candidate.score, candidate.path, candidate.start_line, candidate.part
 
 
-def _scaled(candidates: Sequence[Candidate], side: Literal["keyword", "vector"]) -> dict[int, float]:
-    values: dict[int, float] = {c.id: value for c in candidates if (value := getattr(c, side)) is not None}
-    if not values:
-        return {}
-    low, high = min(values.values()), max(values.values())
+def _words_scaled(candidates: Sequence[Candidate], most: int) -> dict[int, float]:
+    """Scale from the worst candidate to the best; from 0, where the list is not full: what it lacks has none of the words."""
+    values = {c.id: c.keyword for c in candidates if c.keyword is not None}
+    return _scaled(values, min(values.values(), default=0.0) if len(values) >= most else 0.0)
+
+
+def _vectors_scaled(candidates: Sequence[Candidate]) -> dict[int, float]:
+    """Scale from the worst candidate to the best, and from no nearer to the best than ``_LEAST_SPREAD``."""
+    values = {c.id: c.vector for c in candidates if c.vector is not None}
+    return _scaled(values, min(min(values.values(), default=0.0), max(values.values(), default=0.0) - _LEAST_SPREAD))
+
+
+def _scaled(values: dict[int, float], low: float) -> dict[int, float]:
+    high = max(values.values(), default=low)
     if high <= low:
         return dict.fromkeys(values, 1.0)
     return {id_: (value - low) / (high - low) for id_, value in values.items()}

@@ -137,12 +137,19 @@ def _is_nothing(found: Lookup, floor: float, question: Question) -> bool:
 
 
 def _hit(passage: Passage, snippet_chars: int | None) -> Hit:
-    text = passage.text if not snippet_chars else passage.text[:snippet_chars]
     return Hit(
         path=passage.path,
         start_line=passage.start_line,
         end_line=passage.end_line,
         score=round(passage.score, 4),
-        snippet=text,
+        snippet=_cut(passage.text, snippet_chars),
         source=passage.source,
     )
+
+
+def _cut(text: str, chars: int | None) -> str:
+    """Return the beginning of a text, ``chars`` characters at most, to the end of a word where there is one."""
+    if not chars or len(text) <= chars:
+        return text
+    blank = max(text.rfind(" ", chars // 2, chars + 1), text.rfind("\n", chars // 2, chars + 1))
+    return text[: blank if blank > 0 else chars]

@@ -133,7 +133,7 @@ class QuerySettings(_Section):
     """Longest snippet in characters; unset shows whole pieces when fused, 700 characters with ``ranking: reference``."""
 
     min_score: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Leave out hits below this score; unset means none when fused, 0.35 with ``ranking: reference``."""
+    """Leave out hits below this score: of 1 for the best, when fused. Unset means none when fused, 0.35 with ``ranking: reference``."""
 
     ranking: Literal["fused", "reference"] = "fused"
     """How the keyword side and the vector side are put together; "reference" is the documented formula."""

@@ -69,8 +69,10 @@ class Upkeep:
         *,
         changed: Changed | None = None,
         transcripts: Transcripts | None = None,
+        template: frozenset[str] = frozenset(),
     ) -> None:
         self._sources = sources
+        self._template = template
         self._transcripts = transcripts
         self._thread = thread
         self._clock = clock
@@ -153,7 +155,8 @@ class Upkeep:
         filed = Filed(content.digest, content.stamp, settled, "")
         if known is not None and known.digest == content.digest:
             return _Cut(path, filed, None)
-        chunks = chunk(split_lines(content.text), tokens=generation.tokens, overlap=generation.overlap)
+        lines = split_lines(content.text)
+        chunks = chunk(lines, tokens=generation.tokens, overlap=generation.overlap, template=self._template)
         return _Cut(path, filed, chunks)
 
     @staticmethod

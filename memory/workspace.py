@@ -52,7 +52,7 @@ class WorkspaceMemory:
     Making one does nothing: the file is opened, and SQLite loaded, when somebody first asks or syncs; nothing is embedded
     before that. ``store`` may hold ``{agentId}``. ``zone`` is the owner's, for questions such as "what was yesterday?".
     ``tell`` gets sentences for the owner (a broken index was set aside, vectors cannot be had). ``batch`` is used where at least
-    ``batch_from`` passages have no vector.
+    ``batch_from`` passages have no vector. ``template`` are the lines that a new workspace comes with: they say nothing.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class WorkspaceMemory:
         tell: Callable[[str], None] = lambda _: None,
         parts: Parts | None = None,
         batch_from: int = LARGE,
+        template: frozenset[str] = frozenset(),
     ) -> None:
         self.agent = agent
         self.settings = settings
@@ -84,7 +85,9 @@ class WorkspaceMemory:
         self._thread = StoreThread(f"memory of {agent}")
         self.history = History(journal or Journal(self.store.with_name(f"{self.store.stem}.history")), self.sources, clock)
         transcripts = Transcripts(sessions, settings.sync.sessions) if sessions and settings.searches_sessions else None
-        self._upkeep = Upkeep(self.sources, self._thread, clock, changed=self.history.noticed, transcripts=transcripts)
+        self._upkeep = Upkeep(
+            self.sources, self._thread, clock, changed=self.history.noticed, transcripts=transcripts, template=template
+        )
         self._vectoring: Vectoring | None = None
         if embedder is not None:
             self._vectoring = Vectoring(

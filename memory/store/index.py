@@ -12,6 +12,7 @@ from memory.store.database import Database
 from memory.store.keywords import Keywords
 from memory.store.notes import RULES, Generation, Notes
 from memory.store.vectors import Vectors, packed
+from memory.telling import is_bare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,9 @@ _COLUMNS = "id, path, source, start_line, end_line, part, day, text, header, emb
 
 DONE = 1
 """What ``chunks.embedded`` says of a chunk with a vector; 0: it is still to be made, 2: it was refused."""
+
+_BARE = 0.1
+"""What the words of headings without a text are worth, so that they come behind notes that say something of it."""
 
 _REFUSED_FOR = 86_400
 """Seconds after which a refused text is asked for again."""
@@ -245,6 +249,8 @@ class Index:
         candidates = self.fetch(sorted(ids))
         for candidate in candidates:
             candidate.keyword = words.scores.get(candidate.id)
+            if candidate.keyword is not None and is_bare(candidate.text):
+                candidate.keyword *= _BARE
             candidate.vector = cosines.get(candidate.id)
         scan = self.vectors.scan_of(live) if vector is not None else "none"
         return Lookup(candidates=candidates, coverage=words.coverage, total=self.keywords.total(), scan=scan)

@@ -136,7 +136,8 @@ class Notes:
             new: list[tuple[bytes, str, Chunk]] = []
             for chunk in chunks:
                 head = header(day, chunk.heading)
-                digest = hashlib.sha256(f"{head}\n{chunk.text}".encode("utf-8", "replace")).digest()[:16]
+                said = f"{head}\n{chunk.text}" + f"\x00{chunk.words}" * bool(chunk.words)
+                digest = hashlib.sha256(said.encode("utf-8", "replace")).digest()[:16]
                 if old.get(digest):
                     known = old[digest].pop()
                     if known[1:] != (chunk.start_line, chunk.end_line, chunk.part):
@@ -214,9 +215,12 @@ class Notes:
         self.words_changed += len(new)
         self._db.connection.executemany(
             "INSERT INTO chunks_fts (rowid, header, text, pairs) VALUES (?, ?, ?, ?)",
-            ((id_, spaced(head), spaced(c.text), pair_text(f"{head}\n{c.text}")) for id_, _, head, c in numbered),
+            (
+                (id_, spaced(head), spaced(c.words or c.text), pair_text(f"{head}\n{c.words or c.text}"))
+                for id_, _, head, c in numbered
+            ),
         )
-        grams = ((id_, trigram_text(f"{c.heading}\n{c.text}")) for id_, _, _, c in numbered)
+        grams = ((id_, trigram_text(f"{c.heading}\n{c.words or c.text}")) for id_, _, _, c in numbered)
         self._db.connection.executemany(
             "INSERT INTO chunks_trigram (rowid, text) VALUES (?, ?)", ((id_, text) for id_, text in grams if text)
         )

@@ -66,3 +66,49 @@ def test_a_chunk_whose_vector_is_to_come_is_judged_by_its_words() -> None:
     new.keyword, new.embedded = 5.0, False
     far.keyword, far.vector = 1.0, 0.1
     assert fuse([old, new, far], FusedSettings(), [])[0] is new
+    assert new.score == 1.0  # all the weight of the missing side goes to its words
+
+
+def test_a_chunk_without_a_vector_is_not_put_behind_worse_words_with_one() -> None:
+    settings = FusedSettings(vector_weight=0.9, text_weight=0.1)
+    old, new = (candidate(n, "a.md", n * 10 + 1, 1, 0) for n in range(2))
+    old.keyword, old.vector, old.embedded = 1.0, 0.3, True
+    new.keyword, new.embedded = 4.0, False
+    other = candidate(2, "a.md", 31, 1, 0)
+    other.keyword, other.vector, other.embedded = 0.5, 0.9, True
+    assert [one.id for one in fuse([old, new, other], settings, [])] == [1, 2, 0]
+
+
+@given(
+    st.lists(st.tuples(st.none() | st.floats(0.1, 20), st.none() | st.floats(-1, 1)), min_size=1, max_size=20),
+    st.floats(0.1, 0.9),
+)
+def test_better_words_and_a_nearer_vector_never_come_behind(
+    sides: list[tuple[float | None, float | None]], weight: float
+) -> None:
+    candidates = []
+    for number, (keyword, vector) in enumerate(sides):
+        one = candidate(number, "a.md", number * 10 + 1, 1, 0)
+        one.keyword, one.vector, one.embedded = keyword, vector, vector is not None
+        candidates.append(one)
+    ranked = fuse(candidates, FusedSettings(vector_weight=weight, text_weight=1 - weight, candidates=6), [])
+    for place, before in enumerate(ranked):
+        for behind in ranked[place + 1 :]:
+            if None not in (before.keyword, before.vector, behind.keyword, behind.vector):
+                better = (behind.keyword or 0) > (before.keyword or 0) and (behind.vector or 0) > (before.vector or 0)
+                assert not better or before.score == behind.score
+
+
+def test_of_a_full_list_the_worst_is_worth_nothing_and_of_a_short_one_it_is_worth_its_words() -> None:
+    full = [candidate(n, "a.md", n * 10 + 1, 1, 0) for n in range(6)]
+    for n, one in enumerate(full):
+        one.keyword = 10.0 + n
+    assert fuse(full, FusedSettings(candidates=6), [])[-1].score == 0.0
+    assert fuse(full, FusedSettings(candidates=7), [])[-1].score == 10.0 / 15.0
+
+
+def test_cosines_that_hardly_differ_are_not_spread_over_the_whole_scale() -> None:
+    one, two = (candidate(n, "a.md", n * 10 + 1, 1, 0) for n in range(2))
+    one.vector, two.vector = 0.62, 0.60
+    first, second = fuse([one, two], FusedSettings(), [])
+    assert (first.score, round(second.score, 6)) == (1.0, 0.9)
