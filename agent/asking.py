@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from agent.entries import Said
 from agent.events import AnswerFinished, Aside, Progress, Restarted, StoodIn, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, ToolCall
+from agent.models.bounds import bounded
 from agent.models.failures import PASSING
 from agent.silence import Gate
 from agent.speaking import Speaker, cut_answer
@@ -56,6 +57,8 @@ async def ask(
             return cut, entry.id
     assert answer is not None
     answer = with_distinct_ids(answer)
+    if answer.stop == "repeated" and (sent := call.cut()) is not None and not answer.text.startswith(sent.text):
+        answer = replace(answer, content=sent.content)  # more of the loop was sent than is kept otherwise
     acted_on = bool(answer.calls)  # otherwise the end of the turn follows at once, and is durable
     entry = await conversation.transcript.append(turn, Said(message=answer), durable=acted_on)
     if answer.usage is not None:
@@ -77,8 +80,7 @@ class _Call:
     async def streamed(self, request: Request) -> tuple[AssistantMessage | None, float]:
         """Return the answer; or None, and for how long to wait, when it would begin anew after a part of it was sent."""
         gate = Gate()
-        # every model's stream is a generator
-        stream = cast("AsyncGenerator[Part, None]", self.conversation.model.stream(request))
+        stream = cast("AsyncGenerator[Part, None]", bounded(self.conversation.model, request))
         async with aclosing(stream) as parts:
             async for piece in parts:
                 if isinstance(piece, AssistantMessage):
@@ -133,7 +135,7 @@ async def ask_aside(
     limit = conversation.settings.compaction.timeout_seconds
     try:
         async with asyncio.timeout(limit):
-            async for piece in asked.stream(replace(request, background=True)):
+            async for piece in bounded(asked, replace(request, background=True)):
                 if isinstance(piece, AssistantMessage):
                     if learn and model is None and piece.usage is not None:
                         conversation.learn(request, piece.usage.prompt)

@@ -37,7 +37,9 @@ class Restarted:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Something arrived that nobody is shown, such as more of a tool's arguments: the model is at work."""
+    """Something arrived that nobody is shown, such as more of a tool's arguments: the model is at work. ``chars`` is how much."""
+
+    chars: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, TypeAdapter
 
-Stop = Literal["end", "tools", "length", "refusal", "overflow", "error", "cancelled", "cut"]
+Stop = Literal["end", "tools", "length", "refusal", "overflow", "error", "cancelled", "cut", "repeated"]
 FailureKind = Literal[
     "auth", "billing", "rate_limit", "overloaded", "timeout", "network", "overflow", "bad_request", "unknown_model", "refusal"
 ]
@@ -98,6 +98,7 @@ class UserMessage:
 class AssistantMessage:
     """One complete answer of a model, or the record that it failed (``failure`` set, ``stop`` "error", "overflow" or "cancelled").
 
+    With ``stop`` "repeated" it went round in a loop and was ended; its text goes as far as the first round.
     With ``stop`` "cut" it broke off, and is what a person has read of it: it is shown to the model, which is asked to go on.
     """
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from agent.journal import Journal
     from agent.messages import FailureKind, ToolCall, UserMessage
 
+_REMARKS = {
+    "length": "\n\n[The answer was cut off at the model's limit. Say “go on” for the rest.]",
+    "repeated": "\n\n[The model began to repeat itself, so it was stopped here.]",
+}
 Outcome = Literal["answered", "silent", "failed", "stopped"]
 
 
@@ -277,8 +281,7 @@ def _reply(ending: loop.Ending, timeout: float, *, stuck: bool = False) -> tuple
         reply = silence.spoken(answer.text)
         if not reply.strip():
             return "", "silent"
-        cut = "\n\n[The answer was cut off at the model's limit. Say “go on” for the rest.]" if answer.stop == "length" else ""
-        return reply + cut, "answered"
+        return reply + _REMARKS.get(answer.stop, ""), "answered"
     if ending.outcome == "stopped":
         if answer.stop == "cancelled":
             return f"⚠️ I stopped: this took longer than {timeout:g} seconds (agents.defaults.limits.timeoutSeconds).", "stopped"

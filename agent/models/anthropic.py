@@ -225,6 +225,7 @@ class _Answer:
                 block["signature"] = block.get("signature", "") + delta.signature
             case "input_json_delta":
                 self._json.setdefault(index, []).append(delta.partial_json)
+                return Progress(len(delta.partial_json))
         return Progress()
 
     def _count(self, usage: Any) -> None:

@@ -73,8 +73,7 @@ class ChatAnswer:
         if text := getattr(delta, "content", None):
             yield from self._text.feed(text)
         for call in getattr(delta, "tool_calls", None) or ():
-            self._calls.feed(call)
-            yield Progress()
+            yield Progress(self._calls.feed(call))
 
     def rest(self) -> Iterator[TextDelta | ThinkingDelta]:
         """Yield what was still held back when the stream ended."""
@@ -171,8 +170,8 @@ class _Calls:
     def __init__(self) -> None:
         self._calls: list[_Call] = []
 
-    def feed(self, piece: Any) -> None:
-        """Take a piece of a call."""
+    def feed(self, piece: Any) -> int:
+        """Take a piece of a call, and return how many characters of arguments it has."""
         function = getattr(piece, "function", None)
         name, arguments = getattr(function, "name", None) or "", getattr(function, "arguments", None)
         index, call_id = getattr(piece, "index", None), getattr(piece, "id", None) or ""
@@ -182,6 +181,8 @@ class _Calls:
         call.extra = getattr(piece, "extra_content", None) or call.extra
         if arguments:
             call.arguments.append(arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False))
+            return len(call.arguments[-1])
+        return 0
 
     def _belongs_to(self, index: int | None, call_id: str, name: str) -> _Call:
         same = [call for call in self._calls if index is None or call.index == index]

@@ -143,7 +143,7 @@ class _Answer:
             case "response.reasoning_summary_part.added" if getattr(event, "summary_index", 0):
                 return ThinkingDelta("\n\n")
             case "response.function_call_arguments.delta":
-                return Progress()
+                return Progress(len(event.delta or ""))
             case "response.output_item.done":
                 self._items[event.output_index] = event.item
             case "response.completed" | "response.incomplete" | "response.failed":

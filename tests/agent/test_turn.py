@@ -345,3 +345,13 @@ async def test_the_prompt_prefix_is_the_same_in_every_request_of_a_session(room:
         ]
         assert later.tools == first.tools
         assert later.messages[: len(first.messages)] == first.messages
+
+
+async def test_a_reply_that_goes_round_in_a_loop_is_stopped_told_and_shown_short_to_later_turns(room: Make) -> None:
+    r = room("Let me see. " + "I'm sorry. " * 300, "Better.")
+    result = await r.say("hello")
+    assert result.reply == "Let me see. I'm sorry.\n\n[The model began to repeat itself, so it was stopped here.]"
+    assert (await r.say("again", "t2")).reply == "Better."
+    assert [one.text for one in r.model.requests[-1].messages if isinstance(one, AssistantMessage)] == [
+        "Let me see. I'm sorry."
+    ]
