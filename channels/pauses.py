@@ -16,9 +16,10 @@ MOST = 10
 
 
 class Pauses:
-    """The pauses of one thing that is tried again. ``random`` gives numbers from 0 to 1."""
+    """The pauses of one thing that is tried again, ``longest`` seconds at most. ``random`` gives numbers from 0 to 1."""
 
-    def __init__(self, clock: Clock, random: Callable[[], float], log: Log, account: str) -> None:
+    def __init__(self, clock: Clock, random: Callable[[], float], log: Log, account: str, *, longest: float = LONGEST) -> None:
+        self._longest = longest
         self._clock = clock
         self._random = random
         self._log = log
@@ -30,8 +31,8 @@ class Pauses:
         self._failures = 0
 
     async def wait(self, event: str, error: str) -> None:
-        """Say what failed and for how long nothing is tried, and wait: a minute at most, and half of the time at least."""
-        pause = min(LONGEST, FIRST * 2**self._failures) * (0.5 + self._random() / 2)
+        """Say what failed and for how long nothing is tried, and wait: ever longer, of which a random half is taken off."""
+        pause = min(self._longest, FIRST * 2**self._failures) * (0.5 + self._random() / 2)
         self._failures = min(self._failures + 1, MOST)
         self._log.warning(event, error=error, pause=round(pause, 1), account=self._account)
         await self._clock.sleep(pause)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 class AbsentChannel:
     """A ``Channel`` that is ``Probed``, and broken from the beginning. What is to be sent by it waits for the true one."""
 
+    absent = True
+    """Trying again changes nothing: only another process, or other settings, make the true one."""
+
     def __init__(self, name: str, why: str, mend: str, *, account: str = "default") -> None:
         self.name = name
         self.account = account

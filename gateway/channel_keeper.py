@@ -1,4 +1,7 @@
-"""Keeping one channel running: it restarts with back-off when it fails, and disturbs no other."""
+"""Keeping one channel running: it restarts with back-off when it fails, and disturbs no other.
+
+One that only its owner can mend is off, and tried again now and then.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from channels.errors import ChannelBroken
+from gateway.set_within import set_within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +24,8 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 300.0
+BROKEN_PAUSE = 300.0
+"""Seconds between attempts of a channel that is off: what was wrong may be mended where nobody tells us, at the platform say."""
 SILENT = "Check the network: `homebody channels status --probe` asks now. The house goes on trying."
 
 
@@ -48,6 +54,8 @@ class ChannelKeeper:
         self._tell_owner = tell_owner
         self._before = before
         self._running = False
+        self._again = asyncio.Event()
+        self._told_owner = ""
         self._door = door
         self._clock = clock
         self._random = random
@@ -59,15 +67,21 @@ class ChannelKeeper:
 
     def alive(self) -> None:
         """The platform was heard from."""
+        if self._state != "connected" and self.channel.name != "terminal":
+            known_as = getattr(self.channel, "known_as", "")
+            name = f"{self.channel.name}:{self.channel.account}"
+            log.info("%s is connected%s", name, f" as {known_as}" if known_as else "")
         self._state = "connected"
-        self._trouble = self._mend = ""
+        self._trouble = self._mend = self._told_owner = ""
         self._heard = self._clock.now().isoformat(timespec="seconds")
         self._since = self._clock.monotonic()
 
     def facts(self) -> dict[str, Any]:
         """How it is, as JSON values. A channel whose platform gives regular signs of life is "silent" without them."""
         remarks: Any = getattr(self.channel, "remarks", list)
-        facts: dict[str, Any] = {"state": self._state, "heard": self._heard or None, "remarks": list(remarks())}
+        facts: dict[str, Any] = {"state": self._state, "heard": self._heard or None}
+        if told := list(remarks()):
+            facts["remarks"] = told
         silent = self._clock.monotonic() - self._since
         if self._state in {"starting", "connected"} and silent > getattr(self.channel, "silence", silent):
             trouble = f"Nothing was heard from the platform for {silent:.0f} seconds; what is to be sent there waits."
@@ -77,7 +91,7 @@ class ChannelKeeper:
 
     @property
     def broken(self) -> bool:
-        """Whether it is off until its owner acts."""
+        """Whether it is off: its owner must act, and until then it is only tried now and then."""
         return self._state == "broken"
 
     @property
@@ -87,6 +101,10 @@ class ChannelKeeper:
         if not getattr(hooked, "hooked", False):
             return "unknown"
         return cast("Hooked", hooked) if self._running else "not running"
+
+    def restart(self) -> None:
+        """End the channel's run, or its pause, and begin anew."""
+        self._again.set()
 
     async def run(self) -> None:
         """Run the channel until cancelled."""
@@ -100,23 +118,24 @@ class ChannelKeeper:
                     return
                 if self._clock.monotonic() - began > LONGEST_PAUSE:
                     pause = FIRST_PAUSE
-                await self._clock.sleep(pause * (0.5 + self._random.random()))
+                wait = BROKEN_PAUSE if self.broken else pause * (0.5 + self._random.random())
+                if await set_within(self._again, self._clock, wait):
+                    self._again.clear()
+                    pause = FIRST_PAUSE
                 await self._prepare()
                 pause = min(LONGEST_PAUSE, pause * 2)
         finally:
             await self.channel.close()
 
     async def _run_once(self) -> bool:
-        """Run it until it ends. Returns whether it is over for good: its owner must act."""
+        """Run it until it ends, or is to begin anew. Returns whether it is over: it was ended, or there is none to try again."""
         name = f"{self.channel.name}:{self.channel.account}"
         self._running = True
         try:
-            await self.channel.run(self._door)
+            await self._until_asked_to_begin_anew()
         except ChannelBroken as broken:
-            self._state, self._trouble, self._mend = "broken", str(broken), broken.mend
-            log.error("%s is off: %s", name, broken.in_full())  # noqa: TRY400  (expected, and told in full)
-            self._tell_owner(f"⚠️ {name} is off: {broken.in_full()}")
-            return True
+            self._off(name, broken)
+            return bool(getattr(self.channel, "absent", False))
         except Exception as error:
             # a defect in one channel must not take the house down: it is told, and the channel begins anew
             self._state, self._trouble = "restarting", f"{type(error).__name__}: {error}"
@@ -126,6 +145,32 @@ class ChannelKeeper:
         finally:
             self._running = False
         return False
+
+    async def _until_asked_to_begin_anew(self) -> None:
+        work = asyncio.ensure_future(self.channel.run(self._door))
+        again = asyncio.ensure_future(self._again.wait())
+        try:
+            await asyncio.wait((work, again), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            again.cancel()
+            if not work.done():
+                work.cancel()
+                await asyncio.wait((work,))
+        if not work.cancelled():
+            await work
+
+    def _off(self, name: str, broken: ChannelBroken) -> None:
+        """Say what is wrong and what mends it, once as long as it stays the same."""
+        again = f"Then it comes back within {BROKEN_PAUSE / 60:.0f} minutes, or at once with: homebody channels restart {name}"
+        mend = f"{broken.mend.rstrip('.')}. {again}" if broken.mend else again
+        if getattr(self.channel, "absent", False):
+            mend = broken.mend
+        self._state, self._trouble, self._mend = "broken", str(broken), mend
+        told = f"{name} is off: {ChannelBroken(str(broken), mend=mend).in_full()}"
+        if told != self._told_owner:
+            self._told_owner = told
+            log.error("%s", told)
+            self._tell_owner(f"⚠️ {told}")
 
     async def _prepare(self) -> None:
         if self._before is not None:

@@ -49,6 +49,10 @@ class Keepers(Mapping[str, "ChannelKeeper"]):
         if self._group is not None:
             self._begin(name, self._group)
 
+    def restart(self, name: str) -> None:
+        """Let a channel begin anew, whether it is off, waits, or runs. Raises KeyError for one that is not there."""
+        self._kept[name].restart()
+
     async def let_go(self, name: str) -> None:
         """End a channel and forget it: what is being sent may end, and what is to be sent waits."""
         keeper = self._kept.pop(name)

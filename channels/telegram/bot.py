@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -14,6 +14,7 @@ from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, Re
 from telegram.request import HTTPXRequest
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
+from channels.telegram.reasons import told
 from channels.telegram.requests import UNWRITTEN, Requests
 from channels.telegram.settings import OFFICIAL
 
@@ -59,17 +60,19 @@ def readable(update: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A bot and what it speaks through. ``files`` is for what is too large to be held in memory."""
+    """A bot and what it speaks through. ``files`` makes a client for what is too large to be held in memory.
+
+    There is one for each file, because a download may be cancelled, and its connection lost (``channels.telegram.requests``).
+    """
 
     bot: Bot
     requests: tuple[HTTPXRequest, ...]
-    files: httpx.AsyncClient
+    files: Callable[[], httpx.AsyncClient]
 
     async def close(self) -> None:
         """Close the connections."""
         for request in self.requests:
             await request.shutdown()
-        await self.files.aclose()
 
 
 CONNECTIONS = 16
@@ -113,12 +116,7 @@ def make_bot(settings: TelegramAccount, renewed: Callable[[int], None] = lambda 
         request=requests[1],
     )
     patience = httpx.Timeout(seconds, connect=min(seconds, 15))
-    return Connection(bot, requests, httpx.AsyncClient(timeout=patience, verify=_certificates()))
-
-
-def told(error: BaseException, bot: Bot) -> str:
-    """Return an error's text without the token, which addresses and some messages carry."""
-    return str(error).replace(bot.token, "(token)") or type(error).__name__
+    return Connection(bot, requests, partial(httpx.AsyncClient, timeout=patience, verify=_certificates()))
 
 
 def key_of(account: str) -> str:
@@ -153,7 +151,7 @@ def send_error(error: TelegramError, bot: Bot) -> ChannelError:
         return NotSent(text, permanent=True, mend="the Bot API server takes 50 MB from bots, one of your own 2 GB")
     if isinstance(error, InvalidToken):
         return NotSent(f"Telegram: the token is not accepted ({type(error).__name__})")
-    unsent = isinstance(error.__cause__, _NOT_CONNECTED) or UNWRITTEN in text
+    unsent = isinstance(error.__cause__, _NOT_CONNECTED) or str(error).startswith(UNWRITTEN)
     if isinstance(error, ChatMigrated) or unsent or "(429)" in text:
         return NotSent(text)
     return Uncertain(text)

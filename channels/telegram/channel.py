@@ -9,14 +9,13 @@ import unicodedata
 from typing import TYPE_CHECKING, Literal
 
 from channels.chunking import cut, utf16_length
-from channels.errors import ChannelError, NotSent
+from channels.errors import ChannelBroken, ChannelError, NotSent
 from channels.log import NoLog
 from channels.markdown import styled
-from channels.pauses import LONGEST
 from channels.protocol import HookAnswer
 from channels.styled import plain
 from channels.telegram.seen import SeenMessages
-from channels.telegram.settings import LOOK_SECONDS
+from channels.telegram.settings import LONGEST_PAUSE, LOOK_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -54,7 +53,7 @@ class TelegramChannel:
         self.hooked = self._settings.webhook_url is not None
         self.reply_to_mode = self._settings.reply_to_mode
         between = LOOK_SECONDS if self.hooked else self._settings.poll_timeout_seconds
-        self.silence = between + self._settings.timeout_seconds + LONGEST
+        self.silence = between + self._settings.timeout_seconds + LONGEST_PAUSE
         self._clock = clock
         self._log: Log = log or NoLog()
         self._random = random
@@ -64,10 +63,15 @@ class TelegramChannel:
         self._listener: Listener | None = None
         self._making: asyncio.Task[Voice] | None = None
         self._remark = ""
+        self._wary = False
+        self.trouble = ""
+        self.known_as = ""
 
     async def run(self, door: Door) -> None:
         """Listen until cancelled; see ``channels.telegram.listening``."""
         voice = await self._voice()
+        from telegram.error import Conflict
+
         from channels.pauses import Pauses
         from channels.telegram.listening import Listener
         from channels.telegram.station import Station
@@ -78,15 +82,23 @@ class TelegramChannel:
             account=self.account,
             door=door,
             clock=self._clock,
-            pauses=Pauses(self._clock, self._random, self._log, self.account),
+            pauses=Pauses(self._clock, self._random, self._log, self.account, longest=LONGEST_PAUSE),
             log=self._log,
+            trouble=self._in_trouble,
+            signed_in=self._signed_in,
+            wary=self._wary,
         )
         listener = Listener(station, self._seen)
         self._door, self._listener = door, listener
         try:
             await listener.run(self._menu)
+        except ChannelBroken as broken:
+            self._wary = isinstance(broken.__cause__, Conflict)
+            await self.close()  # the next run reads the token again
+            raise
         finally:
             self._listener = None
+            self.trouble = ""
             await listener.close()
 
     def chunks(self, markdown: str) -> list[str]:
@@ -158,8 +170,9 @@ class TelegramChannel:
         bot = (await self._voice()).connection.bot
         from telegram.error import InvalidToken, TelegramError
 
-        from channels.telegram.bot import told, wrong_token
+        from channels.telegram.bot import wrong_token
         from channels.telegram.listening import unheard
+        from channels.telegram.reasons import told
 
         try:
             me = await bot.get_me()
@@ -234,6 +247,12 @@ class TelegramChannel:
             chunks=self.chunks,
             renewed=self._renewed,
         )
+
+    def _signed_in(self, name: str) -> None:
+        self.known_as = name
+
+    def _in_trouble(self, trouble: str) -> None:
+        self.trouble = trouble
 
     def _renewed(self, times: int) -> None:
         """The connections to Telegram had to be made anew."""

@@ -11,7 +11,7 @@ from telegram.constants import FileSizeLimit
 from telegram.error import BadRequest, TelegramError
 
 from channels.errors import NotFetched
-from channels.telegram.bot import told
+from channels.telegram.reasons import told
 from channels.telegram.settings import OFFICIAL
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BLOCK = 256 * 1024
 OWN_SERVER = "a Bot API server of your own has no such limit: channels.telegram.apiRoot"
+_AS_IT_IS = {"Accept-Encoding": "identity"}
 _GONE = {400, 403, 404, 410}
 
 
@@ -74,7 +75,7 @@ async def _source(connection: Connection, handle: str) -> str:
 
 async def _streamed(connection: Connection, address: str) -> AsyncIterator[bytes]:
     try:
-        async with connection.files.stream("GET", address, headers={"Accept-Encoding": "identity"}) as answer:
+        async with connection.files() as files, files.stream("GET", address, headers=_AS_IT_IS) as answer:
             if answer.status_code != httpx.codes.OK:
                 text = f"Telegram answered {answer.status_code} when asked for the file"
                 raise NotFetched(text, permanent=answer.status_code in _GONE)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from telegram.error import InvalidToken, RetryAfter, TelegramError
 
 from channels.protocol import HookAnswer
-from channels.telegram.bot import told, wait_of, wrong_token
+from channels.telegram.bot import wait_of, wrong_token
 from channels.telegram.mentions import Me
 from channels.telegram.menu import named, offer
 from channels.telegram.polling import Poller
+from channels.telegram.reasons import told
 from channels.telegram.receiving import Receiver
 from channels.telegram.updates import Reader
 from channels.telegram.webhook import Hook
@@ -50,6 +51,7 @@ class Listener:
         """
         settings, account = self._station.settings, self._station.account
         me = await self._who_am_i()
+        self._station.signed_in(f"@{me.username}")
         hint = unheard(me, settings)
         if hint:
             self._station.log.warning(hint, account=self._station.account)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError
 
 from channels.errors import ChannelBroken
-from channels.telegram.bot import told, wait_of, wrong_token
+from channels.telegram.bot import wait_of, wrong_token
+from channels.telegram.reasons import told
 from channels.telegram.updates import ALLOWED
 
 if TYPE_CHECKING:
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 
     from channels.telegram.receiving import Receiver
     from channels.telegram.station import Station
+
+
+EMPTY_PAUSE = 1.0
+"""Seconds of pause after an empty answer that came sooner than was asked for, as from a proxy that holds no request open."""
+EARLY = 0.5
+"""Seconds by which an empty answer may be early."""
+WARY_SECONDS = 15.0
+"""How long a channel that lost its bot to another program must poll undisturbed before it counts as connected again: each of our
+requests ends one of the other program's, which it soon repeats."""
 
 
 class Poller:
@@ -32,8 +42,12 @@ class Poller:
         self._station = station
         self._receiver = receiver
         self._offset: int | None = None
+        self._seconds = 0
         self._rival_since: float | None = None
         self._announced = False
+        self._wary = station.wary
+        self._began = station.clock.monotonic()
+        self._failed = False
 
     async def run(self) -> None:
         """Poll until cancelled.
@@ -42,6 +56,7 @@ class Poller:
             ChannelBroken: the token is wrong, or another program keeps polling.
         """
         while True:
+            asked = self._station.clock.monotonic()
             try:
                 updates = await self._get()
             except InvalidToken as error:
@@ -51,25 +66,33 @@ class Poller:
             except Conflict as error:
                 await self._conflict(error)
             except TelegramError as error:
+                self._failed = True
                 await self._station.pauses.wait("telegram does not answer", told(error, self._station.bot))
             else:
                 self._heard()
                 if updates:
                     await self._take(updates)
+                elif self._station.clock.monotonic() - asked < self._seconds - EARLY:
+                    await self._station.clock.sleep(EMPTY_PAUSE)
 
     async def _get(self) -> Sequence[Update]:
         """Ask for updates. The first request is answered at once: what waits to be sent must not wait for somebody to write."""
-        seconds = self._station.settings.poll_timeout_seconds if self._announced else 0
-        return await self._station.bot.get_updates(offset=self._offset, timeout=seconds, allowed_updates=ALLOWED)
+        waits = self._announced or self._wary
+        self._seconds = self._station.settings.poll_timeout_seconds if waits else 0
+        return await self._station.bot.get_updates(offset=self._offset, timeout=self._seconds, allowed_updates=ALLOWED)
 
     def _heard(self) -> None:
         """Note a successful poll; it also confirmed the offset that it carried."""
         self._offset = None
         self._rival_since = None
         self._station.pauses.over()
+        if self._wary and self._station.clock.monotonic() - self._began < WARY_SECONDS:
+            return
+        self._wary = False
+        self._station.trouble("")
         self._station.door.alive()
-        if not self._announced:
-            self._announced = True
+        if not self._announced or self._failed:  # what waits to be sent need not wait any longer
+            self._announced, self._failed = True, False
             self._station.door.ready()
 
     async def _take(self, updates: Sequence[Update]) -> None:
@@ -87,7 +110,11 @@ class Poller:
             return
         now = self._station.clock.monotonic()
         self._rival_since = now if self._rival_since is None else self._rival_since
-        if now - self._rival_since >= self._station.settings.conflict_seconds:
+        patience = self._station.settings.conflict_seconds
+        self._station.trouble(
+            f"Another program polls this bot, which takes messages away; after {patience:.0f} seconds this channel stops."
+        )
+        if self._wary or now - self._rival_since >= patience:
             raise ChannelBroken(
                 f"another program polls the bot of telegram account {self._station.account}",
                 mend="stop the other program, or give each its own bot (@BotFather, /newbot)",

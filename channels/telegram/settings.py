@@ -18,6 +18,12 @@ OFFICIAL = "https://api.telegram.org"
 ANYBODY = "*"
 LOOK_SECONDS = 120.0
 """How often the webhook is looked after."""
+LONGEST_PAUSE = 10.0
+"""Seconds between attempts to reach Telegram, at most: whoever writes is heard that soon after the line is back."""
+TOKEN = re.compile(r"[0-9]+:[A-Za-z0-9_-]+")
+WRONG_FORM = (
+    "is no bot token: @BotFather gives one, a number, a colon and some 35 letters and digits, all of which is pasted here"
+)
 HOW_TO_GET_ONE = "get the token from @BotFather, then: homebody config set channels.telegram.botToken TOKEN"
 
 
@@ -68,8 +74,16 @@ def _root(value: str) -> str:
     return value.rstrip("/")
 
 
+def _token(value: SecretStr) -> SecretStr:
+    token = value.get_secret_value().strip()
+    if token and not TOKEN.fullmatch(token):
+        raise ValueError(WRONG_FORM)
+    return value
+
+
 Person = Annotated[str, BeforeValidator(_person)]
 Root = Annotated[str, AfterValidator(_root)]
+Token = Annotated[SecretStr, AfterValidator(_token)]
 Group = Annotated[str, BeforeValidator(_group)]
 Topic = Annotated[str, BeforeValidator(_topic)]
 HookAddress = Annotated[str, AfterValidator(_hook)]
@@ -119,7 +133,7 @@ class TelegramAccount(_Section):
 
     enabled: bool = True
     """Whether this bot is used."""
-    bot_token: SecretStr | None = None
+    bot_token: Token | None = None
     """The bot's token, as @BotFather gave it."""
     token_file: Path | None = None
     """A file that holds the token, in place of `botToken`."""
@@ -193,6 +207,8 @@ class TelegramAccount(_Section):
             ) from error
         if not token:
             raise ChannelBroken(f"channels.telegram.tokenFile {self.token_file} is empty", mend=HOW_TO_GET_ONE)
+        if not TOKEN.fullmatch(token):
+            raise ChannelBroken(f"what channels.telegram.tokenFile {self.token_file} holds {WRONG_FORM}", mend=HOW_TO_GET_ONE)
         return token
 
     def group(self, chat: str) -> TelegramGroupRule | None:

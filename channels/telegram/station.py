@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from telegram import Bot
 
     from channels.clock import Clock
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Station:
-    """One bot, whose account it is, and the house behind it. ``pauses`` are those between attempts that fail."""
+    """One bot, whose account it is, and the house behind it. ``pauses`` are those between attempts that fail.
+
+    ``trouble`` is told what hinders it while it runs, and an empty text when that is over. ``signed_in`` is told the bot's
+    name. ``wary``: another program had the bot when it ran last, and may have it still.
+    """
 
     bot: Bot
     settings: TelegramAccount
@@ -26,3 +32,6 @@ class Station:
     clock: Clock
     pauses: Pauses
     log: Log
+    trouble: Callable[[str], None] = lambda _: None
+    signed_in: Callable[[str], None] = lambda _: None
+    wary: bool = False

@@ -12,7 +12,8 @@ from telegram.error import InvalidToken, RetryAfter, TelegramError
 
 from channels.errors import ChannelBroken
 from channels.protocol import HookAnswer
-from channels.telegram.bot import key_of, readable, told, wait_of, wrong_token
+from channels.telegram.bot import key_of, readable, wait_of, wrong_token
+from channels.telegram.reasons import told
 from channels.telegram.settings import LOOK_SECONDS
 from channels.telegram.updates import ALLOWED
 

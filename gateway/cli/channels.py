@@ -1,4 +1,4 @@
-"""``homebody channels``: which chat platforms are set up, how they are, and whether they answer."""
+"""``homebody channels``: which chat platforms are set up, how they are, whether they answer; and letting one begin anew."""
 
 from __future__ import annotations
 
@@ -40,6 +40,23 @@ def status(invocation: Invocation, probe: bool, as_json: bool) -> int:
     tell(facts, _told(facts, invocation.local_time, probed=probe), as_json=as_json)
     well = all(one["state"] in _WELL and one.get("probe", {}).get("ok") is not False for one in facts["channels"].values())
     return errors.OK if well else errors.FAILED
+
+
+@channels.command()
+@click.argument("name")
+@pass_invocation
+def restart(invocation: Invocation, name: str) -> int:
+    """Let a channel of the running gateway begin anew, such as telegram or telegram:work.
+
+    It signs in again and reads its token file again. What waits to be sent there goes on waiting, and is sent.
+    """
+    if asyncio.run(_running(invocation)) is None:
+        raise errors.UsageWrong("no gateway runs", mend="Start it with: homebody gateway")
+    from gateway import admin
+
+    told = asyncio.run(admin.ask(invocation.paths.state, "channels.restart", name=name))
+    click.echo("\n".join(f"{one} begins anew. How it is: homebody channels status" for one in told["restarted"]))
+    return errors.OK
 
 
 async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:

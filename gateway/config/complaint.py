@@ -100,6 +100,8 @@ def _problem(path: KeyPath, details: Sequence[ErrorDetails], tree: Tree, shape: 
     custom = [_custom(detail) for detail in details if detail["type"] in {"value_error", "assertion_error"}]
     if custom and not secret:
         return tree.problem(path, "; ".join(dict.fromkeys(custom)))
+    if custom and not any(str(found) in one for one in custom):  # what a section says of a secret, if it does not quote it
+        return tree.problem(path, f"{_shown(found, secret=True)} {'; '.join(dict.fromkeys(custom))}")
     allowed = list(dict.fromkeys(_allowed(detail) for detail in details))
     return tree.problem(
         path, f"{_shown(found, secret=secret)} is not allowed here; allowed: {' or '.join(allowed)}", _hint(found, details)

@@ -29,6 +29,7 @@ class HouseDesk:
             "sessions.repair": self.repair,
             "settings.reload": self._house.reload.now,
             "resume": self._house.pause.resume,
+            "channels.restart": self.restart,
         }
 
     async def status(self) -> dict[str, Any]:
@@ -54,6 +55,20 @@ class HouseDesk:
             name: one | ({"sending": f"Nothing could be sent {lines[name]}"} if lines[name] else {})
             for name, one in facts.items()
         }
+
+    async def restart(self, name: str) -> dict[str, Any]:
+        """Let the channels begin anew that are called so: ``telegram``, or ``telegram:work``.
+
+        Raises:
+            UsageWrong: there is none.
+        """
+        platforms = [one for one in self._house.keepers if not one.startswith("terminal:")]
+        named = [one for one in platforms if one == name or one.partition(":")[0] == name]
+        if not named:
+            raise UsageWrong(f"no channel {name!r} runs here", mend=f"There is: {', '.join(platforms) or 'none'}.")
+        for one in named:
+            self._house.keepers.restart(one)
+        return {"restarted": named}
 
     async def repair(self, key: str) -> dict[str, Any]:
         """Mend the transcript of a session.

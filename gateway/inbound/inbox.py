@@ -262,9 +262,12 @@ class AccountDoor:
             log.info("a message on %s was passed over: too many of programs in a row", self._key)
         elif isinstance(decision, Pair):
             if inbound.event == "message" and not inbound.from_bot:
-                await self._inbox.ledger.request_pairing(
+                asked = await self._inbox.ledger.request_pairing(
                     inbound.conversation, inbound.sender.id, inbound.sender.name, decision.code, decision.text
                 )
+                if asked is not None:
+                    command = f"homebody pairing approve {asked.channel} {asked.code}"
+                    log.info("somebody on %s asks to be let in (id %s): %s", self._key, asked.sender, command)
         elif decision.overheard:
             self._overheard(inbound)
         else:

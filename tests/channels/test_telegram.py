@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,10 +10,12 @@ import pytest
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
 from channels.messages import Conversation
 from tests.channels.telegram_line import ANNA, PRIVATE, Line
+from tests.peers.hasty import HastyClock
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -164,11 +167,11 @@ async def test_no_network_is_waited_out(line: Line) -> None:
                 assert not task.done()
                 await asyncio.sleep(0.01)
         await quiet.channel.close()
-    assert max(quiet.clock.slept) == 60.0
+    assert max(quiet.clock.slept) == 10.0
     assert quiet.door.readied == 0
 
 
-@pytest.mark.parametrize("token", ["1000:BBExampleTokenThatNobodyKnowsAtAll00", "nonsense"])
+@pytest.mark.parametrize("token", ["1000:BBExampleTokenThatNobodyKnowsAtAll00", "1:a"])
 async def test_a_wrong_token_ends_the_channel_with_the_mend(peer: TelegramPeer, token: str) -> None:
     line = Line(peer, botToken=token)
     with pytest.raises(ChannelBroken, match=r"channels\.telegram\.botToken is not accepted") as caught:
@@ -205,6 +208,81 @@ async def test_a_rival_that_stays_ends_the_channel(peer: TelegramPeer, line: Lin
         await line.channel.run(line.door)
     assert "stop the other program" in caught.value.mend
     assert 120 <= sum(line.clock.slept) < 240
+
+
+class Quick(HastyClock):
+    """A clock that runs thirty times as fast as the true one, and wakes sleepers at once."""
+
+    def monotonic(self) -> float:
+        return super().monotonic() + 30 * time.monotonic()
+
+
+async def test_a_channel_that_lost_its_bot_comes_back_only_when_the_rival_is_gone(peer: TelegramPeer) -> None:
+    line = Line(peer, clock=Quick(), pollTimeoutSeconds=1, conflictSeconds=60)
+    peer.fault("getUpdates", "refuse", times=1000, code=409, text="Conflict: terminated by other getUpdates request")
+    with pytest.raises(ChannelBroken, match="another program"):
+        await line.channel.run(line.door)
+    peer.faults.clear()
+    peer.fault("getUpdates", "refuse", code=409, text="Conflict: terminated by other getUpdates request")
+    lived, asked = line.door.lives, peer.count("getUpdates")
+    with pytest.raises(ChannelBroken, match="another program"):
+        await line.channel.run(line.door)
+    assert peer.count("getUpdates") == asked + 1, "the rival is disturbed once"
+    assert line.door.lives == lived, "nobody is told that it is connected"
+    async with line.running():
+        await line.door.until_ready()
+        assert line.door.lives == lived + 1
+        assert line.channel.trouble == ""
+    await line.channel.close()
+
+
+async def test_the_token_is_read_again_after_it_was_refused(peer: TelegramPeer, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("1000:AARevoked000000000000000000000000000000")
+    line = Line(peer, botToken=None, tokenFile=str(file))
+    with pytest.raises(ChannelBroken, match="is not accepted"):
+        await line.channel.run(line.door)
+    file.write_text(peer.token)
+    await peer.say(ANNA, "hello again")
+    async with line.running():
+        await line.door.until(lambda: line.door.texts == ["hello again"])
+    await line.channel.close()
+
+
+async def test_while_another_program_polls_the_status_says_so(peer: TelegramPeer, line: Line) -> None:
+    peer.fault("getUpdates", "refuse", times=1, code=409, text="Conflict: terminated by other getUpdates request")
+    said: list[str] = []
+    sleep = line.clock.sleep
+
+    async def noted(seconds: float) -> None:
+        said.append(line.channel.trouble)
+        await sleep(seconds)
+
+    line.clock.sleep = noted  # type: ignore[method-assign]
+    await peer.say(ANNA, "mine")
+    async with line.running():
+        await line.door.until(lambda: line.door.texts == ["mine"])
+        assert said[0].startswith("Another program polls this bot")
+        assert line.channel.trouble == ""
+
+
+async def test_empty_answers_that_come_at_once_are_paced(peer: TelegramPeer, line: Line) -> None:
+    peer.answers["getUpdates"] = []
+    async with line.running():
+        await peer.until(lambda: peer.count("getUpdates") >= 10)
+    assert line.clock.slept[:8] == [1.0] * 8
+
+
+async def test_the_line_is_tried_every_ten_seconds_at_least_and_what_waits_is_sent_at_once(
+    peer: TelegramPeer, line: Line
+) -> None:
+    async with line.running():
+        await line.door.until_ready()
+        peer.fault("getUpdates", "drop_before", times=20)
+        await peer.say(ANNA, "hi")
+        await line.door.until_ready()
+    assert max(line.clock.slept) == 10.0
+    assert line.channel.silence == 5 + 5 + 10
 
 
 async def test_two_real_pollers_get_each_message_into_one_house(peer: TelegramPeer, line: Line) -> None:

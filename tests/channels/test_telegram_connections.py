@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from telegram import Bot
 from telegram.error import NetworkError
 
 from channels.errors import Uncertain
 from channels.telegram.bot import CONNECTIONS
+from channels.telegram.reasons import told
 from channels.telegram.requests import UNWRITTEN, Requests
 from tests.channels.telegram_line import ANNA, PRIVATE, Line, opened
 from tests.peers.telegram import TOKEN, TelegramPeer
@@ -128,6 +130,27 @@ async def test_what_was_written_and_cut_is_in_doubt(peer: TelegramPeer, line: Li
     peer.fault("sendMessage", kind, code=502)
     with pytest.raises(wanted):
         await line.send("hello")
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (httpx.ConnectError("[Errno -2] Name or service not known"), "127.0.0.1 cannot be found: this machine is offline"),
+        (httpx.ConnectError("All connection attempts failed"), "no connection to 127.0.0.1 (All connection attempts failed)"),
+        (httpx.ConnectTimeout(""), "no connection to 127.0.0.1 in time: this machine is offline"),
+        (httpx.ReadTimeout(""), "127.0.0.1 did not answer in time"),
+        (httpx.ReadError(""), "the line to 127.0.0.1 was cut before an answer came"),
+        (httpx.RemoteProtocolError("Server disconnected"), "the line to 127.0.0.1 was cut before an answer came"),
+        (None, "Bad Gateway (502)"),
+    ],
+)
+def test_what_is_wrong_with_the_line_is_told_in_plain_words(cause: Exception | None, words: str) -> None:
+    bot = Bot(TOKEN, base_url="http://127.0.0.1:8081/bot")
+    error = NetworkError(f"Bad Gateway (502). Parsing the server response b'<html>{TOKEN}</html>' failed")
+    error.__cause__ = cause
+    assert told(error, bot).startswith(words)
+    assert "httpx" not in told(error, bot)
+    assert TOKEN not in told(error, bot)
 
 
 @pytest.mark.parametrize(

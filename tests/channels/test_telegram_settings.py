@@ -25,6 +25,21 @@ def test_a_disabled_section_has_no_accounts() -> None:
     assert settings(botToken="1:a", enabled=False).names() == []
 
 
+@pytest.mark.parametrize(
+    "wrong", ["123456:ABC...", "TOKEN", "123456", "bot123456:abc", "123456:abc def", "<token>", "123456:ABC…"]
+)
+def test_a_placeholder_or_half_a_token_is_refused(wrong: str) -> None:
+    with pytest.raises(ValidationError, match="is no bot token: @BotFather gives one"):
+        settings(botToken=wrong)
+
+
+def test_a_file_without_a_token_is_refused_with_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("put your token here\n")
+    with pytest.raises(ChannelBroken, match=r"tokenFile .*token holds is no bot token"):
+        settings(tokenFile=str(file)).token()
+
+
 def test_a_name_is_refused_with_the_fix() -> None:
     with pytest.raises(ValidationError, match="names change hands: give the numeric id"):
         settings(allowFrom=["@anna"])

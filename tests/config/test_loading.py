@@ -259,6 +259,12 @@ def test_an_error_never_shows_a_secret(tmp_path):
     assert not any("hunter2" in problem.as_text() for problem in found)
 
 
+def test_a_section_says_what_is_wrong_with_a_secret_without_showing_it(tmp_path):
+    (problem,) = problems(tmp_path, "channels: {telegram: {botToken: '123456:ABC...'}}")
+    assert "this value (not shown) is no bot token: @BotFather gives one" in problem.as_text()
+    assert "ABC" not in problem.as_text()
+
+
 def test_a_variables_value_is_not_shown_when_it_does_not_fit(tmp_path):
     (problem,) = problems(tmp_path, "session: {reset: {atHour: '${TOKEN}'}}", env={"TOKEN": "hunter2"})
     assert "hunter2" not in problem.as_text()

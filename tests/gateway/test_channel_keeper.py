@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from channels.errors import ChannelBroken
+from gateway.absent_channel import AbsentChannel
 from gateway.channel_keeper import ChannelKeeper
 from gateway.clock import ManualClock
 from gateway.desks.commands import COMMANDS, MENU
@@ -86,12 +89,51 @@ async def test_a_channel_that_dies_begins_anew_and_another_runs_on(caplog: Any) 
     assert (dying.closed, sound.closed) == (1, 1)
 
 
-async def test_a_broken_channel_is_left_off_with_what_mends_it() -> None:
-    channel = Shaky([ChannelBroken("the token was revoked", mend="get a new one")])
+MEND = "get a new one. Then it comes back within 5 minutes, or at once with: homebody channels restart telegram:default"
+
+
+async def test_a_broken_channel_says_what_mends_it_and_comes_back_when_that_was_done() -> None:
+    channel, clock = Shaky([ChannelBroken("the token was revoked", mend="get a new one")] * 3), ManualClock(NOON)
+    kept = keeper(channel, clock)
+    task = asyncio.create_task(kept.run())
+    await still()
+    assert kept.facts() == {"state": "broken", "heard": None, "trouble": "the token was revoked", "mend": MEND}
+    assert (kept.hook, kept.broken) == ("not running", True)
+    for runs in (1, 2, 3):
+        clock.move(299)
+        await still()
+        assert (channel.runs, kept.broken) == (runs, True)
+        clock.move(1)
+        await still()
+    assert (channel.runs, kept.hook) == (4, channel)
+    kept.alive()
+    assert kept.facts()["state"] == "connected"
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert channel.closed == 1
+
+
+@pytest.mark.parametrize("how", ["off", "failing", "running"])
+async def test_a_channel_begins_anew_at_once_when_its_owner_says_so(how: str) -> None:
+    raises = {"off": [ChannelBroken("gone")], "failing": [OSError("gone")], "running": []}[how]
+    channel = Shaky(list(raises))
+    kept = keeper(channel, ManualClock(NOON))
+    task = asyncio.create_task(kept.run())
+    await still()
+    assert channel.runs == 1
+    kept.restart()
+    await still()
+    assert (channel.runs, channel.closed, kept.hook) == (2, 0, channel)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert channel.closed == 1
+
+
+async def test_a_channel_that_is_not_there_is_not_tried_again() -> None:
+    channel = AbsentChannel("carrier", "there is no such package", "install it, then start the gateway again")
     kept = keeper(channel, ManualClock(NOON))
     await kept.run()
-    assert kept.facts() == {"state": "broken", "heard": None, "trouble": "the token was revoked", "mend": "get a new one"}
-    assert kept.hook == "not running"
+    assert kept.facts()["mend"] == "install it, then start the gateway again"
 
 
 async def test_a_channel_is_told_all_commands_once_and_may_fail_over_it() -> None:
@@ -150,11 +192,17 @@ async def test_a_platform_that_need_not_give_signs_of_life_is_not_called_silent(
 
 async def test_the_owner_is_told_elsewhere_that_a_channel_is_off() -> None:
     told: list[str] = []
-    channel = Shaky([ChannelBroken("the token was revoked", mend="get a new one")])
-    kept = ChannelKeeper(channel, Policy(), None, ManualClock(NOON), random.Random(1), tell_owner=told.append)  # type: ignore[arg-type]
-    await kept.run()
-    assert told == ["⚠️ telegram:default is off: the token was revoked: get a new one"]
+    channel, clock = Shaky([ChannelBroken("the token was revoked", mend="get a new one")] * 2), ManualClock(NOON)
+    kept = ChannelKeeper(channel, Policy(), None, clock, random.Random(1), tell_owner=told.append)  # type: ignore[arg-type]
+    task = asyncio.create_task(kept.run())
+    await still()
+    clock.move(300)
+    await still()
+    assert channel.runs == 2
+    assert told == [f"⚠️ telegram:default is off: the token was revoked: {MEND}"], "once"
     assert kept.broken
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_what_is_wrong_with_a_channel_that_runs_is_told_beside_its_state() -> None:
