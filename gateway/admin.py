@@ -10,7 +10,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from channels.terminal import address
-from gateway.errors import HomebodyError, NoModel, StateHeld, StorageFailed, UsageWrong, as_homebody_error
+from gateway.errors import HomebodyError, NoModel, NotAnswering, StateHeld, StorageFailed, UsageWrong, as_homebody_error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -70,12 +70,13 @@ async def ask(state: Path, call: str, **arguments: Any) -> Any:
     """Make a call to the gateway that holds ``state`` and return its result.
 
     Raises:
-        HomebodyError: nobody answers there, or the call failed; then with the exit code that it had over there.
+        NotAnswering: nobody listens there.
+        HomebodyError: the call failed; with the exit code that it had over there.
     """
     try:
         reader, writer = await asyncio.open_unix_connection(address.locate(state / SOCKET), limit=LONGEST_LINE)
     except OSError as error:
-        raise HomebodyError("the gateway does not answer", where=str(state), mend="Start it again: homebody gateway") from error
+        raise NotAnswering("the gateway does not answer", where=str(state), mend="Start it again: homebody gateway") from error
     try:
         writer.write(json.dumps({"call": call, "with": arguments}).encode() + b"\n")
         await writer.drain()

@@ -5,6 +5,7 @@ HomebodyError               1   the command failed
 ├── SettingsWrong           3   the configuration holds errors; all of them at once
 ├── NoModel                 4   no language model is configured, or its key was refused
 ├── OutOfStep               1   the ledger was asked for a step that its rows do not allow (a defect, or a step taken twice)
+├── NotAnswering            1   the gateway that holds the state does not listen (yet)
 ├── StateHeld               5   another gateway holds the state
 └── StorageFailed           6   a disk that is full, read-only, or cannot be read
 
@@ -103,6 +104,10 @@ class NoModel(HomebodyError):
 
 class OutOfStep(HomebodyError):
     """Raised when the ledger is asked for a step that its rows do not allow, such as answering a message twice."""
+
+
+class NotAnswering(HomebodyError):
+    """Raised when nobody listens where the running gateway should."""
 
 
 class StateHeld(HomebodyError):

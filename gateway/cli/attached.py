@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.errors import HomebodyError
+from gateway.errors import HomebodyError, NotAnswering, StateHeld
 from gateway.lock import describe
 
 if TYPE_CHECKING:
@@ -27,24 +27,43 @@ async def attached(invocation: Invocation, conversation: str = "local") -> Async
     Raises:
         HomebodyError, AgentError, ChannelError: as opening or reaching the house tells.
     """
-    holder = describe(invocation.paths.state / "gateway.lock")
-    if holder is None:
-        async with _embedded(invocation, conversation) as link:
-            yield link
-        return
-    if not holder.socket:
-        raise HomebodyError(
-            f"another homebody process ({holder.pid}) uses this folder for a conversation of its own",
-            where=str(invocation.paths.home),
-            mend="Close that conversation first, or run `homebody gateway` once and talk to it from everywhere.",
-        )
-    from channels.terminal.socket import SocketLink
-
-    link = await SocketLink.open(Path(holder.socket), conversation)
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        link = await _to_gateway(invocation, conversation)
+        if link is None:
+            try:
+                link = await stack.enter_async_context(_embedded(invocation, conversation))
+            except StateHeld:  # a gateway took the state meanwhile
+                link = await _to_gateway(invocation, conversation)
+                if link is None:
+                    raise
+                stack.push_async_callback(link.close)
+        else:
+            stack.push_async_callback(link.close)
         yield link
-    finally:
-        await link.close()
+
+
+async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
+    """Return a link to the gateway that runs or starts, or None where none does."""
+    from channels.terminal.socket import SocketLink
+    from gateway.cli.starting import once_it_listens
+
+    lock = invocation.paths.state / "gateway.lock"
+
+    async def attempt() -> Link | None:
+        holder = describe(lock)
+        if holder is None:
+            return None
+        if not holder.pid:  # it is about to write down who it is
+            raise NotAnswering("a process that does not say which holds the state", where=str(invocation.paths.state))
+        if not holder.socket:
+            raise HomebodyError(
+                f"another homebody process ({holder.pid}) uses this folder for a conversation of its own",
+                where=str(invocation.paths.home),
+                mend="Close that conversation first, or run `homebody gateway` once and talk to it from everywhere.",
+            )
+        return await SocketLink.open(Path(holder.socket), conversation)
+
+    return await once_it_listens(lock, attempt)
 
 
 def lasting(invocation: Invocation, link: Link, clock: Clock, conversation: str = "local") -> Link:

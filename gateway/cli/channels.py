@@ -80,13 +80,13 @@ async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
 
 async def _running(invocation: Invocation) -> dict[str, Any] | None:
     """Return how the channels of the running gateway are, or None when none runs."""
-    from gateway import admin
+    from gateway.cli import starting
     from gateway.lock import describe
 
     holder = describe(invocation.paths.state / "gateway.lock")
     if holder is None or not holder.socket:
         return None
-    facts: dict[str, Any] = (await admin.ask(invocation.paths.state, "status"))["channels"]
+    facts: dict[str, Any] = (await starting.ask(invocation.paths.state, "status"))["channels"]
     return facts
 
 

@@ -23,11 +23,11 @@ def context(invocation: Invocation, agent_id: str | None, session: str | None, a
 
 
 async def _facts(invocation: Invocation, agent_id: str | None, session: str | None) -> dict[str, Any]:
-    from gateway import admin
+    from gateway.cli import starting
     from gateway.lock import describe
 
     if describe(invocation.paths.state / "gateway.lock") is not None:
-        found: dict[str, Any] = await admin.ask(invocation.paths.state, "context", agent=agent_id, session=session)
+        found: dict[str, Any] = await starting.ask(invocation.paths.state, "context", agent=agent_id, session=session)
         return found
     from gateway.desks.house_desk import HouseDesk
     from gateway.house import Foundation, House

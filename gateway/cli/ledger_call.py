@@ -20,7 +20,7 @@ def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: s
     Raises:
         HomebodyError: as the call tells; ``StateHeld`` when a conversation in a terminal holds the state.
     """
-    from gateway import admin
+    from gateway.cli import starting
     from gateway.errors import StateHeld
     from gateway.lock import describe
 
@@ -31,7 +31,7 @@ def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: s
     if not holder.socket:
         mend = "End it (Ctrl-D), and run the command again."
         raise StateHeld("a conversation in a terminal holds this state", where=str(state), mend=mend)
-    answer: dict[str, Any] = asyncio.run(admin.ask(state, call, **arguments))
+    answer: dict[str, Any] = asyncio.run(starting.ask(state, call, **arguments))
     return answer
 
 

@@ -133,13 +133,13 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
 @pass_invocation
 def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
     """Mend the transcript of a session: lines that cannot be read are set aside, with the file as it was."""
-    from gateway import admin
+    from gateway.cli import starting
     from gateway.lock import StateLock, describe
 
     state = invocation.paths.state
     holder = describe(state / "gateway.lock")
     if holder is not None and holder.socket:
-        facts = asyncio.run(admin.ask(state, "sessions.repair", key=key))
+        facts = asyncio.run(starting.ask(state, "sessions.repair", key=key))
     else:
         invocation.paths.prepare()
         lock = StateLock.acquire(state / "gateway.lock")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @pass_invocation
 def status(invocation: Invocation, as_json: bool) -> int:
     """Show whether the gateway runs, and how its agents and channels are. Exit code 1 when it does not run."""
-    from gateway import admin
+    from gateway.cli import starting
     from gateway.lock import describe
 
     holder = describe(invocation.paths.state / "gateway.lock")
@@ -26,7 +26,7 @@ def status(invocation: Invocation, as_json: bool) -> int:
     facts: dict[str, Any] = {"home": str(paths.home), "profile": paths.profile or None, "running": holder is not None}
     if holder is not None and holder.socket:
         facts |= {"started": holder.started, "httpPort": holder.http_port}
-        facts |= asyncio.run(admin.ask(invocation.paths.state, "status"))
+        facts |= asyncio.run(starting.ask(invocation.paths.state, "status"))
     tell(facts, _told(facts, invocation.local_time), as_json=as_json)
     return 0 if holder is not None else 1
 

@@ -14,14 +14,14 @@ def taken_over(invocation: Invocation) -> dict[str, Any] | None:
     """Let the running gateway read its settings now, and return what came of it; None when none runs."""
     import asyncio
 
-    from gateway import admin
+    from gateway.cli import starting
     from gateway.lock import describe
 
     holder = describe(invocation.paths.state / "gateway.lock")
     if holder is None or not holder.socket:
         return None
     try:
-        came: dict[str, Any] = asyncio.run(admin.ask(invocation.paths.state, "settings.reload"))
+        came: dict[str, Any] = asyncio.run(starting.ask(invocation.paths.state, "settings.reload"))
     except HomebodyError as error:
         return {"taken": [], "waiting": [], "complaint": error.as_text()}
     return came

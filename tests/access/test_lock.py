@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import gateway
-from gateway.errors import STATE_HELD, StateHeld, StorageFailed
+from gateway.cli.starting import once_it_listens
+from gateway.errors import STATE_HELD, NotAnswering, StateHeld, StorageFailed
 from gateway.lock import Holder, StateLock, boot_id, describe
 
 ROOT = Path(gateway.__file__).parents[1]
@@ -129,3 +130,25 @@ def test_a_place_that_cannot_be_locked_is_a_clear_error(tmp_path: Path, bad: str
 
 def test_the_boot_is_named_or_not_known() -> None:
     assert boot_id() == boot_id()
+
+
+async def test_waiting_for_a_gateway_ends_when_it_lets_go_or_takes_too_long(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "gateway.lock"
+    tries: list[int] = []
+    told: list[str] = []
+
+    async def in_vain() -> None:
+        tries.append(1)
+        if len(tries) == 3:
+            lock.release()
+        raise NotAnswering("nobody")
+
+    lock = StateLock.acquire(path, Holder(pid=4711, socket="/x"))
+    with pytest.raises(NotAnswering):
+        await once_it_listens(path, in_vain, tell=told.append)
+    assert (len(tries), told) == (3, []), "the state is free: there is nobody to wait for"
+    lock = StateLock.acquire(path, Holder(pid=4711, socket="/x"))
+    with pytest.raises(NotAnswering):
+        await once_it_listens(path, in_vain, longest=0, tell=told.append)
+    assert len(tries) == 4
+    lock.release()

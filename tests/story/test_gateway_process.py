@@ -154,3 +154,29 @@ async def test_a_killed_gateway_neither_repeats_nor_forgets(machine: Machine, te
     assert sum("Noted" in text for text in said(telegram)) == 1, [text[:60] for text in said(telegram)]
     notes = "".join(path.read_text() for path in (machine.person / "homebody" / "memory").glob("2*.md"))
     assert notes.count("4711") == 1
+
+
+async def test_commands_wait_for_a_gateway_that_starts(machine: Machine) -> None:
+    gateway = await machine.start("gateway")
+    try:
+        lock = machine.home / "state" / "gateway.lock"
+        while describe(lock) is None:  # noqa: ASYNC110 (a lock tells nobody)
+            await asyncio.sleep(0.001)
+        gateway.send_signal(signal.SIGSTOP)  # it has the state and does not listen, for as long as this takes
+        holder = describe(lock)
+        assert holder is not None
+        assert not holder.http_port
+        waiting = [await machine.start(*command) for command in (("agent", "-m", "hello"), ("status", "--json"))]
+        for process in waiting:
+            assert process.stderr is not None
+            while b"is starting; waiting up to 60 seconds" not in (line := await process.stderr.readline()):
+                assert line, "it ended without waiting"
+        gateway.send_signal(signal.SIGCONT)
+        (said, agent_told), (facts, status_told) = [await process.communicate() for process in waiting]
+        assert [process.returncode for process in waiting] == [0, 0], (agent_told, status_told)
+        assert said.strip()
+        assert json.loads(facts)["running"] is True
+    finally:
+        gateway.send_signal(signal.SIGCONT)
+        gateway.send_signal(signal.SIGTERM)
+        await gateway.communicate()
