@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KEPT_OPEN = 32
-"""Conversations kept in memory; others are read from their transcripts again."""
+"""Conversations kept in memory beside those in which a turn runs; others are read from their transcripts again."""
 
 
 def main_key(agent: str) -> str:
@@ -41,7 +41,10 @@ def main_key(agent: str) -> str:
 
 
 class Conversations:
-    """Opens them. ``narrowed`` gives the further rules on tools that hold in a session, such as those of a group."""
+    """Opens them. ``narrowed`` gives the further rules on tools that hold in a session, such as those of a group.
+
+    ``busy`` says whether a turn runs in the session of a key.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,9 @@ class Conversations:
         narrowed: Callable[[SessionRecord], Sequence[ToolRules]] = lambda _: (),
         tell: Callable[[str], None] = log.warning,
         brake: Brake | None = None,
+        busy: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        self._busy = busy
         self.profile = profile
         self.workspace = workspace
         self.memory = memory
@@ -113,9 +118,14 @@ class Conversations:
         conversation.flush_model = None if flush_model is None else self._metered(flush_model, record.key)
         self._open[record.session] = conversation
         self._open.move_to_end(record.session)
-        while len(self._open) > KEPT_OPEN:
-            self._open.popitem(last=False)
+        self._set_aside(conversation)
         return conversation
+
+    def _set_aside(self, present: Conversation) -> None:
+        """Let go of those opened longest ago, but of none in which a turn runs: whoever read it anew would miss what is not written yet."""
+        for session, conversation in list(self._open.items())[: max(0, len(self._open) - KEPT_OPEN)]:
+            if conversation is not present and not self._busy(conversation.key):
+                del self._open[session]
 
     async def glance(self, record: SessionRecord, audience: Audience) -> Conversation:
         """Return the session to be looked at, not worked on: as it is, also in the midst of a turn.

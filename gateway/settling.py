@@ -108,6 +108,7 @@ async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident
         models=house.shelf.of(agent_id),
         tell=house.notices.report,
         brake=brake,
+        busy=house.lanes.busy,
     )
     agent = HousedAgent(
         conversations,
