@@ -56,7 +56,10 @@ def system_text(
     if mode != "none":
         base = (INSTRUCTIONS if mode == "full" else MINIMAL) + f"\nYour owner's time zone is {zone}.\n"
         if audience.kind != "owner":
-            base += f"\nOthers read this conversation too. Its notes are kept in {audience.folder}/; nothing private is given here.\n"
+            base += (
+                f"\nOthers read this conversation too. Its notes are kept in {audience.folder}/; besides it you can read what \
+your owner shares, such as shared/. Nothing private is given here.\n"
+            )
         segments.append(Segment(name="instructions", text=base))
     segments.extend(_file_segments(files, file_chars, total_chars))
     if segments:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from agent.models.thinking import Level
 from agent.tools.settings import ToolsSettings
+from memory.audience import SHARED
 
 
 def _known_zone(name: str) -> str:
@@ -20,6 +21,13 @@ def _known_zone(name: str) -> str:
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise ValueError(f"no such time zone: {name!r} (write it like Europe/Berlin)") from error
     return name
+
+
+def _path_to_share(path: str) -> str:
+    pure = PurePosixPath(path)
+    if not path.strip() or pure.is_absolute() or any(part.startswith("..") for part in pure.parts) or path.startswith("~"):
+        raise ValueError(f"{path!r} is no place in the workspace (write it like recipes or docs/house.md)")
+    return str(pure)
 
 
 class Section(BaseModel):
@@ -205,6 +213,8 @@ class AgentSettings(Section):
     """How deep models think: off, minimal, low, medium, high, xhigh or adaptive. Unset: low, or what the model itself decides."""
     workspace: Path | None = None
     """Folder of the agent's files. Default: ``~/homebody`` for main, ``~/homebody-<id>`` for others."""
+    shared_paths: tuple[Annotated[str, AfterValidator(_path_to_share)], ...] = SHARED
+    """Files and folders of the workspace that groups and guests may read, besides their own folder; ``.`` shares all but memory, MEMORY.md, USER.md, the inbox and names that begin with a dot, which are never shared."""  # noqa: E501
     user_timezone: Annotated[str, AfterValidator(_known_zone)] | None = None
     """The owner's time zone, such as Europe/Berlin. Default: the machine's."""
     bootstrap_max_chars: Annotated[int, Field(ge=100)] = 20_000

@@ -43,10 +43,10 @@ class Workspace:
     """One agent's folder. It is made when it is missing; its path may be a symlink, which is followed once, here.
 
     Reading costs a stat for what has not changed since the last time; all methods block. Raises FileTrouble where the folder
-    cannot be used at all.
+    cannot be used at all. ``closed`` is that of ``Enclosure``.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, closed: frozenset[tuple[int, int]] = frozenset()) -> None:
         if root.is_symlink() and not root.exists():  # a disk that is not mounted must not look like a new home
             raise FileTrouble(f"the workspace {root} is a link that leads nowhere", mend="mount or restore what it leads to")
         self.root = Path(os.path.realpath(root))
@@ -56,7 +56,7 @@ class Workspace:
             raise FileTrouble(f"the workspace {root} is a file, not a folder", mend=_MEND) from error
         except OSError as error:
             raise FileTrouble(f"the workspace {root} cannot be made: {error.strerror}", mend=_MEND) from error
-        self.enclosure = Enclosure(self.root)
+        self.enclosure = Enclosure(self.root, closed)
         self._known: dict[PurePosixPath, tuple[Stamp, str]] = {}
 
     def seed(self, templates: Traversable) -> tuple[str, ...]:
@@ -77,13 +77,13 @@ class Workspace:
         return tuple(made)
 
     def bootstrap_files(self, audience: Audience = OWNER, *, heartbeat: bool = False) -> tuple[WorkspaceFile, ...]:
-        """Give the files that stand in every prompt, in their order: those that ``audience`` may see.
+        """Give the files that stand in every prompt, in their order: those that ``audience`` is given.
 
         HEARTBEAT.md comes along in heartbeat turns; BOOTSTRAP.md for the owner alone and until the ritual is over: one that
         says nothing but DONE is removed here.
         """
         names = (*PROMPT_FILES, HEARTBEAT) if heartbeat else PROMPT_FILES
-        seen = [name for name in names if audience.may_see(PurePosixPath(name))]
+        seen = [name for name in names if audience.is_given(name)]
         stamps = self.enclosure.stamps((*seen, RITUAL))
         files = [WorkspaceFile(name, self._text_now(name, stamps)) for name in seen]
         ritual = self._ritual(stamps) if audience.kind == "owner" else None

@@ -13,6 +13,7 @@ from agent.workspace import RITUAL, Workspace, workspace_templates
 from gateway.agents import HousedAgent
 from gateway.budget.brake import Brake
 from gateway.budget.embedding import MeteredEmbedder
+from gateway.config.placing import closed_inodes
 from gateway.conversations import Conversations
 from gateway.memories import embedding_footing, keep_memory, owner_zone
 from gateway.routing.group_tools import GroupToolRules
@@ -53,7 +54,7 @@ class Resident:
 def footing(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:
     """Return what an agent stands on, to be compared: where it differs, the agent has to be made anew. Looks at files."""
     kept = settings.plugins.slots.memory, settings.plugins.memory, embedding_footing(profile, settings, paths, env)
-    return profile.workspace, profile.settings.user_timezone, profile.memory, kept
+    return profile.workspace, profile.settings.user_timezone, profile.settings.shared_paths, profile.memory, kept
 
 
 async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident:
@@ -66,7 +67,8 @@ async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident
     on = house.on
     profile = settings.agent(agent_id)
     stands_on = await asyncio.to_thread(footing, profile, settings, on.paths, on.env)
-    workspace = await asyncio.to_thread(Workspace, profile.workspace)
+    closed = await asyncio.to_thread(closed_inodes, on.paths.home)
+    workspace = await asyncio.to_thread(Workspace, profile.workspace, closed)
     made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, house.notices)
     zone = owner_zone(profile)
     brake = Brake(
@@ -100,7 +102,9 @@ async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident
         profile=profile,
         workspace=workspace,
         memory=memory,
-        rack=ToolRack(tools_of(agent_id, workspace, memory, house.post.outgoing), profile.tools),
+        rack=ToolRack(
+            tools_of(agent_id, workspace, memory, house.post.outgoing, shared=profile.settings.shared_paths), profile.tools
+        ),
         narrowed=GroupToolRules(house.keepers.policies, house.moves.formers),
         store=store,
         zone=zone,

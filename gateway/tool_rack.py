@@ -11,9 +11,10 @@ from agent.tools.memory_tools import MemoryGet, MemorySearch
 from agent.tools.policy import ToolPolicy
 from agent.tools.send_file import SendFile
 from agent.tools.toolbox import Toolbox
+from memory.audience import SHARED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from agent.tools.protocol import Tool
     from agent.tools.send_file import Outgoing
@@ -22,9 +23,19 @@ if TYPE_CHECKING:
     from memory.protocol import KeptMemory
 
 
-def tools_of(agent: str, workspace: Workspace, memory: KeptMemory | None, outgoing: Outgoing | None = None) -> list[Tool]:
-    """Make all tools that an agent could have. A new tool is listed here. ``outgoing`` takes the files that it sends."""
-    desk = Desk(enclosure=workspace.enclosure, memory=memory, agent=agent)
+def tools_of(
+    agent: str,
+    workspace: Workspace,
+    memory: KeptMemory | None,
+    outgoing: Outgoing | None = None,
+    *,
+    shared: Sequence[str] = SHARED,
+) -> list[Tool]:
+    """Make all tools that an agent could have. A new tool is listed here. ``outgoing`` takes the files that it sends.
+
+    ``shared`` is what groups and guests may read of the workspace besides their own folder.
+    """
+    desk = Desk(enclosure=workspace.enclosure, memory=memory, agent=agent, shared=tuple(shared))
     tools: list[Tool] = [*file_tools(desk), ApplyPatch(desk)]
     if memory is not None:
         tools += [MemorySearch(memory), MemoryGet(memory)]

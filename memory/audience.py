@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from datetime import date
 
 PRIVATE_FILES = frozenset({"memory.md", "user.md"})
+SHARED = ("shared",)
+"""What the owner shares with every group and guest unless the settings say otherwise (``sharedPaths``)."""
 INBOX = "inbox"
 """The folder of what people sent: the owner's lies in the workspace, everybody else's in their own folder of the memory."""
 _FOLDER_OF = {"group": "groups", "peer": "peers"}
@@ -21,7 +23,7 @@ class Audience:
     """The people who hear a session: its owner alone, one group, or one other person.
 
     ``memory/groups/<key>/`` belongs to that group and ``memory/peers/<key>/`` to that person. The owner sees everything;
-    everybody else sees their own folder of ``memory/`` and none of the owner's private files, nor what was sent to the owner.
+    everybody else sees that folder of theirs and what the owner shares, and nothing else of the workspace.
     """
 
     kind: Literal["owner", "group", "peer"] = "owner"
@@ -47,21 +49,30 @@ class Audience:
         """The note of ``day`` (the owner's calendar), relative to the workspace."""
         return self.folder / f"{day:%Y-%m-%d}.md"
 
-    def may_see(self, path: PurePosixPath) -> bool:
-        """Say whether this audience may read or change ``path``, which must be relative to the workspace and normalised.
+    def may_see(self, path: PurePosixPath, shared: tuple[str, ...] = SHARED) -> bool:
+        """Say whether this audience may read ``path``, which must be relative to the workspace and normalised.
 
-        Names are compared without case, because some file systems do.
+        ``shared`` are files and folders that the owner opened to everybody, ``"."`` for the workspace; whatever it says, the notes of
+        others, the owner's private files and inbox, and names that begin with a dot are the owner's alone. Shared names are
+        compared without case, because some file systems do.
         """
         if path.is_absolute() or ".." in path.parts:
             return False
         if self.kind == "owner":
             return True
-        parts = tuple(part.casefold() for part in path.parts)
-        if not parts:
+        if any(part.startswith(".") for part in path.parts):
+            return False
+        if path.parts[: len(self.folder.parts)] == self.folder.parts:
             return True
-        if parts[0] != "memory":
-            return parts[0] != INBOX and not (len(parts) == 1 and parts[0] in PRIVATE_FILES)
-        return parts == ("memory",) or path.parts[: len(self.folder.parts)] == self.folder.parts
+        parts = tuple(part.casefold() for part in path.parts)
+        if not parts or parts[0] in {"memory", INBOX} or (len(parts) == 1 and parts[0] in PRIVATE_FILES):
+            return False
+        opened = (PurePosixPath(one.casefold()).parts for one in shared)
+        return any(parts[: len(one)] == one for one in opened)
+
+    def is_given(self, name: str) -> bool:
+        """Say whether a file of the workspace's own folder may stand in this audience's prompt. They cannot change it there."""
+        return self.kind == "owner" or name.casefold() not in PRIVATE_FILES
 
 
 OWNER = Audience()

@@ -115,7 +115,7 @@ def home_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give the test a state folder and a home of its own, and take away what an earlier one has left in the environment."""
     for name in private_variables():
         monkeypatch.delenv(name)
-    home = tmp_path / "home"
+    home = tmp_path.with_name(f"{tmp_path.name}-home")  # beside: a test's own folder may be the state, which holds no workspace
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("HOMEBODY_HOME", str(home / ".homebody"))
     home.mkdir()

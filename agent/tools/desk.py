@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from agent.errors import PathRefused
 from agent.tools.disk_trouble import no_such_file
 from agent.tools.paths import workspace_path
 from agent.tools.readings import Readings
+from memory.audience import SHARED
 from memory.errors import MemoryTrouble
 from memory.journal import Author
 from memory.sources import is_received
 
 if TYPE_CHECKING:
-    from pathlib import PurePosixPath
-
     from agent.tools.enclosure import Enclosure
     from agent.tools.protocol import Scene
     from memory.audience import Audience
@@ -29,19 +29,30 @@ _HISTORY = ".git"
 
 @dataclass(frozen=True, kw_only=True)
 class Desk:
-    """The place where the file tools of one agent work."""
+    """The place where the file tools of one agent work. ``shared`` is what the owner opened to groups and guests."""
 
     enclosure: Enclosure
     memory: Memory | None = None
     agent: str = ""
+    shared: tuple[str, ...] = SHARED
     readings: Readings = field(default_factory=Readings)
 
     def readable(self, raw: str, audience: Audience) -> PurePosixPath:
         """Give the path of a file or folder that ``audience`` may see; what it may not see is missing. Raises FileTrouble."""
         path = workspace_path(raw)
-        if not visible(path, audience):
+        if not self.visible(path, audience):
             raise no_such_file(path)
         return path
+
+    def visible(self, path: PurePosixPath, audience: Audience) -> bool:
+        """Say whether an audience may see a path.
+
+        The folders on the way to its own notes and to what is shared count as well, with nothing else in them.
+        """
+        if _history(path):
+            return False
+        on_the_way = path in audience.folder.parents or any(path in PurePosixPath(one).parents for one in self.shared)
+        return on_the_way or audience.may_see(path, self.shared)
 
     def changeable(self, raw: str, audience: Audience) -> PurePosixPath:
         """Give the path of a file that ``audience`` may change: the owner any, everybody else only notes of their own.
@@ -71,11 +82,6 @@ class Desk:
             await self.memory.wrote(str(path), by=Author("agent", self.agent, scene.session, scene.turn))
         except MemoryTrouble as trouble:  # the note itself is safe; the index catches up at its next sync
             log.warning("the index did not take in %s yet: %s", path, trouble)
-
-
-def visible(path: PurePosixPath, audience: Audience) -> bool:
-    """Say whether an audience may see a path; the folders on the way to its own notes count as well, with nothing else in them."""
-    return not _history(path) and (audience.may_see(path) or path in audience.folder.parents)
 
 
 def is_note(path: PurePosixPath) -> bool:

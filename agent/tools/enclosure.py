@@ -3,6 +3,8 @@
 Paths are walked one name at a time from a descriptor of the root, each opened with O_NOFOLLOW relative to the one before, so a
 link that is swapped in while we look leads nowhere: the kernel refuses it at the moment of use (openat(2); the method of
 "resolve beneath" done portably). Files with a second hard link are refused as well, since the other name may lie outside.
+What is closed (the state, folders of keys) is known by its inode, so that a mount leads there no more than a link; files and
+folders that hold secrets by custom are refused by their names.
 
 Everything here blocks; tools call it through ``asyncio.to_thread``.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
 import threading
@@ -31,6 +34,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _TEMPORARY = ".homebody-"
 _TEMPORARY_END = ".tmp"
+
+SECRETS = re.compile(r"\.(env(\..*|rc)?|ssh|gnupg|netrc|pgpass)", re.IGNORECASE)
+"""Names of files and folders that hold keys and passwords wherever they lie: no tool opens them, whoever asks."""
 
 Kind = Literal["file", "folder", "link", "other"]
 
@@ -67,10 +73,12 @@ class Enclosure:
 
     The root may be a symlink of the owner's choosing: it is resolved once, here. Paths are relative and normalised, as
     ``paths.workspace_path`` gives them. All methods raise FileTrouble. Changes within one process happen one at a time.
+    ``closed`` are devices and inodes of files and folders that are not opened, whatever the way to them.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, closed: frozenset[tuple[int, int]] = frozenset()) -> None:
         self.root = Path(os.path.realpath(root))
+        self._closed = closed
         self._changing = threading.RLock()
 
     def stamp(self, path: PurePosixPath) -> Stamp | None:
@@ -175,6 +183,7 @@ class Enclosure:
             descriptor = os.open(name, flags | _PLAIN, dir_fd=folder)
             try:
                 _refuse_stranger(descriptor, folder, name, path)
+                self._refuse_closed(descriptor, path)
             except BaseException:  # whatever it is, the descriptor must not stay open
                 os.close(descriptor)
                 raise
@@ -200,14 +209,22 @@ class Enclosure:
         except OSError as error:
             raise FileTrouble(f"the workspace folder {self.root.name} cannot be opened: {error.strerror}") from error
         try:
+            self._refuse_closed(descriptor, path)
             for part in parts:
                 with translated(path):
                     deeper = _step(descriptor, _plain_name(part, path), path, make=make)
                 os.close(descriptor)
                 descriptor = deeper
+                self._refuse_closed(descriptor, path)
             yield descriptor
         finally:
             os.close(descriptor)
+
+    def _refuse_closed(self, descriptor: int, path: PurePosixPath) -> None:
+        if self._closed:
+            found = os.fstat(descriptor)
+            if (found.st_dev, found.st_ino) in self._closed:
+                raise PathRefused(f"{path} leads to the state of Homebody or to keys, which no tool opens")
 
 
 def is_temporary(name: str) -> bool:
@@ -218,6 +235,8 @@ def is_temporary(name: str) -> bool:
 def _plain_name(name: str, path: PurePosixPath) -> str:
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
         raise PathRefused(f"{path}: parent folders are not opened")
+    if SECRETS.fullmatch(name):
+        raise PathRefused(f"{path}: {name} holds secrets by custom, and no tool opens it")
     return name
 
 

@@ -91,7 +91,7 @@ class GrepFiles(CheckedTool[GrepArguments]):
         wish = {"pattern": arguments.pattern, "ignoreCase": arguments.ignore_case, "most": MAX_MATCHES + 1, "width": _WIDTH}
         orders = bytearray(_line(wish))
         files, cut = 0, False
-        for path, entry in walk(self._desk.enclosure, start, scene.audience, depth=_DEPTH):
+        for path, entry in walk(self._desk, start, scene.audience, depth=_DEPTH):
             if entry.kind != "file" or not _wanted(path, arguments.glob):
                 continue
             if len(orders) + entry.size > MAX_BYTES:

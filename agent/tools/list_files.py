@@ -48,7 +48,7 @@ class ListFiles(CheckedTool[ListArguments]):
         start = self._desk.readable(arguments.path, scene.audience)
         lines: list[str] = []
         room, more = scene.max_chars - _MARK, 0
-        for path, entry in walk(self._desk.enclosure, start, scene.audience, depth=arguments.depth):
+        for path, entry in walk(self._desk, start, scene.audience, depth=arguments.depth):
             line = _line(path, entry)
             room -= len(line) + 1
             if len(lines) >= MAX_ENTRIES or room < 0:

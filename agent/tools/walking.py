@@ -6,7 +6,6 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from agent.errors import FileTrouble
-from agent.tools.desk import visible
 from agent.tools.disk_trouble import no_such_file
 from agent.tools.enclosure import Entry
 
@@ -14,35 +13,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import PurePosixPath
 
-    from agent.tools.enclosure import Enclosure
+    from agent.tools.desk import Desk
     from memory.audience import Audience
 
 
-def walk(
-    enclosure: Enclosure, start: PurePosixPath, audience: Audience, *, depth: int
-) -> Iterator[tuple[PurePosixPath, Entry]]:
+def walk(desk: Desk, start: PurePosixPath, audience: Audience, *, depth: int) -> Iterator[tuple[PurePosixPath, Entry]]:
     """Yield what lies at or below ``start``, by name, ``depth`` folders deep; a folder comes before what is in it.
 
     Raises NoSuchFile when nothing stands at ``start``; a folder further down that cannot be read is passed over.
     """
-    kind = enclosure.kind(start)
+    kind = desk.enclosure.kind(start)
     if kind is None:
         raise no_such_file(start)
     if kind == "folder":
-        yield from _below(enclosure, start, audience, depth)
+        yield from _below(desk, start, audience, depth)
         return
-    stamp = enclosure.stamp(start)
+    stamp = desk.enclosure.stamp(start)
     yield start, Entry(start.name, kind, stamp.size if stamp else 0)
 
 
-def _below(
-    enclosure: Enclosure, folder: PurePosixPath, audience: Audience, depth: int
-) -> Iterator[tuple[PurePosixPath, Entry]]:
-    for entry in enclosure.scan(folder):
+def _below(desk: Desk, folder: PurePosixPath, audience: Audience, depth: int) -> Iterator[tuple[PurePosixPath, Entry]]:
+    for entry in desk.enclosure.scan(folder):
         path = folder / entry.name
-        if not visible(path, audience):
+        if not desk.visible(path, audience):
             continue
         yield path, entry
         if entry.kind == "folder" and depth > 1:
             with contextlib.suppress(FileTrouble):  # removed meanwhile, no permission, or a link was put in its place
-                yield from _below(enclosure, path, audience, depth - 1)
+                yield from _below(desk, path, audience, depth - 1)

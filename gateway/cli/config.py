@@ -128,7 +128,7 @@ def validate(invocation: Invocation, as_json: bool) -> int:
 
     source = invocation.paths.config_file()
     try:
-        checked = check(read_text(source), source, os.environ)
+        checked = check(read_text(source), source, os.environ, invocation.paths)
     except FileNotFoundError:
         if invocation.paths.chosen_config:
             raise HomebodyError("there is no such file", where=str(source)) from None

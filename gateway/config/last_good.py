@@ -30,7 +30,7 @@ def load_or_last_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loaded, str
         loaded = load(paths, env)
     except SettingsWrong as wrong:
         try:
-            found = check(read_text(kept), source, env)
+            found = check(read_text(kept), source, env, paths)
         except (OSError, SettingsWrong):
             raise wrong from None
         if found.settings is None or found.problems:

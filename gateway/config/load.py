@@ -11,17 +11,18 @@ from pydantic import ValidationError
 from gateway.config.complaint import problems_of
 from gateway.config.document import Tree, read_document, read_text
 from gateway.config.fitting import Fitting
+from gateway.config.placing import misplaced, nested
 from gateway.config.problem import Problem
 from gateway.config.settings import AgentDefaults, Settings
 from gateway.config.substitution import substitute
 from gateway.errors import SettingsWrong
+from gateway.paths import Paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from gateway.config.key import KeyPath
-    from gateway.paths import Paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +60,30 @@ def load(paths: Paths, env: Mapping[str, str], *, only_look: bool = False) -> Lo
         if paths.chosen_config:
             mend = "Check --config and HOMEBODY_CONFIG, or make the file with: homebody config set KEY VALUE"
             raise SettingsWrong([Problem("there is no such file", file=str(source), mend=mend)]) from error
-        return Loaded(Settings().of_profile(paths.profile), (), None, {})
-    checked = check(text, source, env)
+        settings = Settings().of_profile(paths.profile)
+        if problems := _misplaced(settings, Tree(read_document("", str(source))), source, paths.home):
+            raise SettingsWrong(problems, where=str(source)) from None
+        return Loaded(settings, (), None, {})
+    checked = check(text, source, env, paths)
     lacking = tuple(problem for problem in checked.problems if only_look and problem.environment)
     if len(checked.problems) > len(lacking) or checked.settings is None:
         raise SettingsWrong(checked.problems, where=str(source))
     return Loaded(checked.settings.of_profile(paths.profile), (*lacking, *checked.warnings), source, checked.given)
 
 
-def check(text: str, source: Path, env: Mapping[str, str]) -> Checked:
-    """Check the text of a settings file. Never raises: what makes it unreadable is among the problems."""
+def check(text: str, source: Path, env: Mapping[str, str], paths: Paths | None = None) -> Checked:
+    """Check the text of a settings file. Never raises: what makes it unreadable is among the problems.
+
+    ``paths`` is the house that it is for; without one, that which the environment names.
+    """
     try:
         tree = Tree(read_document(text, str(source)))
     except SettingsWrong as unreadable:
         return Checked(None, unreadable.problems, (), {})
-    return _checked(tree, source, env)
+    return _checked(tree, source, env, paths)
 
 
-def _checked(tree: Tree, source: Path, env: Mapping[str, str]) -> Checked:
+def _checked(tree: Tree, source: Path, env: Mapping[str, str], paths: Paths | None) -> Checked:
     fitting = Fitting(tree, Settings, env, source.parent)
     fitted = fitting.fit(substitute(tree, env))
     settings: Settings | None = None
@@ -87,6 +94,9 @@ def _checked(tree: Tree, source: Path, env: Mapping[str, str]) -> Checked:
         tree.problems.extend(problem for problem in problems_of(error, tree, Settings) if problem.path not in told)
     else:
         tree.problems.extend(_agents_problems(settings, tree))
+        if not tree.problems:
+            house = paths or Paths.find(env)
+            tree.problems.extend(_misplaced(settings.of_profile(house.profile), tree, source, house.home))
     warnings = list(fitting.warnings)
     if settings is not None and not tree.problems:
         warnings += [*_shared_workspaces(settings, tree), *_idle_rules(settings, tree)]
@@ -122,6 +132,26 @@ def _profile_problems(settings: Settings, agent_id: str, place: KeyPath, tree: T
     except ValidationError as error:
         return problems_of(error, tree, AgentDefaults, written)
     return []
+
+
+def _misplaced(settings: Settings, tree: Tree, source: Path, state: Path) -> list[Problem]:
+    """Refuse workspaces from which the agent's tools would reach the state, keys, the whole home folder, or another's files."""
+    workspaces = {agent_id: settings.agent(agent_id).workspace for agent_id in settings.agent_ids}
+    reasons = {agent_id: misplaced(workspace, state, source) for agent_id, workspace in workspaces.items()}
+    for inner, outer in nested(workspaces):
+        reasons[inner] = reasons[inner] or f"lies in {workspaces[outer]}, the workspace of the agent {outer!r}"
+    problems = []
+    for index, (agent_id, reason) in enumerate(reasons.items()):
+        if reason is not None:
+            own: KeyPath = ("agents", "list", index, "workspace")
+            place = own if tree.at(own) is not None else ("agents", "defaults", "workspace")
+            mend = "Give it a folder of its own, such as ~/homebody: homebody config set agents.defaults.workspace ~/homebody"
+            if place == own:
+                mend = f"Give it a folder of its own, such as ~/homebody-{agent_id}, in its entry of agents.list."
+            problems.append(
+                tree.problem(place, f"the workspace {workspaces[agent_id]} of the agent {agent_id!r} {reason}", mend)
+            )
+    return problems
 
 
 def _shared_workspaces(settings: Settings, tree: Tree) -> list[Problem]:

@@ -60,7 +60,7 @@ class Torn(Paper):
 async def test_what_a_channel_cannot_cut_is_said_as_it_was_written(times: int) -> None:
     text = "- **a word** \n" * times
     rows = await replies(Torn(), arrived(), text)  # type: ignore[arg-type]
-    assert "".join(row.text for row in rows).split() == text.split()
+    assert "\n".join(row.text for row in rows).split() == text.split()
     assert all(len(row.text) <= 1500 for row in rows)
 
 

@@ -1,0 +1,98 @@
+"""Where an agent's workspace may lie. What its tools reach must not hold the state, the settings, keys, or another's workspace.
+
+Folders are compared by what the disk says they are, so neither a symbolic link nor a bind mount nor ``..`` leads around this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    Inode = tuple[int, int]
+
+KEYS: Final = (".ssh", ".gnupg")
+"""Folders of the home folder that no tool opens, and in which no workspace lies."""
+_STATES: Final = ".homebody*"
+_DEPTH: Final = 2
+
+
+def misplaced(workspace: Path, state: Path, source: Path) -> str | None:
+    """Say why a workspace cannot lie where it does, or None. ``source`` is the settings file; ``state`` the state folder."""
+    home = Path.home()
+    here, above = _inode(workspace), {inode for inode in map(_inode, _upwards(workspace)) if inode}
+    real = Path(os.path.realpath(workspace))
+    if real == Path(real.anchor):
+        return "is the whole disk"
+    if _holds(workspace, here, home):
+        return f"is or holds your home folder {home}"
+    for folder, name in ((state, "the state folder"), (source.parent / source.name, "the settings file")):
+        if _holds(workspace, here, folder):
+            return f"holds {name} {folder}"
+    closed = {_inode(folder): folder for folder in _closed_folders(state)}
+    for inode in above & closed.keys():
+        return f"lies in {closed[inode]}"
+    lexical = next(
+        (one for one in (state, *(home / name for name in KEYS)) if real.is_relative_to(os.path.realpath(one))), None
+    )
+    return f"lies in {lexical}" if lexical is not None else None
+
+
+def nested(workspaces: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
+    """Yield each agent whose workspace lies in that of another one, and that other. Equal ones are no matter of this."""
+    inodes = {agent: _inode(workspace) for agent, workspace in workspaces.items()}
+    real = {agent: Path(os.path.realpath(workspace)) for agent, workspace in workspaces.items()}
+    for inner, workspace in real.items():
+        for outer, holder in real.items():
+            same = workspace == holder or (inodes[inner] is not None and inodes[inner] == inodes[outer])
+            if inner != outer and not same and _holds(holder, inodes[outer], workspace):
+                yield inner, outer
+
+
+def closed_inodes(state: Path, files: Iterable[Path] = ()) -> frozenset[Inode]:
+    """Return what no file tool opens, whatever the way to it: state folders, folders of keys, and ``files``."""
+    found = (_inode(one) for one in (*_closed_folders(state), *_files_of(state), *files))
+    return frozenset(inode for inode in found if inode is not None)
+
+
+def _holds(workspace: Path, inode: Inode | None, other: Path) -> bool:
+    if Path(os.path.realpath(other)).is_relative_to(os.path.realpath(workspace)):
+        return True
+    return inode is not None and any(_inode(folder) == inode for folder in _upwards(other))
+
+
+def _upwards(path: Path) -> Iterator[Path]:
+    real = Path(os.path.realpath(path))
+    yield real
+    yield from real.parents
+
+
+def _closed_folders(state: Path) -> list[Path]:
+    """The state folders, this one's and those of other profiles, with the folders in them, and the folders of keys."""
+    home = Path.home()
+    found = [home / name for name in KEYS]
+    for top in {state, *home.glob(_STATES)}:
+        found.append(top)
+        for folder, inner, _ in os.walk(top):
+            found += [Path(folder) / name for name in inner]
+            if len(Path(folder).relative_to(top).parts) + 1 >= _DEPTH:
+                inner.clear()
+    return found
+
+
+def _files_of(state: Path) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return [one for folder in (state, state / "state") if folder.is_dir() for one in folder.iterdir() if one.is_file()]
+    return []
+
+
+def _inode(path: Path) -> Inode | None:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino

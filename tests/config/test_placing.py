@@ -1,0 +1,116 @@
+"""Where a workspace may not lie, whatever the way to it, and what the tools refuse where it lies well."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from agent.errors import FileTrouble
+from agent.tools.enclosure import Enclosure
+from gateway.config.load import check, load
+from gateway.config.placing import closed_inodes
+from gateway.errors import SettingsWrong
+from gateway.paths import Paths
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    home = tmp_path / "home"
+    state = home / ".homebody"
+    for folder in (state / "state", state / "agents", home / ".ssh", home / ".gnupg", home / "notes", home / ".homebody-work"):
+        folder.mkdir(parents=True, exist_ok=True)
+    (state / "homebody.yaml").write_text("")
+    (home / ".ssh" / "id_rsa").write_text("KEY")
+    monkeypatch.setenv("HOME", str(home))
+    return Paths(state)
+
+
+def refusal(house: Paths, workspace: str) -> str:
+    checked = check(f"agents: {{defaults: {{workspace: {workspace!r}}}}}", house.config_file(), os.environ, house)
+    for problem in checked.problems:
+        assert problem.path == ("agents", "defaults", "workspace") or str(problem.path) == "agents.defaults.workspace"
+        assert problem.mend
+    return " ".join(problem.message for problem in checked.problems)
+
+
+@pytest.mark.parametrize(
+    "workspace",
+    [
+        "~", "/", "~/", "~/notes/..", "~/.homebody", "~/.homebody/state", "~/.homebody/state/new", "~/.homebody/agents/main",
+        "..", ".", "~/.ssh", "~/.ssh/agent", "~/.gnupg", "~/.homebody-work", "~/.homebody-work/x", "notes/../.homebody",
+    ],
+)  # fmt: skip
+def test_a_workspace_that_is_holds_or_lies_in_state_home_or_keys_is_refused(house: Paths, workspace: str) -> None:
+    assert refusal(house, workspace)
+
+
+@pytest.mark.parametrize("target", ["", ".homebody", ".homebody/state", ".ssh", "../.."])
+def test_a_link_leads_around_nothing(house: Paths, target: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(Path.home() / target)
+    assert refusal(house, str(tmp_path / "link"))
+    assert refusal(house, str(tmp_path / "link" / "below")) or target in {"", "../.."}
+
+
+@pytest.mark.parametrize("workspace", ["~/homebody", "~/notes", "~/notes/agent", "~/.config/agent", "agent"])
+def test_a_folder_of_its_own_is_taken(house: Paths, workspace: str) -> None:
+    assert refusal(house, workspace) == ""
+
+
+def test_a_state_folder_inside_the_usual_workspace_is_refused_without_any_file(house: Paths) -> None:
+    with pytest.raises(SettingsWrong, match="1 error"):
+        load(Paths(Path.home() / "homebody" / "state"), os.environ)
+
+
+def test_a_workspace_that_holds_the_settings_file_is_refused(house: Paths) -> None:
+    chosen = Path.home() / "conf" / "homebody.yaml"
+    chosen.parent.mkdir()
+    chosen.write_text("agents: {defaults: {workspace: ~/conf}}")
+    with pytest.raises(SettingsWrong) as wrong:
+        load(Paths(house.home, chosen), os.environ)
+    assert "settings file" in str(wrong.value.problems[0].message)
+
+
+def test_a_workspace_within_another_agents_is_refused(house: Paths) -> None:
+    text = "agents: {list: [{id: main, workspace: ~/w}, {id: work, workspace: ~/w/sub}]}"
+    checked = check(text, house.config_file(), os.environ, house)
+    assert ["'main'" in problem.message and "'work'" in problem.message for problem in checked.problems] == [True]
+
+
+def test_two_agents_that_share_a_workspace_are_only_warned_of(house: Paths) -> None:
+    text = "agents: {list: [{id: main, workspace: ~/w}, {id: work, workspace: ~/w}]}"
+    checked = check(text, house.config_file(), os.environ, house)
+    assert checked.problems == ()
+    assert any("share the workspace" in warning.message for warning in checked.warnings)
+
+
+def test_no_tool_opens_the_state_or_keys_from_a_workspace_that_holds_them_all_the_same(house: Paths) -> None:
+    home = Path.home()
+    (home / ".homebody" / "homebody.yaml").write_text("secret")
+    (home / ".homebody" / "state" / "gateway.token").write_text("secret")
+    enclosure = Enclosure(home, closed_inodes(house.home))
+    (home / "moved").mkdir()
+    (home / ".ssh").rename(home / "moved" / "keys")
+    for path in (".homebody/homebody.yaml", ".homebody/state/gateway.token", "moved/keys/id_rsa", ".homebody-work/x"):
+        with pytest.raises(FileTrouble):
+            enclosure.read(PurePosixPath(path))
+        with pytest.raises(FileTrouble):
+            enclosure.create(PurePosixPath(path).with_name("new"), b"x")
+    for folder in (".homebody", ".homebody/state", "moved/keys", ".gnupg"):
+        with pytest.raises(FileTrouble):
+            enclosure.scan(PurePosixPath(folder))
+    assert not list(home.rglob("new"))
+
+
+@pytest.mark.parametrize("name", [".env", ".ENV", ".env.local", ".envrc", "deep/.env", ".ssh/id", "sub/.gnupg/x", ".netrc"])
+def test_files_that_hold_secrets_by_custom_are_opened_by_no_tool(tmp_path: Path, name: str) -> None:
+    place = tmp_path / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("TOKEN=1")
+    enclosure = Enclosure(tmp_path)
+    with pytest.raises(FileTrouble):
+        enclosure.read(PurePosixPath(name))
+    with pytest.raises(FileTrouble):
+        enclosure.append(PurePosixPath(name), b"x")
+    assert place.read_text() == "TOKEN=1"
