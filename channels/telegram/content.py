@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from channels.messages import Attachment
+from channels.telegram.rich import rich
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +106,8 @@ def quoted(message: Message) -> str:
     if message.quote is not None:
         text = message.quote.text
     elif answered is not None:
-        text = answered.text or answered.caption or described(answered) or _kinds(answered)
+        formed = rich(answered)
+        text = answered.text or answered.caption or (formed.text if formed else "") or described(answered) or _kinds(answered)
     else:
         return ""
     return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 1] + "…"

@@ -11,6 +11,7 @@ from channels.chunking import utf16_length
 from channels.messages import Conversation, Inbound, Sender
 from channels.telegram.content import attachments, described, origin, quoted, replied
 from channels.telegram.mentions import Written
+from channels.telegram.rich import rich
 from channels.telegram.seen import Pastes
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from telegram import CallbackQuery, Chat, ChatMemberUpdated, MessageReactionUpdated, Update
 
     from channels.telegram.mentions import Me
+    from channels.telegram.rich import Rich
     from channels.telegram.seen import SeenMessages
     from channels.telegram.settings import TelegramAccount
 
@@ -114,8 +116,9 @@ class Reader:
             return Reading(passed="a command to another bot")
         thread = _thread(message)
         self._seen.note(str(message.chat.id), str(message.message_id), thread, mine=False)
-        files = attachments(message)
-        text = self._text(message, written)
+        formed = rich(message)
+        files = attachments(message) + (tuple(formed.files) if formed else ())
+        text = self._text(message, written, formed)
         if not text and not files:
             return Reading(passed="nothing that could be read")
         answered = replied(message)
@@ -131,7 +134,7 @@ class Reader:
             alias=f"m:{self._me.id}:{message.chat.id}:{message.message_id}:{_edition(message)}",
             message_id=str(message.message_id),
             reply_to=str(answered.message_id) if answered else None,
-            mentioned=direct or written.mentions_me() or self._answers_me(answered),
+            mentioned=direct or written.mentions_me() or self._names_me(formed) or self._answers_me(answered),
             event="edited" if edited else "message",
             target=str(message.message_id) if edited else None,
             quoted=quoted(message),
@@ -141,8 +144,11 @@ class Reader:
         )
         return Reading(inbound=inbound)
 
-    def _text(self, message: Message, written: Written) -> str:
-        text = written.readable()
+    def _names_me(self, formed: Rich | None) -> bool:
+        return formed is not None and (self._me.id in formed.people or any(map(self._me.is_named, formed.names)))
+
+    def _text(self, message: Message, written: Written, formed: Rich | None) -> str:
+        text = written.readable() or (formed.text if formed else "")
         name, space, rest = text.partition(" ")
         known = self.commands.get(name.removeprefix("/")) if name.startswith("/") else None
         if known is not None:
