@@ -63,6 +63,8 @@ async def ask(
     entry = await conversation.transcript.append(turn, Said(message=answer), durable=acted_on)
     if answer.usage is not None:
         conversation.learn(request, answer.usage.prompt)
+    elif answer.failure is not None and answer.failure.prompt is not None:
+        conversation.learn(request, answer.failure.prompt)
     emit(AnswerFinished(answer))
     return answer, entry.id
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memory.audience import Audience
 
 _LEAST_WINDOW = 8000
-"""No model's window is taken for smaller than this because of an overflow."""
+"""No model's window is taken for smaller than this because of an overflow that named none."""
 _NO_FILES = frozenset({"memory_search", "memory_get"})
 
 
@@ -94,8 +94,13 @@ class Conversation:
         return size
 
     def overflowed(self) -> None:
-        """Take note that the model found the present context too long: its window is smaller than was known."""
-        self._ceiling = (self.model.name, max(_LEAST_WINDOW, int(self.tokens() * 0.95)))
+        """Take note that the model found the present context too long: its window is smaller than was known.
+
+        Where the provider named its window, the model knows it by now, and nothing is guessed.
+        """
+        size = self.tokens()
+        if self.readable >= size:
+            self._ceiling = (self.model.name, max(min(_LEAST_WINDOW, self.readable), int(size * 0.95)))
 
     @property
     def ttl(self) -> Ttl:

@@ -71,12 +71,19 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a model gave no answer, as data. ``mend`` tells the owner what to do; ``retry_after`` is in seconds."""
+    """Why a model gave no answer, as data. ``mend`` tells the owner what to do; ``retry_after`` is in seconds.
+
+    Of an overflow ``window`` and ``prompt`` are what the provider said of its window and of the prompt, in tokens. ``unclear`` says that
+    it refused the request for a reason that is not known here.
+    """
 
     kind: FailureKind
     message: str
     mend: str = ""
     retry_after: float | None = None
+    window: int | None = None
+    prompt: int | None = None
+    unclear: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,8 @@ _REMARKS = {
     "length": "\n\n[The answer was cut off at the model's limit. Say “go on” for the rest.]",
     "repeated": "\n\n[The model began to repeat itself, so it was stopped here.]",
 }
+NEAR_FULL = 0.7
+"""The share of what may fill the window from which on a refusal that nobody understands is tried once after making room."""
 Outcome = Literal["answered", "silent", "failed", "stopped"]
 
 
@@ -98,6 +100,7 @@ class Turn:
     _acting: Acting = field(init=False)
     _headroom: Headroom = field(init=False)
     _asked: bool = False
+    _doubted: bool = False
     _asides: list[str] = field(default_factory=list)
     _stood_in: StoodIn | None = None
     _thoughts: list[str] = field(default_factory=list)
@@ -159,7 +162,13 @@ class Turn:
         if self._asked:
             await self._headroom.between_rounds()
         self._asked = True
-        return await ask(self.conversation, self.conversation.request(), self.id, self._hear, self.speaker)
+        answer, entry = await ask(self.conversation, self.conversation.request(), self.id, self._hear, self.speaker)
+        failure = answer.failure
+        if failure is not None and failure.unclear and not self._doubted:
+            self._doubted = True
+            if self.conversation.tokens() >= NEAR_FULL * self.conversation.window.compact_above:
+                answer = replace(answer, stop="overflow")  # a refusal in words that nobody knows here may mean the length
+        return answer, entry
 
     async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
         """See ``agent.loop.Steps``."""

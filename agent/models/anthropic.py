@@ -90,7 +90,10 @@ class AnthropicModel:
                     if delta is not None:
                         yield delta
         except _expected() as error:
-            yield failures.failed(error, model=self.name, label=self._label, begun=answer.begun)
+            failed = failures.failed(error, model=self.name, label=self._label, begun=answer.begun)
+            told = failed.failure.window if failed.failure else None
+            self.window = min(self.window, told or self.window)
+            yield failed
             return
         yield answer.finish()
 

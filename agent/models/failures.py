@@ -13,6 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent.messages import AssistantMessage, Failure
+from agent.models.overflow import Overflow, is_too_large_for_a_minute, overflow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,10 +49,6 @@ _BY_WORD: dict[str, FailureKind] = {
     "unavailable": "overloaded",
     "timeout_error": "timeout",
     "deadline_exceeded": "timeout",
-    "context_length_exceeded": "overflow",
-    "string_above_max_length": "overflow",
-    "request_too_large": "overflow",
-    "request_body_too_large_after_decoding": "overflow",
     "not_found_error": "unknown_model",
     "model_not_found": "unknown_model",
     "model_not_available": "unknown_model",
@@ -64,23 +61,20 @@ _BY_STATUS: dict[int, FailureKind] = {
     403: "auth",
     404: "unknown_model",
     408: "timeout",
-    413: "overflow",
+    413: "bad_request",
     429: "rate_limit",
     504: "timeout",
     524: "timeout",
 }
 _SERVER_SIDE = 500
+_TOO_LARGE = 413
+_OTHERS = frozenset({401, 402, 403, 404, 408, 429})
+"""With these a sentence about tokens is not about the window."""
 _FORBIDDEN = 403
 _MALFORMED = frozenset({400, 422})
 """What comes with these does not pass by itself, even where a server calls it an ``api_error``."""
 _WORTH_TELLING = 10.0
 _CODE = re.compile(r"^Error code: \d+ - ")
-_OVERFLOW = re.compile(
-    r"prompt is too long|context[ _](?:length|window|size)|maximum context|too many tokens|input is too long"
-    r"|exceeds? the (?:available )?context|max(?:imum)?[ _](?:model|sequence|input)[ _]len|input length and .?max_tokens.? exceed"
-    r"|token count .{0,40}exceeds|reduce the length of",
-    re.IGNORECASE,
-)
 _NO_TOOLS = re.compile(
     r"does not support tools|tools? (?:use|calling|calls?|choice)? ?(?:is|are) not supported|no endpoints found that support tool"
     r"|enable-auto-tool-choice|tool[- ]call[- ]parser|does not support function",
@@ -118,6 +112,8 @@ def sort(error: Exception, *, model: str, label: str) -> Failure:
     """Sort an exception of a model SDK, or of the HTTP client below it."""
     kind = _kind(error)
     text = _told(error)
+    if kind == "overflow":
+        return _overflowed(_overflow(error), label, model)
     if kind in {"bad_request", "unknown_model"} and _NO_TOOLS.search(text):
         return Failure(
             kind="bad_request",
@@ -128,12 +124,23 @@ def sort(error: Exception, *, model: str, label: str) -> Failure:
     wait = _retry_after(error)
     if wait is not None and wait >= _WORTH_TELLING:
         message += f" It asks to wait {_span(wait)}."
-    return Failure(kind=kind, message=message, mend=mend, retry_after=wait)
+    return Failure(kind=kind, message=message, mend=mend, retry_after=wait, unclear=kind == "bad_request")
+
+
+def _overflowed(known: Overflow | None, label: str, model: str) -> Failure:
+    message, mend = _words("overflow", label, model, "")
+    if known is None:
+        return Failure(kind="overflow", message=message, mend=mend)
+    if known.window is not None:
+        message = f"{message.removesuffix('.')}, which takes {known.window:,} tokens."
+    return Failure(kind="overflow", message=message, mend=mend, window=known.window, prompt=known.prompt)
 
 
 def of_words(code: str, told: str, *, model: str, label: str) -> Failure:
     """Sort what a provider says inside an answer, where no exception is raised."""
-    kind = "overflow" if _OVERFLOW.search(told) else _BY_WORD.get(code.lower(), "overloaded")
+    if (known := overflow(told, None, (code.lower(),))) is not None:
+        return _overflowed(known, label, model)
+    kind = _BY_WORD.get(code.lower(), "overloaded")
     message, mend = _words(kind, label, model, " ".join(told.split()))
     return Failure(kind=kind, message=message, mend=mend)
 
@@ -146,7 +153,24 @@ def _kind(error: Exception) -> FailureKind:
         return "network"
     if "APIConnectionError" in names:
         return "network"
+    if _overflow(error) is not None:
+        return "overflow"
     return _by_fields(error) or _by_status(error)
+
+
+def _overflow(error: Exception) -> Overflow | None:
+    """What is known of a prompt that was too long; None where it was something else. Fields go before words, words before the status.
+
+    Words count unless a field says that it is something else: a limit on tokens a minute speaks of tokens too.
+    """
+    fields = tuple(str(word).lower() for word in _fields(error))
+    told, status = _told(error), _status(error)
+    other = next((_BY_WORD[word] for word in fields if word in _BY_WORD), None)
+    worded = (other in {None, "overloaded", "unknown_model"} and status not in _OTHERS) or is_too_large_for_a_minute(
+        told, status
+    )
+    found = overflow(told, getattr(error, "body", None), fields, worded=worded and not _NO_MONEY.search(told))
+    return Overflow() if found is None and status == _TOO_LARGE and other is None else found
 
 
 def _by_fields(error: Exception) -> FailureKind | None:
@@ -157,14 +181,14 @@ def _by_fields(error: Exception) -> FailureKind | None:
     found = next((_BY_WORD[word] for word in words if word in _BY_WORD), None)
     status = _status(error)
     if status in _MALFORMED and found in {None, "unknown_model", "overloaded"}:
-        return "overflow" if _OVERFLOW.search(text) else None if found == "overloaded" else found
+        return None if found == "overloaded" else found
     return found
 
 
 def _by_status(error: Exception) -> FailureKind:
     status = _status(error)
     if status is None:
-        return "overflow" if _OVERFLOW.search(_told(error)) else "overloaded"
+        return "overloaded"
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status >= _SERVER_SIDE or status < 300:  # noqa: PLR2004  (an error event inside a stream that began well)

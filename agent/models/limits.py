@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from agent.models.catalog import PROVIDERS
 from agent.models.prices import MILLION, Price
 
 if TYPE_CHECKING:
@@ -30,7 +31,21 @@ async def ask_limits(fetch: Fetch, provider: str, base_url: str, model: str, fac
         return of_ollama(facts, await fetch(f"{root}/api/ps"), await fetch(f"{root}/api/show", {"model": model}), model)
     if provider == "lmstudio":
         return of_list(facts, await fetch(f"{root}/api/v0/models"), model)
-    return of_list(facts, await fetch(f"{base_url.rstrip('/')}/models"), model)
+    listed = of_list(facts, await fetch(f"{base_url.rstrip('/')}/models"), model)
+    if listed.window != facts.window or provider in PROVIDERS:
+        return listed
+    return of_props(listed, await fetch(f"{root}/props"))
+
+
+def of_props(facts: Facts, answer: Any) -> Facts:
+    """Read llama.cpp's `/props`: the window that the server was started with, which may be far smaller than the model's own."""
+    settings = answer.get("default_generation_settings") if isinstance(answer, dict) else None
+    size = _whole(settings.get("n_ctx")) if isinstance(settings, dict) else None
+    if size is None:
+        return facts
+    can = answer.get("modalities")
+    images = bool(can.get("vision")) if isinstance(can, dict) else facts.images
+    return replace(facts, window=size, max_output=min(facts.max_output, size), images=images, assumed=False)
 
 
 def of_ollama(facts: Facts, loaded: Any, shown: Any, model: str) -> Facts:

@@ -85,7 +85,7 @@ class OpenAIChatModel:
                     for delta in answer.feed(chunk):
                         yield delta
         except expected() as error:
-            yield failures.failed(error, model=self.name, label=self._label, begun=answer.begun)
+            yield self._connection.failed(error, model=self.name, label=self._label, begun=answer.begun)
             return
         for delta in answer.rest():
             yield delta

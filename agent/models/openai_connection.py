@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.models import rehearsal
+from agent.models import failures, rehearsal
 from agent.models.limits import ask_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from agent.messages import AssistantMessage
     from agent.models.catalog import Facts
 
 _CONNECT_SECONDS = 10.0
@@ -58,6 +60,17 @@ class Connection:
                 self._asked += 1
                 self.facts = await ask_limits(self._get_json, self._provider, self._base_url, self._model, self.facts)
             return self._client
+
+    def failed(self, error: Exception, *, model: str, label: str, begun: bool) -> AssistantMessage:
+        """Return the answer that records a failure, after ``keep``."""
+        return self.keep(failures.failed(error, model=model, label=label, begun=begun))
+
+    def keep(self, answer: AssistantMessage) -> AssistantMessage:
+        """Return the answer. A window that its failure names is kept, if it is smaller than what was known."""
+        told = answer.failure.window if answer.failure else None
+        if told is not None and told < self.facts.window:
+            self.facts = replace(self.facts, window=told, max_output=min(self.facts.max_output, told))
+        return answer
 
     async def begin(self, path: str, wanted: Mapping[str, Any], event: Any) -> Any:
         """Post a request body as it is, and return the SDK's stream of ``event`` objects. Raises what the SDK raises.

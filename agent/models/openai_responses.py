@@ -82,9 +82,9 @@ class OpenAIResponsesModel:
                     if delta is not None:
                         yield delta
         except expected() as error:
-            yield failures.failed(error, model=self.name, label=self._label, begun=answer.begun)
+            yield self._connection.failed(error, model=self.name, label=self._label, begun=answer.begun)
             return
-        yield answer.finish()
+        yield self._connection.keep(answer.finish())
 
     async def _begin(self, request: Request) -> tuple[Any, Level | None]:
         """Begin a stream, with a thinking level that the model takes; return both."""

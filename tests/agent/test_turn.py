@@ -355,3 +355,29 @@ async def test_a_reply_that_goes_round_in_a_loop_is_stopped_told_and_shown_short
     assert [one.text for one in r.model.requests[-1].messages if isinstance(one, AssistantMessage)] == [
         "Let me see. I'm sorry."
     ]
+
+
+@pytest.mark.parametrize(("window", "asked"), [(60_000, 2), (200_000, 1)])
+async def test_a_refusal_that_nobody_understands_is_tried_once_more_where_the_window_is_nearly_full(
+    room: Make, window: int, asked: int
+) -> None:
+    r = room(window=window, settings={"compaction": {"keepRecentTokens": 300, "keepRecentTurns": 1, "reserveTokensFloor": 200}})
+    await fill(r, turns=4, words=3000)
+    size = r.conversation.tokens()
+    if window < 100_000:
+        r.model.window = int(size * 1.5)
+    seen: list[str] = []
+
+    def model(request: object) -> object:
+        last = request.messages[-1].text
+        if "[Memory flush]" in last:
+            return "NO_REPLY"
+        if "[Summary request]" in last:
+            return "## Goal\nPlain words.\n\n## Done\nFour messages of plain words were heard.\n\n## Next steps\nAnswer."
+        seen.append("question")
+        return Failure(kind="bad_request", message="Nanu?", unclear=True) if len(seen) == 1 else "here"
+
+    r.model._answerer = model
+    result = await r.say("and now?", "last")
+    assert len(seen) == asked
+    assert result.reply == ("here" if asked == 2 else "⚠️ Nanu?")
