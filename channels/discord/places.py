@@ -67,7 +67,8 @@ class Places:
         joined = guild.get("joined_at")
         since = max(self._since, first_id(datetime.fromisoformat(joined)) if joined else 0) if self._since else 0
         for channel in [*guild.get("channels", ()), *guild.get("threads", ())]:
-            self._seen({**channel, "guild_id": guild["id"]}, since)
+            if isinstance(channel, dict) and is_snowflake(channel.get("id")):
+                self._seen({**channel, "guild_id": guild["id"]}, since)
 
     def made(self, channel: dict[str, Any]) -> None:
         """Learn of a channel or thread. Of one that is being made nothing is missed from its first message on.

@@ -68,8 +68,11 @@ def stamped(messages: object, channel: str) -> list[dict[str, Any]]:
 
 
 def moment(stamp: object) -> datetime:
-    """Return when something was that carries a time stamp."""
-    return datetime.fromtimestamp(float(str(stamp)), UTC)
+    """Return when something was that carries a time stamp. Raises ValueError for one that is no time."""
+    try:
+        return datetime.fromtimestamp(float(str(stamp)), UTC)
+    except (OverflowError, OSError) as error:
+        raise ValueError("no time") from error
 
 
 def inbound(event: dict[str, Any], who: Identity, *, event_id: str = "", quoted: str = "") -> Inbound | None:

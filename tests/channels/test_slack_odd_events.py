@@ -17,6 +17,7 @@ ODD: list[dict[str, Any]] = [
     {**EVENT, "ts": "yesterday"},
     {**EVENT, "ts": "13345224609.738474920.8088930838d88f008e0"},
     {**EVENT, "ts": "99999999999999.000001"},
+    {**EVENT, "ts": "9" * 300},
     {**EVENT, "ts": "17.000001", "files": 7},
     {**EVENT, "ts": "17.000001", "attachments": [7]},
     {**EVENT, "ts": "17.000001", "user_profile": "Anna"},
@@ -48,7 +49,7 @@ async def test_an_odd_event_is_acknowledged_and_told_in_one_line_without_a_trace
     assert not [one for one in caplog.records if one.exc_info or "Traceback" in one.getMessage()]
     told = [facts for event, facts in line.log.lines if event == "passed an event over that is not as documented"]
     assert len(told) == len(ODD)
-    assert {(facts["channel"], facts["user"], facts["account"]) for facts in told[:6]} == {(ROOM, ANNA, "default")}
+    assert {(facts["channel"], facts["user"], facts["account"]) for facts in told[:7]} == {(ROOM, ANNA, "default")}
     assert all("in " in facts["error"] and ".py:" in facts["error"] for facts in told)
 
 
