@@ -16,6 +16,7 @@ from gateway.auth.profiles import Profiles
 from gateway.clock import SystemClock
 from gateway.config.secrets import revealed
 from gateway.errors import UsageWrong
+from gateway.routing.router import is_owners
 from memory.embedding.choice import Choice, Surroundings, choose
 from memory.embedding.keys import EMBEDDING, KeyRing, ProviderAccess
 from memory.workspace import WorkspaceMemory
@@ -151,6 +152,7 @@ def open_memory(
         embedder=None if choice.embedder is None else meter(choice.embedder),
         batch=choice.batch,
         sessions=paths.sessions(profile.id),
+        own_session=is_owners,
         zone=owner_zone(profile),
         tell=tell,
         template=template_lines(),

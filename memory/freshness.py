@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from memory.sources import is_note
+from memory.transcripts import QUIET_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,10 @@ _LOOK_AGAIN_SECONDS = 30.0
 
 
 class Freshness:
-    """Calls ``touched`` as soon as a note changes, and ``due`` once the notes have been quiet or the interval is over."""
+    """Calls ``touched`` as soon as a note changes, and ``due`` once the notes have been quiet or the interval is over.
+
+    ``grown`` is called when a transcript in ``sessions`` has grown, and every ten minutes, for those that are quiet by then.
+    """
 
     def __init__(
         self,
@@ -30,6 +34,8 @@ class Freshness:
         touched: Callable[[], None],
         due: Callable[[], None],
         tell: Callable[[str], None],
+        sessions: Path | None = None,
+        grown: Callable[[], None] = lambda: None,
     ) -> None:
         self._sources = sources
         self._settings = settings
@@ -37,6 +43,9 @@ class Freshness:
         self._touched = touched
         self._due = due
         self._tell = tell
+        self._sessions = sessions
+        self._grown = grown
+        self._told = False
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -46,7 +55,11 @@ class Freshness:
         if self._settings.watch:
             self._tasks.append(asyncio.create_task(self._watch()))
         if self._settings.interval_minutes > 0:
-            self._tasks.append(asyncio.create_task(self._every_so_often()))
+            self._tasks.append(asyncio.create_task(self._every_so_often(self._settings.interval_minutes * 60, self._due)))
+        if self._sessions is not None:
+            self._tasks.append(asyncio.create_task(self._every_so_often(QUIET_SECONDS, self._grown)))
+            if self._settings.watch:
+                self._tasks.append(asyncio.create_task(self._watch(self._sessions)))
 
     async def close(self) -> None:
         """Stop watching."""
@@ -55,36 +68,40 @@ class Freshness:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
-    async def _every_so_often(self) -> None:
+    async def _every_so_often(self, seconds: float, call: Callable[[], None]) -> None:
         while True:
-            await self._clock.sleep(self._settings.interval_minutes * 60)
-            self._due()
+            await self._clock.sleep(seconds)
+            call()
 
-    async def _watch(self) -> None:
+    async def _watch(self, sessions: Path | None = None) -> None:
         """Watch; when the system cannot (too many watches, a folder that went away), say so once and try again later."""
-        told = False
         while True:
-            folders = await asyncio.to_thread(self._folders)
+            folders = await asyncio.to_thread(self._folders, sessions)
             try:
                 if folders:
-                    await self._watch_folders(folders)
+                    await self._watch_folders(folders, ".jsonl" if sessions else "")
             except (OSError, RuntimeError) as error:  # what watchfiles raises when the system's watches are used up
-                if not told:
+                if not self._told:
                     self._tell(f"Memory notes cannot be watched ({error}); changes are taken up when somebody searches.")
-                told = True
+                self._told = True
             await self._clock.sleep(_LOOK_AGAIN_SECONDS)
-            self._touched()
+            if sessions is None:
+                self._touched()
 
-    async def _watch_folders(self, folders: list[Path]) -> None:
+    async def _watch_folders(self, folders: list[Path], ending: str) -> None:
         from watchfiles import awatch
 
         def wanted(_change: object, path: str) -> bool:
-            return is_note(path.rsplit("/", 1)[-1])
+            return path.endswith(ending) if ending else is_note(path.rsplit("/", 1)[-1])
 
         quiet = self._settings.watch_debounce_ms
         async for _ in awatch(*folders, watch_filter=wanted, debounce=max(quiet, 50), step=min(max(quiet, 50), 100)):
-            self._touched()
-            self._due()
+            if ending:
+                self._grown()
+            else:
+                self._touched()
+                self._due()
 
-    def _folders(self) -> list[Path]:
-        return [folder for folder in self._sources.watched() if folder.is_dir()]
+    def _folders(self, sessions: Path | None) -> list[Path]:
+        wanted = self._sources.watched() if sessions is None else [sessions]
+        return [folder for folder in wanted if folder.is_dir()]

@@ -71,6 +71,8 @@ def fuse(candidates: Sequence[Candidate], settings: FusedSettings, days: Sequenc
         vector = vectors.get(candidate.id, 0.0 if candidate.embedded else word)
         candidate.bonus = settings.date_bonus if candidate.day and any(candidate.day in span for span in days) else 0.0
         candidate.score = word_weight * word + vector_weight * vector + candidate.bonus
+        if candidate.source == "sessions":
+            candidate.score *= settings.transcript_weight
     return sorted(candidates, key=_order)
 
 

@@ -19,8 +19,8 @@ class _Section(BaseModel):
 class ExperimentalSettings(_Section):
     """``experimental``: what is off unless asked for."""
 
-    session_memory: bool = False
-    """Let session transcripts be searched too; "sessions" must stand in ``sources`` as well."""
+    session_memory: bool | None = None
+    """False keeps session transcripts out of the search even where "sessions" stands in ``sources``; true and unset change nothing."""
 
 
 class VectorStoreSettings(_Section):
@@ -54,7 +54,7 @@ class ChunkingSettings(_Section):
 
 
 class SessionSyncSettings(_Section):
-    """``sync.sessions``: how much a transcript must grow before it is read again."""
+    """``sync.sessions``: how much a transcript must grow before it is read again. One that is quiet for 10 minutes is read anyway."""
 
     delta_bytes: Annotated[int, Field(ge=0)] = 100_000
     """Read a transcript again after it grew by this many bytes."""
@@ -116,6 +116,9 @@ class FusedSettings(_Section):
     date_bonus: _Share = 0.15
     """Added to notes of a day that the question names."""
 
+    transcript_weight: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """What the score of a transcript counts beside that of a note: what was said often stands in a note, in better words."""
+
     floor: Annotated[float, Field(ge=0, le=1)] = 0.2
     """How much of the question a best hit must account for before anything is returned; 0 always returns the nearest."""
 
@@ -161,8 +164,8 @@ class MemorySettings(EmbeddingSettings):
     enabled: bool = True
     """Give the agent memory_search and memory_get."""
 
-    sources: tuple[Literal["memory", "sessions"], ...] = ("memory",)
-    """What is searched."""
+    sources: tuple[Literal["memory", "sessions"], ...] = ("memory", "sessions")
+    """What is searched: the notes, and what was said in the owner's own private conversations."""
 
     extra_paths: tuple[str, ...] = ()
     """Further Markdown files and folders, absolute or relative to the workspace."""
@@ -187,5 +190,5 @@ class MemorySettings(EmbeddingSettings):
 
     @property
     def searches_sessions(self) -> bool:
-        """Whether transcripts are searched: it takes both the source and the experimental switch."""
-        return "sessions" in self.sources and self.experimental.session_memory
+        """Whether transcripts are searched."""
+        return "sessions" in self.sources and self.experimental.session_memory is not False

@@ -15,7 +15,7 @@ from memory.sources import Stamp
 from memory.store.notes import Filed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from memory.clock import Clock
     from memory.sources import Found, Sources
@@ -124,25 +124,42 @@ class Upkeep:
             await self._tell(gone)
             synced.removed += len(gone)
 
-    async def _follow_sessions(self, index: Index, generation: Generation, synced: Synced) -> None:
+    async def follow_sessions(self, index: Index, generations: Sequence[Generation], synced: Synced) -> None:
         """Read transcripts that grew by enough again. Without the source, what was indexed of them goes."""
+        for generation in generations:
+            await self._follow_sessions(index, generation, synced)
+
+    async def _follow_sessions(self, index: Index, generation: Generation, synced: Synced) -> None:
         known = await self._thread.run(lambda: index.notes.filed(generation, "sessions"), urgent=False)
-        transcripts = self._transcripts
-        found = await asyncio.to_thread(lambda: list(transcripts.walk())) if transcripts is not None else []
-        for one in found:
-            if transcripts is not None and await asyncio.to_thread(transcripts.is_due, known.get(one.path), one):
-                try:
-                    lines, stamp = await asyncio.to_thread(transcripts.read, one.path)
-                except OSError as error:
-                    synced.troubles[one.path] = f"{one.path} cannot be read: {error.strerror}"
-                    continue
-                chunks = await asyncio.to_thread(chunk, lines, tokens=generation.tokens, overlap=generation.overlap)
-                filed = Filed(b"", stamp, settled=True, trouble="")
-                put = partial(index.notes.put, generation, one.path, filed, chunks, "sessions")
-                synced.chunks += await self._thread.run(put, urgent=False)
-        gone = sorted(known.keys() - {one.path for one in found})
+        found, due = await asyncio.to_thread(self._due_sessions, known)
+        for path in due:
+            chunks, filed = await asyncio.to_thread(self._cut_session, path, generation)
+            if filed.trouble:
+                synced.troubles[path] = filed.trouble
+                continue
+            put = partial(index.notes.put, generation, path, filed, chunks, "sessions")
+            synced.chunks += await self._thread.run(put, urgent=False)
+            synced.changed += 1
+        gone = sorted(known.keys() - found)
         if gone:
             await self._thread.run(lambda: index.notes.remove(generation, gone), urgent=False)
+            synced.removed += len(gone)
+
+    def _due_sessions(self, known: Mapping[str, Filed]) -> tuple[set[str], list[str]]:
+        if self._transcripts is None:
+            return set(), []
+        found, now = list(self._transcripts.walk()), self._clock.now()
+        due = [one.path for one in found if self._transcripts.is_due(known.get(one.path), one, now=now)]
+        return {one.path for one in found}, due
+
+    def _cut_session(self, path: str, generation: Generation) -> tuple[list[Chunk], Filed]:
+        assert self._transcripts is not None
+        try:
+            lines, stamp = self._transcripts.read(path)
+        except OSError as error:
+            return [], Filed(None, _NO_STAMP, settled=False, trouble=f"{path} cannot be read: {error.strerror}")
+        chunks = chunk(lines, tokens=generation.tokens, overlap=generation.overlap)
+        return chunks, Filed(b"", stamp, settled=True, trouble="")
 
     def _cut(self, path: str, generation: Generation, known: Filed | None) -> _Cut:
         try:

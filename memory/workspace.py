@@ -20,7 +20,7 @@ from memory.reading import read_lines
 from memory.recall import ask, recall
 from memory.sources import Sources, audience_key, audience_of, readable
 from memory.store.thread import StoreThread
-from memory.transcripts import Transcripts
+from memory.transcripts import PREFIX, Transcripts
 from memory.upkeep import Synced, Upkeep
 from memory.vectoring import Vectoring, identity
 
@@ -52,7 +52,8 @@ class WorkspaceMemory:
     Making one does nothing: the file is opened, and SQLite loaded, when somebody first asks or syncs; nothing is embedded
     before that. ``store`` may hold ``{agentId}``. ``zone`` is the owner's, for questions such as "what was yesterday?".
     ``tell`` gets sentences for the owner (a broken index was set aside, vectors cannot be had). ``batch`` is used where at least
-    ``batch_from`` passages have no vector. ``template`` are the lines that a new workspace comes with: they say nothing.
+    ``batch_from`` passages have no vector. ``template`` are the lines that a new workspace comes with: they say nothing. Of the
+    transcripts in ``sessions`` those are searched whose key ``own_session`` says to be of the owner's private conversations.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class WorkspaceMemory:
         batch: BatchService | None = None,
         journal: Journal | None = None,
         sessions: Path | None = None,
+        own_session: Callable[[str], bool] = lambda _: False,
         zone: tzinfo = UTC,
         tell: Callable[[str], None] = lambda _: None,
         parts: Parts | None = None,
@@ -84,7 +86,8 @@ class WorkspaceMemory:
         self._embedder = embedder
         self._thread = StoreThread(f"memory of {agent}")
         self.history = History(journal or Journal(self.store.with_name(f"{self.store.stem}.history")), self.sources, clock)
-        transcripts = Transcripts(sessions, settings.sync.sessions) if sessions and settings.searches_sessions else None
+        searched = sessions if settings.searches_sessions else None
+        transcripts = Transcripts(searched, settings.sync.sessions, own_session) if searched else None
         self._upkeep = Upkeep(
             self.sources, self._thread, clock, changed=self.history.noticed, transcripts=transcripts, template=template
         )
@@ -97,12 +100,22 @@ class WorkspaceMemory:
         self._opened: Index | None = None
         self._opening = asyncio.Lock()
         self._syncing = asyncio.Lock()
-        self._freshness = Freshness(self.sources, settings.sync, clock, touched=self.touched, due=self.sync_soon, tell=tell)
+        self._freshness = Freshness(
+            self.sources,
+            settings.sync,
+            clock,
+            touched=self.touched,
+            due=self.sync_soon,
+            tell=tell,
+            sessions=searched,
+            grown=self._sessions_grew,
+        )
         self._background: set[asyncio.Task[object]] = set()
         self._dirty = True
         self._started = False
         self._measure = False
         self._retrying: asyncio.Task[object] | None = None
+        self._reading_sessions: asyncio.Task[object] | None = None
         self._closed = False
 
     def start(self) -> None:
@@ -198,6 +211,10 @@ class WorkspaceMemory:
         try:
             return await asyncio.to_thread(read_lines, self.sources, name, from_line=from_line, lines=lines)
         except MemoryUnreadable as trouble:
+            if key is None and name.startswith(PREFIX):
+                raise MemoryUnreadable(
+                    f"{path} is a conversation, of which memory_search gives the passages", mend="search for more of it"
+                ) from trouble
             if key is None:
                 raise
             mend = "memory_search names the notes there are"
@@ -352,6 +369,24 @@ class WorkspaceMemory:
             await self._mending(lambda: self._complete(None))
         if self._embedder and identity(self._embedder) != who:  # a fallback stepped in: the index is rebuilt with it
             self.sync_soon()
+
+    def _sessions_grew(self) -> None:
+        if self._reading_sessions is None or self._reading_sessions.done():
+            self._reading_sessions = self._in_background(self._take_sessions())
+
+    async def _take_sessions(self) -> None:
+        """Take up what was said meanwhile, as far as the settings ask for it."""
+        synced = Synced()
+
+        async def follow() -> None:
+            index = await self._index()
+            generations = await self._thread.run(lambda: [g for g in (index.live, index.notes.building()) if g], urgent=False)
+            await self._upkeep.follow_sessions(index, generations, synced)
+
+        async with self._syncing:
+            await self._mending(follow)
+        if synced.changed and self._embedder is not None:
+            await self._fill_vectors()
 
     def _try_again_later(self, seconds: float) -> None:
         """Go on making vectors once the embedder may be asked again; nobody else would, until the next note is written."""

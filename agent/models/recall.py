@@ -193,6 +193,14 @@ def _by_meaning(answer: str) -> bool:
     return str(json.loads(answer).get("provider", "unknown")) != "none"
 
 
+def found_nothing(answer: str) -> bool:
+    """Say whether a search brought no note. What was said in conversations is not counted: the question itself is among it."""
+    try:
+        return not _hits(answer)
+    except ValueError:
+        return False
+
+
 def _hits(answer: str) -> list[dict[str, Any]]:
     try:
         results = json.loads(answer)["results"]
@@ -200,7 +208,8 @@ def _hits(answer: str) -> list[dict[str, Any]]:
         raise ValueError("the search gave no list of results") from error
     if not isinstance(results, list):
         raise ValueError("the search gave no list of results")  # noqa: TRY004  (to callers it is a wrong value like the others)
-    return [hit for hit in results if isinstance(hit, dict) and "TEMPLATE-" not in str(hit.get("path", ""))]
+    notes = [hit for hit in results if isinstance(hit, dict) and hit.get("source", "memory") == "memory"]
+    return [hit for hit in notes if "TEMPLATE-" not in str(hit.get("path", ""))]
 
 
 def _lines(hit: dict[str, Any], wanted: frozenset[str]) -> Iterator[Line]:

@@ -225,6 +225,17 @@ def _part(text: str) -> str:
     return f"{lowered}~{_mark(text)}" if mixed else lowered
 
 
+def is_owners(session: str) -> bool:
+    """Say whether nobody but the owner speaks in a session, from its key alone; in doubt not."""
+    match session.split(":"):
+        case ["agent", _, _, "group" | "channel" | "dm", *_] | ["agent", _, "dm", *_]:
+            return False
+        case ["agent", _, _, *_]:
+            return True
+        case _:
+            return False
+
+
 def folder_key(name: str) -> str:
     """A name as a folder of ``memory/groups`` or ``memory/peers``: readable, and different for different names.
 

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+import pytest
 
 from agent.entries import Opened, Said
 from agent.messages import AssistantMessage, Text, UserMessage
 from agent.transcript import Transcript
-from gateway.clock import ManualClock
+from gateway.clock import ManualClock, SystemClock
+from gateway.routing.router import is_owners
 from memory.audience import OWNER, Audience
+from memory.errors import MemoryUnreadable
 from memory.settings import ExperimentalSettings, MemorySettings, SessionSyncSettings, SyncSettings
 from memory.workspace import WorkspaceMemory
 
@@ -22,29 +27,30 @@ ON = MemorySettings(
 )
 
 
-async def say(folder: Path, *texts: str) -> None:
+async def say(folder: Path, *texts: str, key: str = "agent:main:main", name: str = "s1") -> None:
     clock = ManualClock(NOW)
-    transcript = await Transcript.load(folder / "s1.jsonl", clock)
+    transcript = await Transcript.load(folder / f"{name}.jsonl", clock)
     if transcript.opened is None:
-        await transcript.append("t0", Opened(agent="main", session="s1", key="agent:main:main"))
+        await transcript.append("t0", Opened(agent="main", session=name, key=key))
     for text in texts:
         await transcript.append(text, Said(message=UserMessage(content=(Text(text=text),), at=NOW)))
         await transcript.append(text, Said(message=AssistantMessage(content=(Text(text="understood"),), model="m", stop="end")))
 
 
-def opened(tmp_path: Path, settings: MemorySettings) -> WorkspaceMemory:
+def opened(tmp_path: Path, settings: MemorySettings, clock: ManualClock | SystemClock | None = None) -> WorkspaceMemory:
     (tmp_path / "ws").mkdir(exist_ok=True)
     return WorkspaceMemory(
         tmp_path / "ws",
         tmp_path / "main.sqlite",
         settings,
         agent="main",
-        clock=ManualClock(NOW),
+        clock=clock or ManualClock(NOW),
         sessions=tmp_path / "sessions",
+        own_session=is_owners,
     )
 
 
-async def test_transcripts_are_found_only_when_asked_for_and_only_by_the_owner(tmp_path: Path) -> None:
+async def test_transcripts_are_found_unless_switched_off_and_only_by_the_owner(tmp_path: Path) -> None:
     await say(tmp_path / "sessions", "the ferry leaves at nine", "/status ferry")
     memory = opened(tmp_path, ON)
     await memory.sync()
@@ -54,9 +60,88 @@ async def test_transcripts_are_found_only_when_asked_for_and_only_by_the_owner(t
     assert "/status" not in hit.snippet
     assert (await memory.search("ferry", audience=Audience("group", "family"))).hits == ()
     await memory.close()
+    for off in (
+        MemorySettings(sources=("memory",)),
+        MemorySettings(experimental=ExperimentalSettings(session_memory=False)),
+    ):
+        memory = opened(tmp_path, off)
+        await memory.sync()
+        assert (await memory.search("ferry", audience=OWNER)).hits == ()
+        await memory.close()
     memory = opened(tmp_path, MemorySettings())
     await memory.sync()
-    assert (await memory.search("ferry", audience=OWNER)).hits == ()
+    assert (await memory.search("ferry", audience=OWNER)).hits
+    with pytest.raises(MemoryUnreadable, match="memory_search"):
+        await memory.get("sessions/s1.jsonl", audience=OWNER)
+    await memory.close()
+
+
+KEYS = (
+    "agent:main:telegram:group:-100",
+    "agent:main:discord:channel:7",
+    "agent:main:telegram:dm:9",
+    "agent:main:dm:anna",
+    "odd",
+    "",
+)
+
+
+@pytest.mark.parametrize("key", KEYS)
+async def test_what_others_say_is_in_no_search_of_anybody(tmp_path: Path, key: str) -> None:
+    await say(tmp_path / "sessions", "the ferry leaves at nine", name="theirs", key=key)
+    await say(tmp_path / "sessions", "my tram is yellow")
+    memory = opened(tmp_path, ON)
+    await memory.sync()
+    for audience in (OWNER, Audience("group", "telegram--100"), Audience("peer", "telegram-9"), Audience("peer", "anna")):
+        assert (await memory.search("when does the ferry leave?", audience=audience)).hits == ()
+    assert (await memory.search("tram", audience=OWNER)).hits
+    assert (await memory.search("tram", audience=Audience("peer", "anna"))).hits == ()
+    await memory.close()
+
+
+async def test_a_note_comes_before_what_was_said_of_it(tmp_path: Path) -> None:
+    await say(tmp_path / "sessions", "the ferry leaves at nine", "the ferry leaves when?")
+    memory = opened(tmp_path, ON)
+    (tmp_path / "ws/memory").mkdir()
+    (tmp_path / "ws/memory/ferry.md").write_text("# Ferry\n\nThe ferry to Texel leaves at nine, from the old harbour.\n")
+    await memory.sync()
+    hits = (await memory.search("when does the ferry leave?", audience=OWNER)).hits
+    assert [hit.source for hit in hits] == ["memory", "sessions"]
+    await memory.close()
+
+
+async def until(memory: WorkspaceMemory, question: str) -> None:
+    for _ in range(600):
+        if (await memory.search(question, audience=OWNER)).hits:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{question} was not found within a minute")
+
+
+@pytest.mark.parametrize("deltas", [{"delta_messages": 4}, {"delta_messages": 10_000, "delta_bytes": 2_000}])
+async def test_a_conversation_that_grows_is_taken_up_by_itself(tmp_path: Path, deltas: dict[str, int]) -> None:
+    settings = MemorySettings(sync=SyncSettings(watch_debounce_ms=50, on_search=False, sessions=SessionSyncSettings(**deltas)))
+    await say(tmp_path / "sessions", "the ferry leaves at nine")
+    memory = opened(tmp_path, settings, SystemClock())
+    memory.start()
+    await until(memory, "ferry")
+    await say(tmp_path / "sessions", *(f"the zebra number {n} is called Otto " + "and so on " * 60 for n in range(5)))
+    await until(memory, "zebra")
+    await memory.close()
+
+
+async def test_the_end_of_a_conversation_is_taken_up_once_it_is_quiet(tmp_path: Path) -> None:
+    await say(tmp_path / "sessions", "the ferry leaves at nine")
+    clock = ManualClock(datetime.now(UTC))
+    settings = MemorySettings(sync=SyncSettings(watch=False, on_search=False))
+    memory = opened(tmp_path, settings, clock)
+    memory.start()
+    await until(memory, "ferry")
+    await say(tmp_path / "sessions", "the zebra is called Otto")
+    await memory.sync()
+    assert (await memory.search("zebra", audience=OWNER)).hits == ()
+    clock.move(1_300)
+    await until(memory, "zebra")
     await memory.close()
 
 
