@@ -7,6 +7,7 @@ and indents, tables as aligned code. Raw HTML is text like any other. Nothing he
 from __future__ import annotations
 
 import logging
+import re
 import unicodedata
 from functools import cache
 from typing import TYPE_CHECKING
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LINKS = ("http://", "https://", "tg://", "mailto:")
-"""The only addresses that become links; others are shown as text."""
+LINKS = ("http://", "https://", "mailto:")
+"""The only addresses that become links; others are shown as text. A platform's own may call people: ``tg://user?id=7``."""
+_ADDRESS = re.compile(
+    r"([a-z][a-z0-9+.-]*://)?(?:[^\s/?#@]*@)?([a-z0-9-]+(?:\.[a-z0-9-]+)+)(?:[:/?#].*)?", re.IGNORECASE | re.DOTALL
+)
+_ENDINGS = frozenset({"com", "net", "org", "info", "gov", "edu", "io", "de", "at", "ch", "eu", "uk", "fr", "nl"})
+"""Endings that make a label an address without more; ``README.md`` is none."""
 DEEPEST = 60
 """A text with blocks or marks nested deeper than this is shown as it was written."""
 RULE = "———"
@@ -143,9 +149,21 @@ def _link(label: Styled, address: str) -> Styled:
     text = plain(label)
     if not text.strip():
         return (address,)
-    if address.lower().startswith(LINKS):
+    if address.lower().startswith(LINKS) and not _misleads(text, address):
         return (Span("link", label, address),)
     return label if not address or address == text else (*label, f" ({address})")
+
+
+def _misleads(label: str, address: str) -> bool:
+    """Whether a label reads as an address, and of another host than the one that the link leads to."""
+    named = _ADDRESS.fullmatch(label.strip())
+    if named is None:
+        return False
+    host = named[2].lower()
+    if not (named[1] or host.startswith("www.") or host.rpartition(".")[2] in _ENDINGS):
+        return False
+    meant = _ADDRESS.fullmatch(address.removeprefix("mailto:"))
+    return meant is None or host.removeprefix("www.") != meant[2].lower().removeprefix("www.")
 
 
 def _table(node: SyntaxTreeNode) -> str:

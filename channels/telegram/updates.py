@@ -77,7 +77,14 @@ class Reader:
         self.commands: Mapping[str, str] = {}
 
     def read(self, update: Update) -> Reading:
-        """Return what an update means."""
+        """Return what an update means. In a private chat there is one person only, whatever an update says."""
+        reading = self._read(update)
+        found = reading.inbound
+        if found is not None and found.conversation.kind == "direct" and found.sender.id != found.conversation.id:
+            return Reading(passed="by somebody else than the person of that private chat")
+        return reading
+
+    def _read(self, update: Update) -> Reading:
         if update.callback_query is not None:
             return self._pressed(update.update_id, update.callback_query)
         if update.message_reaction is not None:

@@ -42,6 +42,27 @@ async def test_a_press_is_taken_before_the_person_is_told_so_and_the_buttons_go(
     assert buttons_under(line.peer.chats.find(ANNA, int(asked))) == []
 
 
+async def test_in_a_private_chat_nobody_else_presses_writes_or_reacts() -> None:
+    async with opened() as line:
+        asked = int(await line.send("Shall I?", buttons=YES_NO))
+        async with line.listening():
+            ben = {"id": BEN, "is_bot": False, "first_name": "Ben"}
+            chat = {"id": ANNA, "type": "private", "first_name": "Anna"}
+            message = {"message_id": 900, "date": 1_790_000_000, "chat": chat, "from": ben, "text": "/think high"}
+            under = {**message, "message_id": asked, "from": {"id": 1000, "is_bot": True, "first_name": "Homebody"}}
+            await line.peer.inject(
+                "callback_query", {"id": "1", "from": ben, "chat_instance": "1", "data": "/yes", "message": under}
+            )
+            await line.peer.inject("message", message)
+            put = {"old_reaction": [], "new_reaction": [{"type": "emoji", "emoji": "👍"}]}
+            await line.peer.inject(
+                "message_reaction", {"chat": chat, "message_id": asked, "user": ben, "date": 1_790_000_000, **put}
+            )
+            await line.peer.say(ANNA, "mine")
+            assert [one.text for one in await line.heard()] == ["mine"]
+        assert line.peer.count("editMessageReplyMarkup") == 0
+
+
 @pytest.mark.parametrize(("presser", "left"), [(ANNA, []), (BEN, [["Yes", "No"]])])
 async def test_in_a_group_only_those_who_may_speak_take_the_buttons_off(presser: int, left: list[list[str]]) -> None:
     async with opened(groups={FAMILY: {"allowFrom": [ANNA], "topics": {7: {}}}}) as line:
