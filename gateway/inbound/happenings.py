@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from gateway.desks.commands import parse
+from gateway.inbound.quoting import name_of, unmarked
 
 if TYPE_CHECKING:
     from channels.messages import Inbound
 
 LONGEST_EDIT: Final = 2000
 LONGEST_QUOTE: Final = 300
-LONGEST_NAME: Final = 60
 LONGEST_EMOJI: Final = 32
 
 Reactions = Literal["off", "context", "turn"]
@@ -50,7 +50,7 @@ def pressed(inbound: Inbound) -> Inbound:
 def edited(inbound: Inbound) -> str:
     """Tell of a message that was changed after it had been answered."""
     who = f"{speaker(inbound)} " if inbound.conversation.kind == "group" else ""
-    return f"[{who}edited: {cut(inbound.text.strip(), LONGEST_EDIT)}]"
+    return f"[{who}edited: {unmarked(cut(inbound.text.strip(), LONGEST_EDIT))}]"
 
 
 def reaction(inbound: Inbound, ours: str | None) -> str:
@@ -61,12 +61,12 @@ def reaction(inbound: Inbound, ours: str | None) -> str:
 
 def quoted(text: str, most: int = LONGEST_QUOTE) -> str:
     """Return the beginning of a text as a quotation of one line."""
-    return f"“{one_line(text, most)}”"
+    return f"“{one_line(text, most).replace('“', '‘').replace('”', '’')}”"
 
 
 def speaker(inbound: Inbound) -> str:
     """Return what to call the one who wrote: a line of their own choosing, so kept short and plain."""
-    return one_line(inbound.sender.name, LONGEST_NAME).strip("[]") or inbound.sender.id
+    return name_of(inbound.sender.name, inbound.sender.id)
 
 
 def one_line(text: str, most: int) -> str:

@@ -6,6 +6,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 from gateway.inbound.happenings import one_line
+from gateway.inbound.quoting import name_of
 
 if TYPE_CHECKING:
     from channels.messages import Inbound
@@ -14,7 +15,6 @@ MESSAGES = 20
 """Kept for each group."""
 GROUPS = 200
 LONGEST = 500
-LONGEST_NAME = 80
 
 
 class Overheard:
@@ -66,4 +66,4 @@ class Overheard:
 def _line(inbound: Inbound) -> str:
     files = f"[{len(inbound.attachments)} files]" if len(inbound.attachments) > 1 else "[a file]" if inbound.attachments else ""
     text = " ".join(filter(None, [files, one_line(inbound.text, LONGEST)]))
-    return f"{one_line(inbound.sender.name, LONGEST_NAME) or inbound.sender.id}: {text}"
+    return f"{name_of(inbound.sender.name, inbound.sender.id)}: {text}"

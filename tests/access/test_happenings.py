@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -160,7 +161,9 @@ async def test_an_edit_that_calls_the_agent_in_is_a_message_and_another_only_cha
         assert s.texts == []
         await s.door.accept([said(4, "@bot where is it?", event="edited", target="2", sender="43")])
         (text,) = s.texts
-        assert text == "[Said in this group before, not to you]\nAnna: bad weather\n[Ben to you]\n@bot where is it?"
+        shown = re.sub(r"<(/?)said [0-9a-f]{12}>", r"<\1said>", text)
+        before = "[Said in this group before, not to you]\n<said>\nAnna: bad weather\n</said>"
+        assert shown == f"{before}\n[The message]\n@bot where is it?"
 
 
 async def test_a_reaction_is_told_with_the_next_message(tmp_path: Path) -> None:
@@ -170,7 +173,7 @@ async def test_a_reaction_is_told_with_the_next_message(tmp_path: Path) -> None:
         await s.door.accept([said(2, "👍", event="reaction", target="1234", mentioned=False)])
         assert s.texts == []
         await s.door.accept([said(3, "so?")])
-        assert s.texts == ["[Anna put 👍 under your message “Shall I book it?”]\n[Anna to you]\nso?"]
+        assert s.texts == ["[Anna put 👍 under your message “Shall I book it?”]\n[The message]\nso?"]
 
 
 async def test_a_reaction_is_told_in_the_thread_that_the_message_is_in(tmp_path: Path) -> None:
@@ -179,7 +182,7 @@ async def test_a_reaction_is_told_in_the_thread_that_the_message_is_in(tmp_path:
         await s.we_said("Shall I book it?", "900", topic)
         await s.door.accept([said(1, "👍", event="reaction", target="900", mentioned=False)])
         await s.door.accept([said(2, "elsewhere"), said(3, "so?", topic)])
-        assert s.texts == ["elsewhere", "[Anna put 👍 under your message “Shall I book it?”]\n[Anna to you]\nso?"]
+        assert s.texts == ["elsewhere", "[Anna put 👍 under your message “Shall I book it?”]\n[The message]\nso?"]
 
 
 async def test_the_owner_sees_files_by_name_and_misses_nothing_that_was_merely_told(tmp_path: Path) -> None:

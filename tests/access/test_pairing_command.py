@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Path:
 
 
 async def homebody(home: Path, *arguments: str) -> tuple[int, str, str]:
-    env = {"PATH": os.environ["PATH"], "HOME": str(home), "HOMEBODY_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    env = {"PATH": os.environ["PATH"], "HOME": f"{home}-person", "HOMEBODY_HOME": str(home), "PYTHONPATH": str(ROOT)}
     running = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway", "pairing", *arguments),
         stdout=asyncio.subprocess.PIPE,

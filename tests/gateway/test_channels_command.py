@@ -19,7 +19,7 @@ ROOT = Path(gateway.__file__).parents[1]
 
 async def status(home: Path, settings: dict[str, Any], *options: str) -> tuple[int, str]:
     (home / "homebody.json").write_text(json.dumps({"channels": settings}))
-    env = {"PATH": os.environ["PATH"], "HOME": str(home), "HOMEBODY_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    env = {"PATH": os.environ["PATH"], "HOME": f"{home}-person", "HOMEBODY_HOME": str(home), "PYTHONPATH": str(ROOT)}
     running = await asyncio.create_subprocess_exec(
         *(sys.executable, "-W", "ignore", "-m", "gateway", "channels", "status", *options),
         stdout=asyncio.subprocess.PIPE,
