@@ -22,7 +22,7 @@ class Status:
     """How the index of an agent stands.
 
     ``search`` says what answers ("vectors and keywords", "keywords", "vectors", "nothing"), ``scan`` what vectors are compared
-    with. ``changed_files`` and ``probe`` are known only after a deep look.
+    with. ``changed_files`` are those whose state on disk is not the one that was indexed; ``probe`` is known only after a deep look.
     """
 
     agent: str = ""
@@ -57,8 +57,8 @@ class Status:
     probe: str | None = None
 
 
-def look(index: Index, embedder: Identity | None, found: Sequence[Found] | None) -> Status:
-    """Read the state of the index. Runs on the store's thread. ``found`` are the files on disk, for a deep look."""
+def look(index: Index, embedder: Identity | None, found: Sequence[Found]) -> Status:
+    """Read the state of the index. Runs on the store's thread. ``found`` are the files on disk."""
     live, building, one = index.live, index.notes.building(), index.database.one
     bounds = (live.first_id, live.last_id)
     drivers = index.database.drivers
@@ -91,12 +91,11 @@ def look(index: Index, embedder: Identity | None, found: Sequence[Found] | None)
         status.building_chunks = one(
             "SELECT count(*) FROM chunks WHERE id BETWEEN ? AND ?", (building.first_id, building.last_id)
         )
-    if found is not None:
-        status.troubles.update({f.path: f.trouble for f in found if f.trouble})
-        stamps = {f.path: f.stamp for f in found if not f.trouble}
-        notes = {path: filed for path, filed in known.items() if not path.startswith("sessions/")}
-        changed = {path for path, stamp in stamps.items() if path not in notes or notes[path].stamp != stamp}
-        status.changed_files = sorted(changed | (notes.keys() - stamps.keys()))
+    status.troubles.update({f.path: f.trouble for f in found if f.trouble})
+    stamps = {f.path: f.stamp for f in found if not f.trouble}
+    notes = {path: filed for path, filed in known.items() if not path.startswith("sessions/")}
+    changed = {path for path, stamp in stamps.items() if path not in notes or notes[path].stamp != stamp}
+    status.changed_files = sorted(changed | (notes.keys() - stamps.keys()))
     status.troubles = dict(list(status.troubles.items())[:_MOST_TROUBLES])
     return status
 

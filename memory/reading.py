@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from memory.errors import MemoryUnreadable
 from memory.protocol import Excerpt
-from memory.sources import Sources, Stamp, open_beneath, stamp_of
+from memory.sources import UNREADABLE, Sources, Stamp, open_beneath, stamp_of
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -26,11 +26,12 @@ _SNIFF = 8_192
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A whole note. ``digest`` is the SHA-256 of its bytes."""
+    """A whole note. ``digest`` is the SHA-256 of its bytes; ``remark`` is what its owner should know of it, or ""."""
 
     text: str
     digest: bytes
     stamp: Stamp
+    remark: str = ""
 
 
 def read_whole(sources: Sources, path: str) -> Content:
@@ -53,12 +54,13 @@ def read_whole(sources: Sources, path: str) -> Content:
             with os.fdopen(os.dup(file), "rb") as stream:
                 data = stream.read(LARGEST_FILE + 1)
     except OSError as error:
-        raise MemoryUnreadable(f"{path} cannot be read: {error.strerror}", mend=_mend(error, path)) from error
-    return Content(decode(data, path), hashlib.sha256(data).digest(), stamp)
+        raise MemoryUnreadable(f"{path} {UNREADABLE}: {error.strerror}", mend=_mend(error, path)) from error
+    remark = "" if _is_utf(data) else f"{path} is not UTF-8; what is not was read as Windows-1252: save it as UTF-8"
+    return Content(decode(data, path), hashlib.sha256(data).digest(), stamp, remark)
 
 
 def decode(data: bytes, path: str) -> str:
-    """Turn the bytes of a note into text: UTF-8, or UTF-16 by its mark. Bytes that are no characters become U+FFFD.
+    """Turn the bytes of a note into text: UTF-8, or UTF-16 by its mark. Lines that are neither are read as Windows-1252.
 
     Raises:
         MemoryUnreadable: it holds zero bytes, as binary files do.
@@ -66,8 +68,33 @@ def decode(data: bytes, path: str) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
     if b"\x00" in data[:_SNIFF]:
-        raise MemoryUnreadable(f"{path} is a binary file, not Markdown", mend="give it another ending than .md")
-    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").replace("\x00", "\ufffd")
+        raise MemoryUnreadable(
+            f"{path} is a binary file, or UTF-16 without its mark", mend="save it as UTF-8, or give it another ending than .md"
+        )
+    data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\n".join(map(_line, data.split(b"\n")))
+    return text.replace("\x00", "\ufffd")
+
+
+def _line(raw: bytes) -> str:
+    """Decode one line; the five bytes that Windows-1252 leaves open become U+FFFD."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("cp1252", "replace")
+
+
+def _is_utf(data: bytes) -> bool:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def read_lines(sources: Sources, path: str, *, from_line: int, lines: int | None) -> Excerpt:
@@ -85,7 +112,7 @@ def read_lines(sources: Sources, path: str, *, from_line: int, lines: int | None
         with open_beneath(*placed) as file, os.fdopen(os.dup(file), "rb") as stream:
             return _excerpt(stream, path, max(1, from_line), min(lines or MOST_LINES, MOST_LINES), asked=lines)
     except OSError as error:
-        raise MemoryUnreadable(f"{path} cannot be read: {error.strerror}", mend=_mend(error, path)) from error
+        raise MemoryUnreadable(f"{path} {UNREADABLE}: {error.strerror}", mend=_mend(error, path)) from error
 
 
 def _excerpt(stream: BinaryIO, path: str, first: int, count: int, *, asked: int | None) -> Excerpt:
@@ -101,7 +128,7 @@ def _excerpt(stream: BinaryIO, path: str, first: int, count: int, *, asked: int 
         raw = stream.readline(4 * room + 4)
         if not raw:
             return _done(picked, path, first)
-        line = decode(raw, path) if first + len(picked) == 1 else raw.decode("utf-8", "replace").replace("\x00", "\ufffd")
+        line = decode(raw, path) if first + len(picked) == 1 else _line(raw).replace("\x00", "\ufffd")
         whole = raw.endswith(b"\n") or not stream.peek(1)  # type: ignore[attr-defined]  # fdopen gives a BufferedReader
         line = line.rstrip("\n").removesuffix("\r")
         if len(line) > room or not whole:

@@ -37,6 +37,9 @@ class Stamp:
 
 
 _NO_STAMP = Stamp(0, 0, 0, 0)
+UNREADABLE = "cannot be read"
+"""Stands in each trouble of a file or folder that may not be read."""
+HARD_LINK = "it has a second name (a hard link), which is not followed; copy it to a file of its own"
 NOT_UTF8 = "its name is not UTF-8, so it is not indexed; rename it"
 
 
@@ -142,7 +145,7 @@ class Sources:
         except FileNotFoundError:
             return
         except OSError as error:
-            yield Found(root.label or ".", _NO_STAMP, f"the folder cannot be read: {error.strerror}")
+            yield Found(root.label or ".", _NO_STAMP, f"the folder {UNREADABLE}: {error.strerror}")
             return
         for name in root.only:
             if name in entries:
@@ -152,6 +155,8 @@ class Sources:
 @contextmanager
 def open_beneath(folder: Path, below: PurePosixPath) -> Iterator[int]:
     """Open a regular file below ``folder`` part by part, following no link on the way, and yield its descriptor.
+
+    A file with a second name (a hard link) is refused: the other name may lie outside, or belong to another audience.
 
     Raises:
         OSError: it is missing, a link, no regular file, or may not be read.
@@ -166,8 +171,11 @@ def open_beneath(folder: Path, below: PurePosixPath) -> Iterator[int]:
     finally:
         os.close(at)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(below))
+        if status.st_nlink > 1:
+            raise OSError(errno.EMLINK, HARD_LINK, str(below))
         yield fd
     finally:
         os.close(fd)
@@ -228,7 +236,7 @@ def _walk(folder: Path | str, label: str) -> Iterator[Found]:
     except FileNotFoundError:
         return
     except OSError as error:
-        yield Found(label or ".", _NO_STAMP, f"the folder cannot be read: {error.strerror}")
+        yield Found(label or ".", _NO_STAMP, f"the folder {UNREADABLE}: {error.strerror}")
         return
     for entry in entries:
         yield from _entry(entry, f"{label}/{entry.name}" if label else entry.name)
@@ -248,8 +256,9 @@ def _entry(entry: os.DirEntry[str], path: str) -> Iterator[Found]:
         elif entry.is_dir(follow_symlinks=False):
             yield from _walk(entry.path, path)
         elif is_note(entry.name) and entry.is_file(follow_symlinks=False):
-            yield Found(path, stamp_of(entry.stat(follow_symlinks=False)))
+            status = entry.stat(follow_symlinks=False)
+            yield Found(path, _NO_STAMP, HARD_LINK) if status.st_nlink > 1 else Found(path, stamp_of(status))
     except FileNotFoundError:
         return
     except OSError as error:
-        yield Found(path, _NO_STAMP, f"cannot be looked at: {error.strerror}")
+        yield Found(path, _NO_STAMP, f"{UNREADABLE}: {error.strerror}")

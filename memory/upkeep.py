@@ -169,7 +169,7 @@ class Upkeep:
             reason = "" if stamp is None else str(trouble)
             return _Cut(path, Filed(None, stamp or _NO_STAMP, settled=stamp is not None, trouble=reason), [])
         settled = self._clock.now().timestamp() * 1e9 - content.stamp.mtime_ns > _FRESH_NS
-        filed = Filed(content.digest, content.stamp, settled, "")
+        filed = Filed(content.digest, content.stamp, settled, content.remark)
         if known is not None and known.digest == content.digest:
             return _Cut(path, filed, None)
         lines = split_lines(content.text)

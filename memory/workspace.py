@@ -18,7 +18,7 @@ from memory.protocol import Excerpt, SearchAnswer
 from memory.querying import QueryVectors
 from memory.reading import read_lines
 from memory.recall import ask, recall
-from memory.sources import Sources, audience_key, audience_of, readable
+from memory.sources import UNREADABLE, Sources, audience_key, audience_of, readable
 from memory.store.thread import StoreThread
 from memory.transcripts import PREFIX, Transcripts
 from memory.upkeep import Synced, Upkeep
@@ -35,12 +35,15 @@ if TYPE_CHECKING:
     from memory.embedding.protocol import Embedder
     from memory.recall import Question, Recalled
     from memory.settings import MemorySettings
-    from memory.sources import Found
     from memory.store.drivers import Parts
     from memory.store.index import Index
     from memory.upkeep import Progress
 
 T = TypeVar("T")
+
+_MOST_NAMED = 3
+_MANY = 3
+"""So many notes gone at once, and most of all, are told: that is rather a disk that went away than somebody tidying up."""
 
 _LOOK_AGAIN_SECONDS = 15.0
 """How soon at most vectors that could not be made are asked for again."""
@@ -114,6 +117,7 @@ class WorkspaceMemory:
         self._dirty = True
         self._started = False
         self._measure = False
+        self._unreadable: dict[str, str] = {}
         self._retrying: asyncio.Task[object] | None = None
         self._reading_sessions: asyncio.Task[object] | None = None
         self._closed = False
@@ -140,6 +144,7 @@ class WorkspaceMemory:
             self.sync_soon()
         if stale:
             notes.append("Notes changed since they were indexed; results may be stale.")
+        notes += self._left_out(audience)
         embedder = self._embedder
         by_vector = recalled.scan != "none" and embedder is not None
         return SearchAnswer(
@@ -165,6 +170,16 @@ class WorkspaceMemory:
         if vector is not None and recalled.scan == "vec0":
             self._in_background(self._load_vectors(index))
         return recalled, notes
+
+    def _left_out(self, audience: Audience) -> list[str]:
+        """Name the notes of an audience that cannot be read: what stands in them is missing from the results."""
+        key = audience_key(audience)
+        paths = sorted(path for path in self._unreadable if key is None or audience_of(path) == key)
+        if not paths:
+            return []
+        self.sync_soon()  # perhaps they can be by now: a change of rights is not seen by a watcher
+        named = ", ".join(paths[:_MOST_NAMED]) + ", ..." * (len(paths) > _MOST_NAMED)
+        return [f"{named} cannot be read, so nothing of it is here ({self._unreadable[paths[0]]})."]
 
     async def _query_vector(self, query: str, notes: list[str]) -> list[float] | None:
         """Return the vector of a question, or None with a sentence in ``notes`` that says why words are searched alone."""
@@ -265,20 +280,17 @@ class WorkspaceMemory:
             return synced
 
     async def status(self, *, deep: bool = False) -> Status:
-        """Tell how the index stands. ``deep`` asks the embedder for a vector, and compares the files with the index."""
-        dirty = self._dirty
-        found: list[Found] = []
-        if deep:
-            found = await asyncio.to_thread(lambda: list(self.sources.walk()))
+        """Tell how the index stands, compared with the files. ``deep`` asks the embedder for a vector."""
+        found = await asyncio.to_thread(lambda: list(self.sources.walk()))
         embedder = self._embedder
         who = identity(embedder) if embedder else None
-        status = await self._run(lambda index: look(index, who, found if deep else None))
+        status = await self._run(lambda index: look(index, who, found))
         status.agent, status.workspace = self.agent, readable(str(self.sources.workspace))
         status.provider = embedder.provider if embedder else "none"
         status.model = embedder.model if embedder else "bm25"
         status.fallback = getattr(embedder, "stepped_in", None)
-        status.trouble = self._vectoring.trouble if self._vectoring else ""
-        status.dirty = bool(status.changed_files) if deep else dirty
+        status.trouble = (self._vectoring.trouble if self._vectoring else "") or getattr(embedder, "trouble", "")
+        status.dirty = bool(status.changed_files)
         if deep and embedder is not None:
             try:
                 await embedder.embed(["Does this embedder answer?"], purpose="query")
@@ -343,6 +355,12 @@ class WorkspaceMemory:
         who = identity(self._embedder) if self._embedder else None
         generations = await self._thread.run(lambda: index.plan(who), urgent=False)
         synced = await self._upkeep.follow(index, generations, progress)
+        self._unreadable = {path: trouble for path, trouble in synced.troubles.items() if UNREADABLE in trouble}
+        if synced.removed >= _MANY and synced.removed > synced.files:
+            self._tell(
+                f"{synced.removed} notes of {readable(str(self.sources.workspace))} are gone. If it lies on a disk that is not mounted, "
+                "mount it and restart; else `homebody memory log` lists what was there, and `homebody memory undo NUMBER` brings it back."
+            )
         await self._to_the_end(index.sweep)
         return synced
 

@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from memory.journal import Author
 
 
+_ADD_AN_EMBEDDER = [
+    "",
+    "Notes are searched by their words. An embedder adds meaning; one of these is enough; then run `homebody memory index`:",
+    "  Ollama on this machine:  ollama pull nomic-embed-text, then",
+    "    homebody config set agents.defaults.memorySearch.provider openai",
+    "    homebody config set agents.defaults.memorySearch.model nomic-embed-text",
+    "    homebody config set agents.defaults.memorySearch.remote.baseUrl http://localhost:11434/v1",
+    "  a key:  OPENAI_API_KEY or GEMINI_API_KEY in the environment, or homebody models auth add openai",
+]
+
+
 @click.group()
 def memory() -> None:
     """Search and index what the agent remembers."""
@@ -120,7 +131,7 @@ def index(invocation: Invocation, /, force: bool, **options: Any) -> None:
 
 
 @memory.command()
-@click.option("--deep", is_flag=True, help="Ask the embedder for a vector, and compare the index with the files.")
+@click.option("--deep", is_flag=True, help="Ask the embedder for a vector.")
 @_common
 @pass_invocation
 def status(invocation: Invocation, /, deep: bool, **options: Any) -> None:
@@ -131,6 +142,7 @@ def status(invocation: Invocation, /, deep: bool, **options: Any) -> None:
             found = await notes.status(deep=deep)
         facts = {_camel(name): value for name, value in asdict(found).items()}
         rows = [f"{name:16} {_shown(value)}" for name, value in facts.items() if value not in (None, "", [], {})]
+        rows += _ADD_AN_EMBEDDER * (found.provider == "none")
         _print(facts, "\n".join(rows), as_json=options["as_json"])
 
     _run(work())

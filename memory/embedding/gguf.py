@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.util
 import os
+import shlex
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
     from memory.embedding.download import Progress
 
-INSTALL = "pip install 'homebody[gguf]'"
+INSTALL = f"{shlex.quote(sys.executable)} -m pip install 'llama-cpp-python>=0.3.16,<0.4'"
 
 _CONTEXT = 2048
 """Tokens of one text at most, or what the model was trained for if that is less."""
@@ -62,6 +65,11 @@ class GgufEmbedder:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="llama")
         self._loading = asyncio.Lock()
         self._llama: Any = None
+
+    @property
+    def trouble(self) -> str:
+        """What is missing on this machine, in a sentence, or ""."""
+        return "" if importlib.util.find_spec("llama_cpp") else f"The package llama-cpp-python is not installed. Run: {INSTALL}"
 
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
         """Return one unit-length vector per text, in order. The first call loads the model, after fetching it if need be."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.util
 import json
 import os
+import shlex
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from memory.embedding.download import Progress
 
-INSTALL = "pip install 'homebody[local]'"
+INSTALL = f"{shlex.quote(sys.executable)} -m pip install 'fastembed>=0.7,<1'"
 
 _MODEL_FILES = ("model.onnx", "model_optimized.onnx", "model_quantized.onnx", "onnx/model.onnx", "onnx/model_quantized.onnx")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
@@ -56,6 +59,11 @@ class OnnxEmbedder:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="onnx")
         self._loading = asyncio.Lock()
         self._engine: Any = None
+
+    @property
+    def trouble(self) -> str:
+        """What is missing on this machine, in a sentence, or ""."""
+        return "" if importlib.util.find_spec("fastembed") else f"The package fastembed is not installed. Run: {INSTALL}"
 
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
         """Return one unit-length vector per text, in order. The first call loads the model, after fetching it if need be."""

@@ -94,7 +94,8 @@ class Database:
             except (apsw.NotADBError, apsw.CorruptError, _OtherFormat) as error:
                 if attempt == 2:  # noqa: PLR2004 - a fresh file was refused too
                     raise IndexBroken(f"the memory index {path} cannot be made: {error}", mend="homebody doctor") from error
-                told = f"the memory index was {error}; it was set aside as {set_aside(path, now).name} and is rebuilt"
+                reason = f"of another version ({error})" if isinstance(error, _OtherFormat) else f"damaged (SQLite: {error})"
+                told = f"The memory index was {reason}; it was set aside as {set_aside(path, now).name} and is rebuilt from the notes."
             except (OSError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError) as error:
                 raise IndexBroken(f"the memory index {path} cannot be opened: {error}", mend=f"ls -ld {path.parent}") from error
         raise AssertionError("unreachable")
@@ -176,7 +177,7 @@ def set_aside(path: Path, now: datetime) -> Path:
 
 
 def _refuse_format(found: str) -> NoReturn:
-    raise _OtherFormat(f"of format {found}")
+    raise _OtherFormat(f"format {found}")
 
 
 def _check(connection: apsw.Connection) -> None:
@@ -192,4 +193,4 @@ def _check(connection: apsw.Connection) -> None:
     finally:
         connection.set_progress_handler(None)
     if verdict != "ok":
-        raise apsw.CorruptError(f"damaged ({verdict})")
+        raise apsw.CorruptError(str(verdict))
