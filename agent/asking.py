@@ -34,8 +34,8 @@ async def ask(
     """Call the model and return its answer, which by then is in the transcript, and the id of its entry. Failures are answers too.
 
     An answer that breaks off after a part of it was sent by ``speaker`` is that part, with ``stop`` "cut": the same call would
-    say it again. On cancellation what was said so far is kept, marked as cancelled, or as cut off where a part was sent; what
-    is cancelled is never shown to a model again.
+    say it again. On cancellation what was said so far is kept, marked as cancelled, or as cut off where a part was sent;
+    later turns are shown it as stopped.
 
     Raises:
         NotKept: the transcript could not be written.

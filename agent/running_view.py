@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.entries import Said, Unanswered
+from agent.entries import Said
 from agent.messages import AssistantMessage, Image, ToolMessage, UserMessage
-from agent.wire import SHRINKING, paired, shown_as_it_is, stamped, unrepaired, useless
+from agent.wire import SHRINKING, is_stopped, paired, shown_as_it_is, stamped, turn_of, unrepaired, useless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,6 +30,8 @@ class RunningView:
         self._grows = True
         self._settled: list[Message] = []
         """What is shown before the last answer, with everything in its place."""
+        self._stopped = ""
+        """The turn of the latest stopped answer: if it goes on, that answer was none."""
         self._open: list[Message] = []
         """What is shown from the last answer on, before calls are paired with results that may still come."""
         self._shown: tuple[Message, ...] = ()
@@ -41,16 +43,23 @@ class RunningView:
         fresh = entries[self._seen :]
         if not fresh:
             return self._shown
-        if not self._grows or any(map(_reaches_back, fresh)):
+        if not self._grows or _stopped_turn(fresh) or any(self._reaches_back(entry) for entry in fresh):
             return self._anew(entries, zone)
         self._seen = len(entries)
         self._take(stamped(message, zone) for entry in fresh for message in shown_as_it_is(entry))
         return self._shown
 
+    def _reaches_back(self, entry: Entry) -> bool:
+        """Whether an entry may change how those before it are shown."""
+        if isinstance(entry.body, Said):
+            return _has_pictures(entry.body.message) or turn_of(entry) == self._stopped
+        return isinstance(entry.body, SHRINKING)
+
     def _anew(self, entries: Sequence[Entry], zone: tzinfo) -> tuple[Message, ...]:
         messages = unrepaired(entries, zone)
         self._entries, self._zone, self._seen = entries, zone, len(entries)
         self._grows = not any(map(_has_pictures, messages))
+        self._stopped = _stopped_turn(entries)
         self._settled, self._open = [], []
         self._take(messages)
         return self._shown
@@ -61,17 +70,20 @@ class RunningView:
         if not self._settled:
             while self._open and not isinstance(self._open[0], UserMessage):
                 self._open.pop(0)
-        last = next((n for n in range(len(self._open) - 1, 0, -1) if isinstance(self._open[n], AssistantMessage)), 0)
+        last = next((n for n in range(len(self._open) - 1, 0, -1) if _settles(self._open[n])), 0)
         self._settled += paired(self._open[:last])
         self._open = self._open[last:]
         self._shown = (*self._settled, *paired(self._open))
 
 
-def _reaches_back(entry: Entry) -> bool:
-    """Whether an entry may change how those before it are shown."""
-    if isinstance(entry.body, Said):
-        return _has_pictures(entry.body.message)
-    return isinstance(entry.body, SHRINKING) or (isinstance(entry.body, Unanswered) and bool(entry.body.withdrawn))
+def _stopped_turn(entries: Sequence[Entry]) -> str:
+    stopped = (entry for entry in reversed(entries) if isinstance(entry.body, Said) and is_stopped(entry.body.message))
+    return next(map(turn_of, stopped), "")
+
+
+def _settles(message: Message) -> bool:
+    """Whether what stands before a message is settled by it: a stopped answer may still turn out to be none."""
+    return isinstance(message, AssistantMessage) and not is_stopped(message)
 
 
 def _has_pictures(message: Message) -> bool:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import tzinfo
 
+    from typing_extensions import TypeIs
+
     from agent.entries import Entry
     from agent.messages import Message, ToolCall
 
@@ -33,6 +35,8 @@ CUT_OFF = (
     "[The answer above broke off here, and has been sent as far as it goes. If it is still wanted, go on behind its last word, "
     "without repeating or announcing anything; a code block must be opened anew. If nothing is missing, say NO_REPLY.]"
 )
+STOPPED = "[This answer was stopped here.]"
+STOPPED_SILENT = "[This was stopped before anything was answered.]"
 SHRINKING = (Compacted, ResultsCleared, Pruned)
 """Entries that change how those before them are shown."""
 
@@ -61,10 +65,13 @@ def _visible(entries: Sequence[Entry]) -> list[Message]:
         start = next((i for i, entry in enumerate(entries) if entry.id == body.first_kept), compaction)
         messages.append(UserMessage(content=(Text(text=_summary_text(body)),), at=entries[compaction].at))
     views = views_of_results(entries)
+    resumed = _resumed(entries)
     changed = max((i for i, entry in enumerate(entries) if isinstance(entry.body, SHRINKING)), default=0)
     withdrawn = {one for entry in entries if isinstance(entry.body, Unanswered) for one in entry.body.withdrawn}
     for index in range(start, len(entries)):
         entry = entries[index]
+        if entry.id in resumed:
+            continue
         match entry.body:
             case Said() if entry.id in withdrawn:
                 continue
@@ -76,6 +83,18 @@ def _visible(entries: Sequence[Entry]) -> list[Message]:
             case _:
                 messages += shown_as_it_is(entry)
     return messages
+
+
+def turn_of(entry: Entry) -> str:
+    """The turn that an entry belongs to, also where it is a message that was let in on the way (``turn~name``)."""
+    return entry.id.rpartition(":")[0].partition("~")[0]
+
+
+def _resumed(entries: Sequence[Entry]) -> set[str]:
+    """The ids of stopped answers whose own turn went on afterwards: a restart cut them off, and nobody meant them to end."""
+    last = {turn_of(entry): index for index, entry in enumerate(entries) if isinstance(entry.body, Said)}
+    stopped = ((i, one) for i, one in enumerate(entries) if isinstance(one.body, Said) and is_stopped(one.body.message))
+    return {one.id for index, one in stopped if last[turn_of(one)] > index}
 
 
 def shown_as_it_is(entry: Entry) -> list[Message]:
@@ -94,8 +113,21 @@ def shown_as_it_is(entry: Entry) -> list[Message]:
 
 
 def _with_aside(message: Message, entry: Entry) -> list[Message]:
+    if is_stopped(message):
+        return [_marked_as_stopped(message)]
     cut = isinstance(message, AssistantMessage) and message.stop == "cut"
     return [message, _aside(CUT_OFF, entry)] if cut else [message]
+
+
+def is_stopped(message: Message) -> TypeIs[AssistantMessage]:
+    """Whether an answer was not wanted any more before it was whole."""
+    return isinstance(message, AssistantMessage) and message.stop == "cancelled" and message.failure is None
+
+
+def _marked_as_stopped(answer: AssistantMessage) -> AssistantMessage:
+    """Keep what was written of a stopped answer, and say that it was: else its question would stand there unanswered."""
+    said = answer.text.strip()
+    return replace(answer, content=(Text(text=f"{said}\n\n{STOPPED}" if said else STOPPED_SILENT),))
 
 
 def _summary_text(body: Compacted) -> str:
@@ -195,10 +227,13 @@ def repaired(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 
 def paired(kept: Sequence[Message]) -> list[Message]:
-    """Return messages with every call followed by its result, and without results of no call."""
+    """Return messages with every call followed by its result, and without results of no call.
+
+    A stopped answer is kept where a person spoke next. One that the same turn went on from, after a restart, never was one.
+    """
     whole: list[Message] = []
     for index, message in enumerate(kept):
-        if isinstance(message, ToolMessage):
+        if isinstance(message, ToolMessage) or (is_stopped(message) and not _a_person_speaks_next(kept, index)):
             continue
         whole.append(message)
         if isinstance(message, AssistantMessage) and message.calls:
@@ -210,15 +245,20 @@ def paired(kept: Sequence[Message]) -> list[Message]:
 def useless(message: Message) -> bool:
     """Whether a message says nothing that a model could be shown."""
     if isinstance(message, AssistantMessage):
-        failed = message.failure is not None or message.stop in {"error", "cancelled", "overflow"}
+        failed = message.failure is not None or message.stop in {"error", "overflow"}
         return failed or not (message.text.strip() or message.calls)
     return isinstance(message, UserMessage) and not message.content
+
+
+def _a_person_speaks_next(messages: Sequence[Message], index: int) -> bool:
+    following = next((message for message in messages[index + 1 :] if not isinstance(message, ToolMessage)), None)
+    return isinstance(following, UserMessage)
 
 
 def _results_behind(messages: Sequence[Message], index: int) -> dict[str, ToolMessage]:
     results: dict[str, ToolMessage] = {}
     for message in messages[index + 1 :]:
-        if isinstance(message, AssistantMessage):
+        if isinstance(message, AssistantMessage) and not is_stopped(message):
             break
         if isinstance(message, ToolMessage):
             results.setdefault(message.call_id, message)

@@ -21,6 +21,7 @@ _bodies = st.one_of(
     _any_body,
     _any_body,
     st.just(AssistantMessage(content=(Text(text="broken off"),), model="m", stop="cut")),
+    st.just(AssistantMessage(content=(Text(text="I begin"),), model="m", stop="cancelled")),
     st.just(UserMessage(content=(Text(text="look"), _picture), at=AT)),
     st.just(ToolMessage(call_id="a", name="read", text="seen", images=(_picture,) * 15)),
 )
@@ -42,12 +43,18 @@ def _of_what_was(body: Body | Message, index: int) -> Body | Message:
     return body
 
 
-@given(st.lists(st.lists(_bodies, max_size=6), max_size=10))
-def test_however_a_transcript_grows_its_view_is_that_of_the_whole(steps: list[list[Body | Message]]) -> None:
+def _in_turns(name: str, turns: int) -> str:
+    """Spread entries over turns of so many entries; the names that marks go by stay what they are where there is one turn."""
+    turn, _, place = name.partition(":")
+    return name if turns == 0 else f"{turn}{int(place) // turns}{'~more' if int(place) % 3 == 0 else ''}:{place}"
+
+
+@given(st.lists(st.lists(_bodies, max_size=6), max_size=10), st.integers(0, 4))
+def test_however_a_transcript_grows_its_view_is_that_of_the_whole(steps: list[list[Body | Message]], turns: int) -> None:
     running, told, grown = RunningView(), [], []
     for step in steps:
         told += [_of_what_was(body, len(told) + place) for place, body in enumerate(step)]
-        grown += entries(*told)[len(grown) :]
+        grown += [replace(entry, id=_in_turns(entry.id, turns)) for entry in entries(*told)[len(grown) :]]
         assert running.of(grown, ZONE) == view(grown, ZONE)
         assert running.of(grown, ZONE) == view(grown, ZONE)
 

@@ -9,7 +9,7 @@ from agent.entries import Compacted, FlushBegun, FlushReceipt, ResultsCleared, S
 from agent.events import Notice, TextDelta
 from agent.messages import AssistantMessage, Failure, ToolCall, ToolMessage, Usage, UserMessage
 from agent.models.scripted import Stall
-from agent.wire import UNKNOWN_OUTCOME
+from agent.wire import STOPPED, STOPPED_SILENT, UNKNOWN_OUTCOME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +113,42 @@ async def test_stopping_leaves_a_valid_transcript(room: Make) -> None:
         await task
     again = await r.open()
     assert [m.role for m in again.messages()] == ["user"]
-    assert (await r.say("go on", "t2")).reply == "fine"
+    assert (await r.say("what is 2+2?", "t2")).reply == "fine"
+    asked = r.model.requests[-1].messages
+    assert [m.role for m in asked] == ["user", "assistant", "user"], "the stopped question is not asked again"
+    assert asked[1].text == f"I begin\n\n{STOPPED}"
+
+
+async def test_what_was_stopped_before_its_first_word_is_not_asked_again(room: Make) -> None:
+    r = room(Stall(), Stall(), "fine")
+    for turn in ("t1", "t2"):
+        before = len(r.model.requests)
+        task = asyncio.create_task(r.say("the whole history of Rome", turn))
+        async with asyncio.timeout(5):
+            while len(r.model.requests) == before:  # noqa: ASYNC110  (there is no event to wait for)
+                await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert (await r.say("what is 2+2?", "t3")).reply == "fine"
+    asked = r.model.requests[-1].messages
+    assert [m.role for m in asked] == ["user", "assistant", "user", "assistant", "user"]
+    assert {m.text for m in asked[1:4:2]} == {STOPPED_SILENT}
+
+
+async def test_a_turn_that_goes_on_after_a_restart_is_not_shown_what_the_restart_cut_off(room: Make) -> None:
+    r = room([TextDelta("I begin "), Stall()], "fine")
+    task = asyncio.create_task(r.say("hello"))
+    async with asyncio.timeout(5):
+        while not shown(r):  # noqa: ASYNC110  (there is no event to wait for: the delta is what is shown)
+            await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await r.open()
+    assert (await r.say("hello")).reply == "fine", "the same turn"
+    assert [m.role for m in r.model.requests[-1].messages] == ["user"]
+    assert [m.text for m in r.conversation.messages() if m.role == "assistant"] == ["fine"]
 
 
 class Journal:
