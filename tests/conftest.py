@@ -12,6 +12,8 @@ import apsw
 import hypothesis
 import pytest
 
+from tests.peers.mood import SEED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -28,6 +30,12 @@ PRIVATE = re.compile(
 
 hypothesis.settings.register_profile("house", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("house")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how the peers' moods of a run that failed are had again."""
+    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
+        terminalreporter.write_line(f"the peers' moods were drawn by HOMEBODY_FIRE_MOOD={SEED}")
 
 
 class ReachedOutside(RuntimeError):

@@ -63,7 +63,7 @@ class Line:
     async def listening(self) -> AsyncIterator[None]:
         """Run, and begin once the peer knows what kinds of update are wanted."""
         async with self.running():
-            await self.peer.until(lambda: self.peer.count("getUpdates") > 0)
+            await self.peer.until(lambda: self.peer.asked)
             yield
 
     async def send(self, text: str, to: Conversation = PRIVATE, **more: Any) -> str:

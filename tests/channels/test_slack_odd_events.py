@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.channels.slack_line import ANNA, ROOM, Line
+from tests.peers.mood import CALM
 from tests.peers.slack import BOT, SlackPeer
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ ODD: list[dict[str, Any]] = [
 
 @pytest.fixture
 async def peer() -> AsyncIterator[SlackPeer]:
-    async with SlackPeer() as started:
+    async with SlackPeer(mood=CALM) as started:
         yield started
 
 

@@ -26,6 +26,7 @@ from tests.peers.discord_gateway import Gateway
 from tests.peers.discord_links import Links
 from tests.peers.discord_rest import Asked, Rest, asked_of, too_many
 from tests.peers.discord_state import BOT, Banned, Channel, Fault, Interaction, Refused, check_components, member, person
+from tests.peers.mood import Mood
 from tests.peers.site import Site
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class DiscordPeer:
     notices: list[str] = field(default_factory=list)
     whispers: list[str] = field(default_factory=list)
     too_many: int = 0
+    mood: Mood = field(default_factory=Mood)
     cuts_files: int = 0
     odd: list[Any] = field(default_factory=list)
     """What a page of a channel holds besides messages."""
@@ -369,6 +371,7 @@ class DiscordPeer:
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
             await asyncio.sleep(0)
+            await self.mood.late()
             self._authorise(request, asked)
             fault = self._fault(asked.call)
             self._break(fault, request, "")
@@ -387,7 +390,9 @@ class DiscordPeer:
         if status == 204:
             return web.Response(status=204, headers=headers)
         return web.Response(
-            status=status, body=json.dumps(body).encode(), headers={**headers, "Content-Type": "application/json"}
+            status=status,
+            body=json.dumps(self.mood.more(body)).encode(),
+            headers={**headers, "Content-Type": "application/json"},
         )
 
     def _fault(self, call: str) -> Fault | None:

@@ -36,7 +36,10 @@ class Gateway:
             told = {**content, "guild_id": guild} if guild else content
             if guild and "content" in content and not session.intents & MESSAGE_CONTENT and not content.get("mentions"):
                 told = {**told, **_CONTENT}
-            await self.event(session, name, told)
+            stranger = self.peer.mood.stranger()
+            if stranger is not None:
+                await self.event(session, "STAR_RISEN", stranger)
+            await self.event(session, name, self.peer.mood.more(told))
         await self.peer.changed()
 
     async def event(self, session: Session, name: str, content: dict[str, Any]) -> None:

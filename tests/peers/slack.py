@@ -20,6 +20,7 @@ from aiohttp import WSMsgType, web
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from tests.peers.mood import Mood
 from tests.peers.site import Site
 from tests.peers.slack_delivery import Delivery, Hook
 from tests.peers.slack_methods import METHODS
@@ -64,6 +65,7 @@ class SlackPeer(SlackPeople):
     app_token: str = APP_TOKEN
     signing_secret: str = SIGNING_SECRET
     port: int = 0
+    mood: Mood = field(default_factory=Mood)
     others: int = 0
     """Connections of other programs with the same app token."""
     signed_out: str = ""
@@ -176,6 +178,7 @@ class SlackPeer(SlackPeople):
         if fault is not None:
             fault.times -= 1
         events: list[dict[str, Any]] = []
+        await self.mood.late()
         try:
             self._authorise(request, method)
             self._break(fault, request, "")
@@ -187,7 +190,7 @@ class SlackPeer(SlackPeople):
             return web.json_response(refused.body, status=refused.status, headers=refused.headers)
         finally:
             await self._changed()
-        return web.json_response({"ok": True, **result}, headers={"X-OAuth-Scopes": self.home.granted()})
+        return web.json_response({**self.mood.more(result), "ok": True}, headers={"X-OAuth-Scopes": self.home.granted()})
 
     def _authorise(self, request: web.Request, method: str) -> None:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")

@@ -9,6 +9,7 @@ from tests.peers.slack_state import APP, BOT, TEAM
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.peers.mood import Mood
     from tests.peers.slack_delivery import Delivery
     from tests.peers.slack_state import Workspace
 
@@ -17,6 +18,7 @@ class SlackPeople:
     """The people of a workspace."""
 
     home: Workspace
+    mood: Mood
     delivery: Delivery
     messages: dict[str, list[dict[str, Any]]]
     dm: Callable[[str], str]
@@ -119,9 +121,16 @@ class SlackPeople:
         return f"{number}.{738474920 + number}.{number:032x}"
 
     async def emit(self, event: dict[str, Any]) -> None:
-        """Send any event, in an envelope of its own."""
+        """Send any event, in an envelope of its own; now and then in two, as when an acknowledgement was lost."""
+        stranger = self.mood.stranger()
+        if stranger is not None:
+            await self._offered({"type": "star_risen", **stranger})
+        await self._offered(self.mood.more(event), twice=self.mood.twice())
+
+    async def _offered(self, event: dict[str, Any], *, twice: bool = False) -> None:
         payload = {"team_id": TEAM, "api_app_id": APP, "type": "event_callback", "event_id": f"Ev{next(self._ids)}"}
-        await self.delivery.offer({**payload, "event": event})
+        for attempt in range(1 + twice):
+            await self.delivery.offer({**payload, "event": event}, attempt=attempt, reason="timeout" if attempt else "")
 
     def upload(self, user: str, name: str, content: bytes, mimetype: str, **more: Any) -> dict[str, Any]:
         """Let somebody put a file into Slack; give what is returned to ``say`` as one of its ``files``."""

@@ -22,6 +22,7 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.peers import telegram_files
+from tests.peers.mood import Mood
 from tests.peers.site import Site
 from tests.peers.telegram_hook import Webhook
 from tests.peers.telegram_methods import METHODS, Refused
@@ -78,12 +79,14 @@ class TelegramPeer(People):
     faults: list[Fault] = field(default_factory=list)
     flood: Flood | None = None
     local: bool = False
+    mood: Mood = field(default_factory=Mood)
     answers: dict[str, Any] = field(default_factory=dict)
     """What methods answer in place of what they should."""
 
     def __post_init__(self) -> None:
         self._pending: list[dict[str, Any]] = []
         self._next_update = 5000
+        self.asked = False
         self._allowed = UPDATE_KINDS - _NOT_BY_DEFAULT
         self._news = asyncio.Condition()
         self._poll: asyncio.Event | None = None
@@ -133,11 +136,17 @@ class TelegramPeer(People):
 
     async def inject(self, kind: str, content: dict[str, Any]) -> None:
         """Add an update of any kind."""
+        stranger = self.mood.stranger()
         async with self._news:
+            if stranger is not None:
+                self._queue("a_kind_of_tomorrow", stranger)
             if kind in self._allowed or kind not in UPDATE_KINDS:
-                self._pending.append({"update_id": self._next_update, kind: copy.deepcopy(content)})
-                self._next_update += 1
+                self._queue(kind, content)
             self._news.notify_all()
+
+    def _queue(self, kind: str, content: dict[str, Any]) -> None:
+        self._pending.append({"update_id": self._next_update, kind: copy.deepcopy(content)})
+        self._next_update += 1
 
     def renumber(self, next_update: int) -> None:
         """Choose the next update's id, as Telegram does at random after an idle week."""
@@ -193,6 +202,7 @@ class TelegramPeer(People):
         async with self._news:
             self.calls.append((method, arguments))
             self._news.notify_all()
+        await self.mood.late()
         if token != self.token:
             well_formed = ":" in token and len(token.partition(":")[2]) >= 30
             return _refusal(Refused("Unauthorized", 401) if well_formed else Refused("Not Found", 404))
@@ -207,7 +217,7 @@ class TelegramPeer(People):
                 _cut(request)
         except Refused as refused:
             return _refusal(refused)
-        return web.json_response({"ok": True, "result": result})
+        return web.json_response(self.mood.more({"ok": True, "result": result}))
 
     async def _do(self, method: str, arguments: dict[str, Any]) -> Any:
         if method == "getUpdates" and method not in self.answers:
@@ -242,6 +252,7 @@ class TelegramPeer(People):
         mine = self._poll = asyncio.Event()
         if arguments.get("allowed_updates"):
             self.allow(arguments["allowed_updates"])
+        self.asked = True
         self._confirm(int(arguments.get("offset") or 0))
         limit = min(max(int(arguments.get("limit") or 100), 1), 100)
         try:

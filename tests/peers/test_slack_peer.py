@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -253,7 +254,12 @@ async def test_a_fault_has_its_effect_or_none(client: Client, kind: str, effect:
 
 async def test_it_runs_as_its_own_process() -> None:
     program = await asyncio.create_subprocess_exec(
-        sys.executable, "tests/peers/slack.py", "--port", "0", stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "tests/peers/slack.py",
+        "--port",
+        "0",
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "HOMEBODY_FIRE_MOOD": "calm"},
     )
     try:
         assert program.stdout is not None
