@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+AT_HOME = "terminal:"
 TOLD_AFTER = 60.0
 """Seconds without a single success, after which the owner is told."""
 
@@ -42,7 +43,9 @@ class Troubles:
         self._failing: dict[str, _Trouble] = {}
 
     def failed(self, account: str, why: str) -> None:
-        """Note that an attempt did not succeed, through no fault of the message."""
+        """Note that an attempt did not succeed, through no fault of the message. A terminal that nobody has open is no trouble."""
+        if account.startswith(AT_HOME):
+            return
         now = self._clock.monotonic()
         trouble = self._failing.setdefault(account, _Trouble(self._clock.now(), now, why))
         trouble.why = why

@@ -329,6 +329,18 @@ async def test_the_owner_hears_of_an_account_that_fails_for_a_minute_once(tmp_pa
         assert s.delivery.troubles.line("telegram:default") == ""
 
 
+async def test_a_terminal_that_nobody_has_open_is_no_trouble(tmp_path: Path) -> None:
+    async with scene(tmp_path, ready=False) as s:
+        terminal = Platform(name="terminal", script=[NotSent("nobody is attached")] * 20)
+        s.delivery.attach(terminal)
+        s.delivery.ready("terminal", "default")
+        place = Conversation(channel="terminal", kind="direct", id="main")
+        await s.ledger.notice([NewOutbound(conversation=place, text="one")])
+        await s.later(120)
+        assert len(terminal.attempts) > 5
+        assert (s.away, s.delivery.troubles.line("terminal:default")) == ([], "")
+
+
 async def test_the_owner_hears_of_what_waited_too_long(tmp_path: Path) -> None:
     async with scene(tmp_path, ready=False) as s:
         await s.say("one", "two")
