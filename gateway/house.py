@@ -38,6 +38,7 @@ from gateway.model_shelf import ModelShelf, open_shelf
 from gateway.notices import Notices
 from gateway.outbound.block_settings import Manner, manner_of
 from gateway.outbound.delivery import Delivery
+from gateway.outbound.telling import Telling
 from gateway.owner import OwnerLine
 from gateway.queueing.acks import Acks
 from gateway.queueing.entrance import Entrance
@@ -87,17 +88,11 @@ class House:
             settings=lambda: self.on.settings.messages.attachments,
             largest=lambda place: largest_file(self.on.settings.channels, place),
         )
-        self.delivery = Delivery(
-            ledger,
-            on.clock,
-            jitter=on.random.random,
-            delivered=self.post.delivered,
-            refused=self._told_refused,
-            given_up=self._told_given_up,
-            away=self._told_away,
-        )
+        telling, jitter = Telling(self.notices, lambda: self.owner), on.random.random
+        self.delivery = Delivery(ledger, on.clock, jitter=jitter, delivered=self.post.delivered, telling=telling)
         self.keepers = Keepers(self._keeper, self.delivery)
-        self.owner = OwnerLine(ledger, self.agents, self.keepers.working, failing=self.delivery.troubles.failing)
+        troubles, attached = self.delivery.troubles, self.terminal.attached
+        self.owner = OwnerLine(ledger, self.agents, self.keepers.working, failing=troubles.failing, attached=attached)
         self.backlog = Backlog(ledger, on.clock)
         self.moves = Moves()
         self.access = Access(
@@ -120,7 +115,7 @@ class House:
             line=self.line,
             under_way=self._under_way,
         )
-        entrance = Entrance(
+        self._entrance = Entrance(
             line=self.line,
             lanes=self.lanes,
             backlog=self.backlog,
@@ -131,7 +126,7 @@ class House:
         )
         mentions = Mentions(lambda: self.on.settings, lambda: self.router)
         ways = Ways(
-            arrived=entrance,
+            arrived=self._arrived,
             urgent=self.urgent,
             refused=self._refused,
             stop=self.urgent.stop_unstored,
@@ -259,20 +254,9 @@ class House:
         make = partial(ChannelKeeper, menu=MENU, before=self._learn_tokens, tell_owner=self.owner.say)
         return make(channel, policy, door, self.on.clock, self.on.random)
 
-    def _told_refused(self, address: str, reason: str) -> None:
-        """Something that was said is not taken, now or later. Told once, for a group from which the bot was removed refuses all."""
-        self.notices.report(f"What I wanted to say in {address} is refused: {reason}. `homebody outbox list` shows it.")
-
-    def _told_given_up(self, address: str, how: str) -> None:
-        """The conversation itself gets a list of what it missed; the owner hears of it elsewhere."""
-        text = f"What I wanted to say in {address} {how}. `homebody outbox list` shows it."
-        self.notices.tell(text)
-        self.owner.say_elsewhere(f"⚠️ {text}", address)
-
-    def _told_away(self, account: str, text: str) -> None:
-        """Nothing could be sent on an account for a while; ``homebody channels status`` says so as long as it lasts."""
-        log.warning(text)
-        self.owner.say_elsewhere(f"⚠️ {text}", account)
+    def _arrived(self, arrived: Arrived) -> None:
+        self.owner.heard(arrived)
+        self._entrance(arrived)
 
     async def _learn_tokens(self) -> None:
         """A file with a token may hold another one when its channel begins anew."""

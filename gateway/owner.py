@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from gateway.agents import HousedAgent
+    from gateway.inbound.arrived import Arrived
     from gateway.ledger.protocol import Ledger
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,8 @@ MOST_UNSAID = 20
 class OwnerLine:
     """Finds where the owner was last spoken with, and says things there through the outbox.
 
-    ``connected`` gives the accounts that are not off for good, ``failing`` says whether sending on one fails at the moment.
+    ``connected`` gives the accounts that are not off for good, ``failing`` says whether sending on one fails at the moment, ``attached``
+    whether somebody has a terminal's conversation open.
     """
 
     def __init__(
@@ -39,14 +41,25 @@ class OwnerLine:
         connected: Callable[[], Mapping[str, object]],
         *,
         failing: Callable[[str], bool] = lambda _: False,
+        attached: Callable[[Conversation], bool] = lambda _: False,
     ) -> None:
         self._ledger = ledger
         self._failing = failing
+        self._attached = attached
+        self._heard: dict[str, Conversation] = {}
         self._agents = agents
         self._connected = connected
         self._tasks: set[asyncio.Task[None]] = set()
         self._unsaid: deque[str] = deque(maxlen=MOST_UNSAID)
         self._in_order = asyncio.Lock()
+
+    def heard(self, arrived: Arrived) -> None:
+        """Note where the owner speaks in private, on each account: one of them may work when another does not."""
+        place = arrived.inbound.conversation
+        if arrived.actor.owner and place.kind == "direct":
+            account = account_of(place)
+            self._heard.pop(account, None)
+            self._heard[account] = place
 
     def say(self, text: str) -> None:
         """Queue a line for the owner; without a place to say it, it is only logged and shown by ``homebody status``.
@@ -66,11 +79,15 @@ class OwnerLine:
 
     async def _say_elsewhere(self, text: str, address: str) -> None:
         with contextlib.suppress(StorageFailed):  # it is in the log
-            for place in [*self._places(), *await self._let_in()]:
-                elsewhere = not f"{place.address}:".startswith(f"{address}:")
-                if elsewhere and account_of(place) in self._connected() and not self._failing(account_of(place)):
+            for place in [*self._places(), *reversed(self._heard.values()), *await self._let_in()]:
+                if self._works(place) and not f"{place.address}:".startswith(f"{address}:"):
                     await self._ledger.notice([NewOutbound(conversation=place, text=text)])
                     return
+
+    def _works(self, place: Conversation) -> bool:
+        if place.channel == "terminal":
+            return self._attached(place)
+        return account_of(place) in self._connected() and not self._failing(account_of(place))
 
     async def _say(self, text: str) -> None:
         try:

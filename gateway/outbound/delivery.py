@@ -57,8 +57,30 @@ async def _nothing_to_do(_: Path) -> None:
     """Stand in where nobody keeps files."""
 
 
-def _nobody_told(_: str, __: str) -> None:
-    """Stand in where nobody wants to know."""
+class Telling(Protocol):
+    """Who is told of messages that do not go out."""
+
+    def refused(self, address: str, reason: str) -> None:
+        """Something was refused for good in the conversation with this address."""
+        ...
+
+    def given_up(self, address: str, how: str) -> None:
+        """Something could not be delivered there."""
+        ...
+
+    def away(self, account: str, text: str) -> None:
+        """An account has failed for long, and how."""
+        ...
+
+
+class _Nobody:
+    """Stands in where nobody wants to know."""
+
+    def refused(self, address: str, reason: str) -> None: ...
+
+    def given_up(self, address: str, how: str) -> None: ...
+
+    def away(self, account: str, text: str) -> None: ...
 
 
 class Delivery:
@@ -67,8 +89,7 @@ class Delivery:
     Nothing is sent on an account before its channel said that it is ready. What becomes of a chunk is decided here: a clean refusal is
     tried again with back-off until it expires, or given up when it is permanent; a doubtful one is repeated where that is safe, and
     otherwise by ``gateway.outbound.doubt``, each time only once the platform answers again. ``jitter`` returns a number from 0 to 1;
-    ``delivered`` is told of files that arrived, and raises nothing; ``refused`` is told the address where something was refused for
-    good, and why; ``given_up`` the same of what could not be delivered; ``away`` of an account that fails for long, and how.
+    ``delivered`` is told of files that arrived, ``telling`` of messages that do not go out; neither raises anything.
     """
 
     def __init__(
@@ -79,18 +100,15 @@ class Delivery:
         jitter: Callable[[], float],
         parallel: int = 8,
         delivered: Callable[[Path], Awaitable[None]] | None = None,
-        refused: Callable[[str, str], None] = _nobody_told,
-        given_up: Callable[[str, str], None] = _nobody_told,
-        away: Callable[[str, str], None] = _nobody_told,
+        telling: Telling | None = None,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._jitter = jitter
         self._parallel = parallel
         self._delivered = delivered or _nothing_to_do
-        self._told_refused = refused
-        self._told_given_up = given_up
-        self.troubles = Troubles(clock, away)
+        self._telling: Telling = telling or _Nobody()
+        self.troubles = Troubles(clock, self._telling.away)
         self._doubts = Doubts()
         self._wall = self._wall_ahead()
         self._channels: dict[str, Channel] = {}
@@ -179,7 +197,7 @@ class Delivery:
         limit = 2 * self._parallel
         look = await self._ledger.look([account for account, places in free.items() if places > 0], limit=limit)
         for address in look.given_up:
-            self._told_given_up(address, "could not be delivered in time")
+            self._telling.given_up(address, "could not be delivered in time")
         self._look_again = len(look.due) >= limit or min(free.values(), default=1) <= 0
         for row in look.due:
             address, account = row.conversation.address, account_of(row.conversation)
@@ -282,7 +300,7 @@ class Delivery:
             self._doubts.over(row)
             log.warning("a message to %s was refused for good: %s", row.conversation.address, reason)
             await self._surely(lambda: self._ledger.dead(row.id, reason))
-            self._told_refused(row.conversation.address, reason)
+            self._telling.refused(row.conversation.address, reason)
             return
         firm = refusal.retry_after is not None
         if not firm:
@@ -303,7 +321,7 @@ class Delivery:
             return
         log.warning("a message to %s may have arrived, and is not repeated again: %s", row.conversation.address, error)
         await self._surely(lambda: self._ledger.dead(row.id, f"may have arrived: {error}", tell=True))
-        self._told_given_up(row.conversation.address, "may or may not have arrived, and was given up")
+        self._telling.given_up(row.conversation.address, "may or may not have arrived, and was given up")
 
     async def _surely(self, note: Callable[[], Awaitable[Noted]]) -> Noted:
         """Note what became of a send; it has happened, so neither a full disk nor being cancelled may undo the note."""

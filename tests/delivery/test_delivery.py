@@ -77,13 +77,30 @@ class Platform:
 
 
 @dataclass
+class Told:
+    """What the owner was told of."""
+
+    refusals: list[tuple[str, str]] = field(default_factory=list)
+    losses: list[tuple[str, str]] = field(default_factory=list)
+    outages: list[tuple[str, str]] = field(default_factory=list)
+
+    def refused(self, address: str, reason: str) -> None:
+        self.refusals.append((address, reason))
+
+    def given_up(self, address: str, how: str) -> None:
+        self.losses.append((address, how))
+
+    def away(self, account: str, text: str) -> None:
+        self.outages.append((account, text))
+
+
+@dataclass
 class Scene:
     ledger: SqliteLedger
     clock: ManualClock
     delivery: Delivery
     platform: Platform
-    given_up: list[tuple[str, str]]
-    away: list[tuple[str, str]]
+    told: Told
 
     async def say(self, *texts: str, chat: str = "42") -> list[int]:
         return await self.ledger.notice([NewOutbound(conversation=conversation(chat), text=text) for text in texts])
@@ -124,15 +141,8 @@ class SetBack(ManualClock):
 async def scene(folder: Path, *script: Outcome, ready: bool = True, clock: ManualClock | None = None) -> AsyncIterator[Scene]:
     clock = clock or ManualClock(NOON)
     ledger = await SqliteLedger.open(folder / "ledger.sqlite", clock)
-    given_up: list[tuple[str, str]] = []
-    away: list[tuple[str, str]] = []
-    delivery = Delivery(
-        ledger,
-        clock,
-        jitter=lambda: 1.0,
-        given_up=lambda address, how: given_up.append((address, how)),
-        away=lambda account, line: away.append((account, line)),
-    )
+    told = Told()
+    delivery = Delivery(ledger, clock, jitter=lambda: 1.0, telling=told)
     platform = Platform(script=list(script))
     channel: Channel = platform
     delivery.attach(channel)
@@ -140,7 +150,7 @@ async def scene(folder: Path, *script: Outcome, ready: bool = True, clock: Manua
         delivery.ready("telegram", "default")
     running = asyncio.create_task(delivery.run())
     try:
-        yield Scene(ledger, clock, delivery, platform, given_up, away)
+        yield Scene(ledger, clock, delivery, platform, told)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -257,7 +267,7 @@ async def test_the_eighth_doubt_ends_it_and_both_the_person_and_the_owner_are_to
         assert s.texts[:8] == ["one"] * 8
         assert "- one (may have arrived)" in s.texts[8]
         assert s.texts[9:] == ["two"]
-        assert s.given_up == [("telegram:default:direct:42", "may or may not have arrived, and was given up")]
+        assert s.told.losses == [("telegram:default:direct:42", "may or may not have arrived, and was given up")]
 
 
 async def test_nothing_is_repeated_to_a_platform_that_does_not_answer(tmp_path: Path) -> None:
@@ -318,9 +328,9 @@ async def test_the_owner_hears_of_an_account_that_fails_for_a_minute_once(tmp_pa
     async with scene(tmp_path, *[NotSent("no network.")] * 9) as s:
         await s.say("one")
         await s.later(59)
-        assert (s.away, s.delivery.troubles.failing("telegram:default")) == ([], True)
+        assert (s.told.outages, s.delivery.troubles.failing("telegram:default")) == ([], True)
         await s.later(120)
-        ((account, line),) = s.away
+        ((account, line),) = s.told.outages
         assert account == "telegram:default"
         assert "since 2026-03-01T12:00:00+00:00: no network. What is to be sent waits" in line
         assert s.delivery.troubles.failing("telegram:default")
@@ -338,7 +348,7 @@ async def test_a_terminal_that_nobody_has_open_is_no_trouble(tmp_path: Path) -> 
         await s.ledger.notice([NewOutbound(conversation=place, text="one")])
         await s.later(120)
         assert len(terminal.attempts) > 5
-        assert (s.away, s.delivery.troubles.line("terminal:default")) == ([], "")
+        assert (s.told.outages, s.delivery.troubles.line("terminal:default")) == ([], "")
 
 
 async def test_the_owner_hears_of_what_waited_too_long(tmp_path: Path) -> None:
@@ -347,7 +357,7 @@ async def test_the_owner_hears_of_what_waited_too_long(tmp_path: Path) -> None:
         s.clock.move(3700)
         s.delivery.ready("telegram", "default")
         await s.still()
-        assert s.given_up == [("telegram:default:direct:42", "could not be delivered in time")]
+        assert s.told.losses == [("telegram:default:direct:42", "could not be delivered in time")]
 
 
 @pytest.mark.parametrize("back", [1800.0, 86_400.0])

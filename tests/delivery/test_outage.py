@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-SECONDS = float(os.environ.get("HOMEBODY_OUTAGE_SECONDS", "5"))
+SECONDS = float(os.environ.get("OUTAGE_SECONDS", "5"))
 CHATS = (41, 42, 43)
 CAN_ARRIVE: tuple[Way, ...] = ("cut after",)
 """The ways in which something arrives that nobody is told of."""

@@ -1,0 +1,54 @@
+"""The owner hears of a platform that takes nothing on another one, on the system clock and with two real bots."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.outbound import trouble
+from tests.gateway.test_telegram_house import ANNA, Home
+from tests.peers.telegram import TelegramPeer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+OTHER = "2000:AAExampleTokenOfTheOtherPeerOnLoopback"
+
+
+@pytest.fixture
+async def peers(tmp_path: Path) -> AsyncIterator[tuple[Home, TelegramPeer]]:
+    async with TelegramPeer() as first, TelegramPeer(token=OTHER) as second:
+        yield Home(tmp_path, first), second
+
+
+async def test_what_could_not_be_delivered_is_told_on_another_account(peers: tuple[Home, TelegramPeer]) -> None:
+    home, other = peers
+    async with home.lived_in(accounts={"work": {"botToken": OTHER, "apiRoot": other.root}}) as house:
+        await other.say(ANNA, "hello")
+        await other.until(lambda: len(other.chats.said(ANNA)) == 1)
+        await home.peer.say(ANNA, "hello")
+        assert await home.says(1) == ["re: hello"]
+        home.peer.fault("sendMessage", "status", times=1000, code=502)
+        home.peer.fault("sendChatAction", "status", times=1000, code=502)
+        await home.peer.say(ANNA, "are you there?")
+        account = "telegram:default"
+        while not house.delivery.troubles.failing(account):  # noqa: ASYNC110  (nobody announces it)
+            await asyncio.sleep(0.02)
+        house.delivery.troubles._failing[account].began -= trouble.TOLD_AFTER
+        await other.until(lambda: len(other.chats.said(ANNA)) == 2, seconds=60)
+        told = other.chats.said(ANNA)[1]
+        assert told.startswith(f"⚠️ Nothing could be sent on {account} since ")
+        status = next(iter((await house_status(house)).values()))
+        assert "Bad Gateway (502)" in status["sending"] or "does not answer" in status["sending"]
+        home.peer.faults.clear()
+        assert (await home.says(2))[1] == "(possibly repeated)\nre: are you there?"
+
+
+async def house_status(house: object) -> dict[str, dict[str, str]]:
+    from gateway.desks.house_desk import HouseDesk
+
+    found = (await HouseDesk(house).status())["channels"]  # type: ignore[arg-type]
+    return {name: one for name, one in found.items() if "sending" in one}
