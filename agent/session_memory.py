@@ -143,7 +143,7 @@ async def _slug(conversation: Conversation, lines: Sequence[_Line]) -> str:
         return ""
     text = _ORDER + "\n".join(f"{line.who}: {line.text}" for line in lines)[-TITLE_CHARS:]
     order = UserMessage(content=(Text(text=text),), at=conversation.clock.now())
-    request = Request(system=(), tools=(), messages=(order,), max_output=256)
+    request = Request(system=(), tools=(), messages=(order,), max_output=256, cached=False, thinking="off")
     try:
         async with asyncio.timeout(TITLE_SECONDS):
             answer = await ask_aside(conversation, request, learn=False)

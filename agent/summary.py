@@ -111,7 +111,8 @@ async def _in_pieces(conversation: Conversation, cut: Cut, order: str, most: int
         for piece in pieces:
             so_far = f"Summary so far:\n{made}\n\n" if made else ""
             text = f"[Summary request] {so_far}Conversation to be added:\n<conversation>\n{piece}\n</conversation>\n{order}"
-            request = Request(system=(), tools=(), messages=(_order(conversation, text),), max_output=most)
+            order_ = _order(conversation, text)
+            request = Request(system=(), tools=(), messages=(order_,), max_output=most, cached=False, thinking="off")
             answer = await ask_aside(conversation, request, learn=False)
             usage = added(usage, answer.usage)
             made, problem = _usable(answer), _problem(answer)

@@ -95,7 +95,11 @@ class AnthropicModel:
             self.window = min(self.window, told or self.window)
             yield failed
             return
-        yield answer.finish()
+        whole = answer.finish()
+        if whole.failure is None:
+            begins = bool(whole.content) and isinstance(whole.content[0], Thinking)
+            self._depth.heard(level, thought=begins, called=bool(whole.calls))
+        yield whole
 
     async def _begin(self, client: Any, request: Request) -> tuple[Any, Level | None]:
         """Begin a stream, with a thinking level that the model takes; return both."""

@@ -39,15 +39,17 @@ def body(
     """Return the arguments of ``messages.create``.
 
     ``model`` is the API's id; ``name`` is ``provider/model``, by which thinking blocks are recognised as this model's own.
-    Cache marks stand at the end of the tools, at the segments that ask for it, and at the very end, which moves: the next
-    request finds the whole of this one in the provider's cache. ``level`` and ``style`` say how deep to think, and in which words;
-    ``thoughts`` asks for them in a form that a person can read.
+    Cache marks stand at the segments that ask for it (at the tools where none does), at the very end, which moves, and at the end
+    of the request before: the API looks back twenty blocks from a mark, and an answer with ten calls has more.
+
+    ``level`` and ``style`` say how deep to think, and in which words; ``thoughts`` asks for them in a form that a person can read.
     """
     mark: Block = {"type": "ephemeral", "ttl": request.cache_ttl} if request.cache_ttl != "5m" else {"type": "ephemeral"}
-    tools = _tools(request.tools, mark)
     messages = _messages(request.messages, name=name, images=images)
-    moving = _mark_end(messages, mark)
-    system = _system(request.system, mark, most=_MOST_MARKS - bool(tools) - moving)
+    moving = _mark_ends(messages, mark) if request.cached else 0
+    system = _system(request.system, mark, most=_MOST_MARKS - moving if request.cached else 0)
+    marked = any("cache_control" in block for block in system)
+    tools = _tools(request.tools, mark if request.cached and not marked else None)
     longest = max(1, min(request.max_output + room(level), max_output))
     wanted: dict[str, Any] = {"model": model, "max_tokens": longest, "messages": messages}
     wanted |= _thinking(level, style, longest, messages, thoughts=thoughts)
@@ -90,12 +92,12 @@ def _loop_begins_with_thinking(messages: Sequence[Block]) -> bool:
     return first is None or first["content"][0]["type"] in _UNMARKABLE
 
 
-def _tools(specs: Sequence[ToolSpec], mark: Block) -> list[Block]:
+def _tools(specs: Sequence[ToolSpec], mark: Block | None) -> list[Block]:
     tools: list[Block] = [
         {"name": spec.name, "description": clean(spec.description), "input_schema": clean_json(spec.parameters)}
         for spec in specs
     ]
-    if tools:
+    if tools and mark is not None:
         tools[-1]["cache_control"] = mark
     return tools
 
@@ -112,6 +114,13 @@ def _system(segments: Sequence[Segment], mark: Block, *, most: int) -> list[Bloc
     for index in marked[-most:] if most > 0 else ():
         blocks[index]["cache_control"] = mark
     return blocks
+
+
+def _mark_ends(messages: Sequence[Block], mark: Block) -> int:
+    """Mark the last block, and the last one of the request before, which is what the last answer answered. Return how many were marked."""
+    answers = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+    before = messages[: answers[-1]] if answers else []
+    return _mark_end(messages, mark) + _mark_end(before, mark)
 
 
 def _mark_end(messages: Sequence[Block], mark: Block) -> bool:

@@ -20,7 +20,7 @@ Entry = dict[str, Any]
 
 NO_OUTPUT = "(no output)"
 _EPHEMERAL = {"type": "ephemeral"}
-_SYSTEM_MARKS = 3
+_SYSTEM_MARKS = 2
 PICTURES = "[Pictures from the tool results above]"
 
 
@@ -48,7 +48,7 @@ def body(
         "messages": [*_system(request.system), *_messages(request.messages, name=name, images=images)],
         "max_completion_tokens" if hosted_by_openai else "max_tokens": longest,
     }
-    if marks:
+    if marks and request.cached:
         _mark(wanted["messages"], request)
     if request.tools:
         wanted["tools"] = [_tool(spec) for spec in request.tools]
@@ -65,7 +65,7 @@ def _tool(spec: ToolSpec) -> Entry:
 
 
 def _mark(entries: list[Entry], request: Request) -> None:
-    """Mark the system text where segments ask for it (the last three marks count), and the end of what was said."""
+    """Mark the system text where segments ask for it (the last two marks count), and the ends of what was said."""
     kept = [segment for segment in request.system if segment.text.strip()]
     if kept:
         parts: list[Entry] = [{"type": "text", "text": clean(segment.text)} for segment in kept]
@@ -73,10 +73,16 @@ def _mark(entries: list[Entry], request: Request) -> None:
         for index in marked[-_SYSTEM_MARKS:]:
             parts[index]["cache_control"] = _EPHEMERAL
         entries[0]["content"] = parts
-    last = entries[-1]
-    if last["role"] == "user":
-        last["content"] = [dict(part) for part in _as_parts(last["content"])]
-        last["content"][-1]["cache_control"] = _EPHEMERAL
+    for entry in _ends(entries):
+        entry["content"] = [dict(part) for part in _as_parts(entry["content"])]
+        entry["content"][-1]["cache_control"] = _EPHEMERAL
+
+
+def _ends(entries: Sequence[Entry]) -> list[Entry]:
+    """The last entry of a person or a tool, and the last one of a person where that is another: a mark on a result may be passed over."""
+    last = next((entry for entry in reversed(entries) if entry["role"] in {"user", "tool"} and entry["content"]), None)
+    said = next((entry for entry in reversed(entries) if entry["role"] == "user" and entry["content"]), None)
+    return [entry for entry in ([last] if last is said else [last, said]) if entry is not None]
 
 
 def _system(segments: Sequence[Segment]) -> list[Entry]:

@@ -24,6 +24,8 @@ _ABOUT = re.compile(r"thinking|reasoning|effort|budget_tokens", re.IGNORECASE)
 _ONE_VALUE = re.compile(r"\bvalues?\b|one of|level|must be|should be|budget|expected|enum", re.IGNORECASE)
 _MISPLACED = re.compile(r"must start with a thinking block", re.IGNORECASE)
 _REFUSALS = frozenset({400, 422})
+_MUTE = 2
+"""How many answers with calls and without thoughts, one after the other, say that a server gives none."""
 
 
 def room(level: Level | None) -> int:
@@ -59,9 +61,12 @@ class Depth:
         self.style: Style = style
         self._refused: set[Level] = set()
         self._told: set[Level] = set()
+        self._mute = 0
 
     def pick(self, wanted: Level | None) -> Level | None:
         """Return the level to ask for now. Without a wish it is the model's default; where nothing is known, nothing is said."""
+        if self._mute >= _MUTE and self.style == "budget":
+            return None
         wish = wanted or _DEFAULTS.get(self.style)
         return None if wish is None else next(level for level in ladder(wish) if level is None or level not in self._refused)
 
@@ -79,6 +84,17 @@ class Depth:
         else:
             self._refused.add(asked)
         return (self.pick(wanted),)
+
+    def heard(self, asked: Level | None, *, thought: bool, called: bool) -> None:
+        """Take note of an answer. A server that lets calls go without the thoughts that were asked for is asked for none any more.
+
+        A budget has to be left out where a loop of calls was begun without thinking, and each change of it voids the
+        provider's cache of the whole history.
+        """
+        if thought:
+            self._mute = 0
+        elif called and asked not in {None, "off"}:
+            self._mute += 1
 
     def word(self, model: str, wanted: Level | None, got: Level | None) -> str:
         """Return what to tell of a wish that was not met, once for each; an empty text when there is nothing to tell."""

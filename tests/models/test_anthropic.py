@@ -19,6 +19,7 @@ from tests.peers.anthropic import AnthropicPeer, Break, Refuse, Say, text
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from agent.messages import Message
     from tests.peers.aimock import Aimock
 
 MODEL = "claude-sonnet-5-5"
@@ -290,3 +291,25 @@ async def test_what_broke_the_cache_is_logged_in_the_providers_words(
         "the provider's prompt cache was missed: system changed (cache missed input tokens 12)"
     ]
     await model.close()
+
+
+async def test_a_server_that_lets_calls_go_without_thoughts_is_asked_for_none_any_more(anthropic_peer: AnthropicPeer) -> None:
+    """Each change of the wish voids the cache of the whole history."""
+    model = AnthropicModel(
+        "claude-haiku-4-5",
+        key="k",
+        facts=Facts(window=100_000, max_output=20_000, assumed=False, thinks="budget"),
+        base_url=anthropic_peer.url,
+        provider="proxy",
+    )
+    said: list[Message] = []
+    for turn in range(6):
+        said.append(user(f"question {turn}"))
+        anthropic_peer.answer(Say(({"type": "tool_use", "id": f"c{turn}", "name": "read", "input": {}},), stop="tool_use"))
+        _, asked = await hear(model, ask(*said, tools=(READ,)))
+        said += [asked, result("text", f"c{turn}")]
+        _, told = await hear(model, ask(*said, tools=(READ,)))
+        said.append(told)
+    await model.close()
+    wishes = ["thinking" in sent for sent in anthropic_peer.requests]
+    assert wishes == [True, False, True, False, *[False] * 8]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anthropic.types import message_create_params
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from agent.messages import Image, Text, Thinking, ToolCall
@@ -69,7 +71,7 @@ def unmarked(value: Any) -> Any:
     return [unmarked(item) for item in value] if isinstance(value, list) else value
 
 
-def test_cache_marks_stand_at_tools_segments_and_the_end() -> None:
+def test_cache_marks_stand_at_segments_the_end_and_the_end_before() -> None:
     system = (
         Segment(name="rules", text="Rules."),
         Segment(name="files", text="Files.", cache_mark=True),
@@ -77,13 +79,38 @@ def test_cache_marks_stand_at_tools_segments_and_the_end() -> None:
     )
     sent = translated(ask(user("one"), assistant("two"), user("three"), system=system, tools=(READ, WRITE), cache_ttl="1h"))
     mark = {"type": "ephemeral", "ttl": "1h"}
-    assert ["cache_control" in tool for tool in sent["tools"]] == [False, True]
+    assert ["cache_control" in tool for tool in sent["tools"]] == [False, False], "the system text's mark covers them"
     assert [block.get("cache_control") for block in sent["system"]] == [None, mark, None]
     assert [[block.get("cache_control") for block in message["content"]] for message in sent["messages"]] == [
-        [None],
+        [mark],
         [None],
         [mark],
     ]
+    alone = translated(ask(user("one"), tools=(READ, WRITE)))
+    assert ["cache_control" in tool for tool in alone["tools"]] == [False, True]
+
+
+@given(requests, st.integers(0, 30))
+@settings(max_examples=60)
+def test_however_many_calls_an_answer_has_the_next_request_is_marked_where_this_one_ended(request: Request, count: int) -> None:
+    """The API looks back twenty blocks from a mark; an answer with ten calls and its results are twenty-one."""
+    answer_ = assistant("I look.", *(call(call_id=f"new{n}") for n in range(count)))
+    more = (answer_, *(result("text", f"new{n}") for n in range(count)), *([] if count else [user("and?")]))
+    one, two = translated(request), translated(replace(request, messages=(*request.messages, *more)))
+    assert json.dumps(two).count("cache_control") <= 4
+    places = marks_of(one)
+    assert not places or places[-1] in marks_of(two)
+
+
+def marks_of(sent: dict[str, Any]) -> list[int]:
+    """The places of marked blocks among all blocks of the messages."""
+    blocks = [block for message in sent["messages"] for block in message["content"]]
+    return [place for place, block in enumerate(blocks) if "cache_control" in block]
+
+
+def test_a_request_that_nothing_goes_on_from_has_no_mark() -> None:
+    system = (Segment(name="rules", text="Rules.", cache_mark=True),)
+    assert "cache_control" not in str(translated(ask(user("Give it a title."), system=system, tools=(READ,), cached=False)))
 
 
 def test_a_mark_on_an_empty_segment_moves_to_the_text_before_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
@@ -146,6 +147,20 @@ def test_anthropics_cache_marks_go_through_openrouter() -> None:
     assert sent[0]["content"] == [{"type": "text", "text": "One.", "cache_control": mark}, {"type": "text", "text": "Two."}]
     assert sent[-1]["content"] == [{"type": "text", "text": "three", "cache_control": mark}]
     assert sent[1]["content"] == "one"
+
+
+def test_a_tool_loop_through_openrouter_is_marked_at_its_end_too() -> None:
+    request = ask(
+        user("one"), assistant(call(call_id="a")), result("x" * 9, "a"), system=(Segment(name="a", text="S", cache_mark=True),)
+    )
+    sent = body(request, model="m", name="n", max_output=9, images=True, hosted_by_openai=False, marks=True)["messages"]
+    mark = {"type": "ephemeral"}
+    assert sent[-1]["content"] == [{"type": "text", "text": "x" * 9, "cache_control": mark}]
+    assert sent[1]["content"] == [{"type": "text", "text": "one", "cache_control": mark}]
+    plain = body(
+        replace(request, cached=False), model="m", name="n", max_output=9, images=True, hosted_by_openai=False, marks=True
+    )
+    assert "cache_control" not in str(plain)
 
 
 @given(requests)
