@@ -19,6 +19,7 @@ from gateway.attachments.settings import largest_file
 from gateway.backlog import Backlog
 from gateway.channel_keeper import ChannelKeeper
 from gateway.desks.commands import MENU
+from gateway.desks.rights import Rights
 from gateway.desks.urgent import Urgent
 from gateway.errors import HomebodyError, StorageFailed
 from gateway.foundation import Foundation
@@ -106,6 +107,7 @@ class House:
         self.acks = Acks(lambda: self.on.settings.messages, self.channel)
         self.pause = Pause(self.lanes, self.notices.report)
         self.setback = Setback(ledger, self.lanes, self.pause, on.clock, self.owner.tell)
+        rights = Rights(lambda: self.on.settings.messages.group_commands)
         self.urgent = Urgent(
             ledger=ledger,
             lanes=self.lanes,
@@ -114,6 +116,7 @@ class House:
             resume=self.pause.resume,
             line=self.line,
             under_way=self._under_way,
+            rights=rights,
         )
         self._entrance = Entrance(
             line=self.line,
@@ -161,6 +164,7 @@ class House:
             lanes=self.lanes,
             line=self.line,
             answering=answering,
+            rights=rights,
         )
         self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=self._sweep)
         self.lock = lock

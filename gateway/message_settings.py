@@ -35,6 +35,8 @@ class MessagesSettings(Section):
     """Messages that one person sends in quick succession."""
     group_chat: GroupChatSettings = GroupChatSettings()
     """How agents are called in groups, and what is kept of what is said there to others."""
+    group_commands: dict[str, Literal["owner", "members"]] = Field(default_factory=dict)
+    """Who may use commands that change a group's conversation (/new, /stop, /model, /pin and such), by `platform:group id`, `platform` or `*`; the owner alone where nothing is said."""  # noqa: E501
     ack_reaction: Annotated[str, Field(max_length=64)] = "👀"
     """The emoji put under a message that was taken in, on channels that have reactions; empty for none."""
     ack_reaction_scope: AckScope = "group-mentions"

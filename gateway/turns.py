@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from channels.messages import Conversation as Place
     from channels.protocol import Channel
     from gateway.agents import HousedAgent
+    from gateway.desks.rights import Rights
     from gateway.inbound.arrived import Arrived
     from gateway.interrupted import GivenUp
     from gateway.lanes import Lanes, Ticket
@@ -87,7 +88,9 @@ class Turns:
         lanes: Lanes[Any],
         line: Line,
         answering: Answering,
+        rights: Rights,
     ) -> None:
+        self._rights = rights
         self._ledger = ledger
         self._read = read
         self._agents = agents
@@ -255,7 +258,7 @@ class Turns:
         if doing := _SLOW_COMMANDS.get(name):
             show_frame(self._channel(arrived.inbound.conversation), arrived.inbound.conversation, Activity(doing, "started"))
         try:
-            reply = await CommandDesk(agent, arrived, record).run(name, argument)
+            reply = await CommandDesk(agent, arrived, record, self._rights).run(name, argument)
             buttons = await offered(name, argument, ModelDesk(agent, arrived, record).choices)
         except (AgentError, errors.HomebodyError) as error:
             reply, exit_code = in_words(error)

@@ -9,7 +9,7 @@ from agent.headroom import report, short
 from agent.reasons import reasons
 from gateway.budget.report import facts as usage_facts
 from gateway.budget.report import told as usage_told
-from gateway.desks.commands import HELP, told_unknown
+from gateway.desks.commands import COMMANDS, told_unknown
 from gateway.desks.model_desk import ModelDesk
 from gateway.queueing.choice import MEANT
 from gateway.queueing.desk import choose
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agent.accounting import ContextReport
     from agent.reasons import Reasons
     from gateway.agents import HousedAgent
+    from gateway.desks.rights import Rights
     from gateway.inbound.arrived import Arrived
     from gateway.sessions.record import SessionRecord
 
@@ -34,8 +35,9 @@ class CommandDesk:
     Every command may be run twice for one message (a restart in between): none does harm by that.
     """
 
-    def __init__(self, agent: HousedAgent, arrived: Arrived, record: SessionRecord) -> None:
+    def __init__(self, agent: HousedAgent, arrived: Arrived, record: SessionRecord, rights: Rights) -> None:
         self._agent = agent
+        self._rights = rights
         self._arrived = arrived
         self._record = record
         self._desk = ModelDesk(agent, arrived, record)
@@ -64,6 +66,9 @@ class CommandDesk:
 
     async def run(self, name: str, argument: str) -> str:
         """Run the command. Raises KeyError for one that is not run in a lane, AgentError and HomebodyError as they come."""
+        command, place, actor = COMMANDS.get(name), self._arrived.inbound.conversation, self._arrived.actor
+        if command is not None and not self._rights.may(command, argument, place, actor):
+            return self._rights.refusal(command, place)
         return await self._commands[name](argument)
 
     @property
@@ -72,7 +77,7 @@ class CommandDesk:
         return self._record.made_by == self._arrived.row.uid
 
     async def _help(self, _: str) -> str:
-        return HELP
+        return self._rights.help(self._arrived.inbound.conversation, self._arrived.actor)
 
     async def _unknown(self, name: str) -> str:
         return told_unknown(name)

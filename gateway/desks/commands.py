@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from channels.protocol import MenuEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,14 @@ _MESSAGES = frozenset({"start"})
 OTHER_NAMES = {"commands": "help", "id": "whoami"}
 STOP_WORDS = frozenset({"stop", "abort", "esc", "wait", "exit", "quit", "interrupt"})
 """Words that mean ``/stop`` while a turn runs, when they are all that is said."""
-HELP = "\n".join(
-    ["What you can say to me, besides anything else:", ""]
-    + [f"- `/{c.name}{' ' + c.argument if c.argument else ''}` — {c.help}" for c in COMMANDS.values()]
-)
-
 MENU = tuple(MenuEntry(name=c.name, help=c.help, argument=c.argument) for c in COMMANDS.values())
 """What channels with a menu offer."""
+
+
+def help_of(commands: Iterable[tuple[Command, bool]]) -> str:
+    """Tell of commands, each with whether its argument is told of too."""
+    lines = [f"- `/{c.name}{' ' + c.argument if full and c.argument else ''}` — {c.help}" for c, full in commands]
+    return "\n".join(["What you can say to me, besides anything else:", "", *lines])
 
 
 def says_stop(text: str) -> bool:

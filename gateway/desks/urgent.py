@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from channels.messages import Conversation, Inbound
     from channels.protocol import Channel
     from gateway.agents import HousedAgent
+    from gateway.desks.rights import Rights
     from gateway.lanes import Lanes
     from gateway.ledger.protocol import Ledger
     from gateway.queueing.line import Line
@@ -47,7 +48,9 @@ class Urgent:
         resume: Callable[[], Awaitable[dict[str, Any]]],
         line: Line,
         under_way: Callable[[str], UnderWay | None],
+        rights: Rights,
     ) -> None:
+        self._rights = rights
         self._ledger = ledger
         self._lanes = lanes
         self._agents = agents
@@ -64,7 +67,17 @@ class Urgent:
         command = parse(text)
         if command is None or not command[0].urgent:
             return False
-        if command[0].name == "queue":
+        place, stops = inbound.conversation, command[0].name == "stop"
+        allowed = (
+            self._rights.may_stop(self._under_way(route.session), place, actor)
+            if stops
+            else self._rights.may(command[0], command[1], place, actor)
+        )
+        if not allowed and text != inbound.text:  # a mere word, by somebody who cannot stop this: it is a message
+            return False
+        if not allowed:
+            reply = self._rights.refusal(command[0], place)
+        elif command[0].name == "queue":
             if self._agents[route.agent].store.get(route.session) is None:  # the lane makes the session first
                 return False
             reply = await self._queue(inbound, route, command[1])

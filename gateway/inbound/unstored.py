@@ -60,8 +60,10 @@ def _stop_in(account: str, arrival: Arrival) -> tuple[Inbound, Route] | None:
         received_at=arrival.received_at,
     )
     try:
-        inbound, _, route = read_arrived(row)
+        inbound, actor, route = read_arrived(row)
     except Unreadable:
+        return None
+    if inbound.conversation.kind == "group" and not actor.owner:  # whose turn it is cannot be told now
         return None
     command = parse(inbound.text)
     return (inbound, route) if command is not None and command[0].name == "stop" and route is not None else None

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from gateway.ledger.rows import Role
 
 PAIRING_TTL: Final = timedelta(hours=1)
-PENDING_LIMIT: Final = 3
+PENDING_LIMIT: Final = 20
+"""Strangers of one account who are waiting at most: each has one code, of 40 bits."""
+KEPT_AT_LEAST: Final = timedelta(minutes=5)
+"""A full list takes a newcomer in the place of the oldest one, when that one has been waiting for so long."""
 
 _REQUEST = "channel, account, sender, name, code, target, requested_at, expires"
 _APPROVED = "channel, account, sender, name, role, target, approved_at"
@@ -34,9 +37,15 @@ class PairingPart(Part):
 
         def work(db: apsw.Connection) -> PairingRequest | None:
             db.execute("DELETE FROM pairing WHERE expires <= ?", (stamp(now),))
-            pending = db.execute("SELECT sender FROM pairing WHERE channel = ? AND account = ?", where).fetchall()
-            if len(pending) >= PENDING_LIMIT or (clean(sender),) in pending:
+            query = "SELECT sender, requested_at FROM pairing WHERE channel = ? AND account = ? ORDER BY requested_at, rowid"
+            pending = db.execute(query, where).fetchall()
+            if any(asked == clean(sender) for asked, _ in pending):
                 return None
+            if len(pending) >= PENDING_LIMIT:
+                oldest, since = pending[0]
+                if instant(int(since or 0)) > now - KEPT_AT_LEAST:
+                    return None
+                db.execute("DELETE FROM pairing WHERE channel = ? AND account = ? AND sender = ?", (*where, oldest))
             values = (
                 *(*where, clean(sender), clean(name)[:100], code),
                 *(write_conversation(conversation), stamp(now), stamp(now + PAIRING_TTL)),

@@ -261,8 +261,8 @@ class PairingLedger(Protocol):
     ) -> PairingRequest | None:
         """Note a stranger's request and queue ``text`` for them, once.
 
-        Returns the request when it is new. Returns None when they asked within the hour, or when three others wait on this
-        channel account: nothing is kept and nothing is said then.
+        Returns the request when it is new. Returns None when they asked within the hour, or when twenty others asked on this channel
+        account within five minutes: nothing is kept and nothing is said then. Of twenty, the oldest makes place for a newcomer.
         """
         ...
 

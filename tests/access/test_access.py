@@ -12,6 +12,7 @@ from channels.messages import Conversation, Sender
 from gateway.clock import ManualClock
 from gateway.desks.pairing_desk import PairingDesk
 from gateway.errors import UsageWrong
+from gateway.ledger.pairing import PENDING_LIMIT
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import CODE_ALPHABET, Access, Allowed, Ignored, Pair, Policy, concerns, new_code
 
@@ -96,11 +97,11 @@ async def test_a_stranger_who_writes_again_is_answered_again_only_after_an_hour(
         assert len(await g.said()) == 2
 
 
-async def test_three_strangers_wait_at_most_on_a_channel(tmp_path: Path) -> None:
+async def test_a_limited_number_of_strangers_waits_on_a_channel(tmp_path: Path) -> None:
     async with gate(tmp_path) as g:
         codes = [await g.ask(str(number)) for number in range(100)]
-        assert sum(code is not None for code in codes) == 3
-        assert len(await g.ledger.pending_pairings()) == 3
+        assert sum(code is not None for code in codes) == PENDING_LIMIT
+        assert len(await g.ledger.pending_pairings()) == PENDING_LIMIT
         assert await g.ask("7", "discord") is not None
 
 
