@@ -5,31 +5,39 @@ from __future__ import annotations
 import re
 from calendar import day_name, month_name, monthrange
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
+from typing import TYPE_CHECKING
 
-_MONTHS = {name[:3].lower(): number for number, name in enumerate(month_name) if name}
-_DAYS = {name[:3].lower(): number for number, name in enumerate(day_name)}
+from memory.relative_days import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory.relative_days import Counted
+
+_MONTHS = {name[:3].lower(): number for number, name in enumerate(month_name) if name} | {
+    "mär": 3,
+    "mai": 5,
+    "okt": 10,
+    "dez": 12,
+}
 _MONTH = (
     "(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
-    "|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+    "|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?|januar|februar|märz|mai|juni|juli|oktober|dezember)"
 )
-_DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
+_DAY = r"(\d{1,2})(?:st|nd|rd|th|\.)?"
 _YEAR = r"((?:19|20)\d\d)"
 
 _IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)-(\d\d)(?!\d)")
+_DOTTED = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)?(?!\d)")
 _ISO = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?(?![\d-])")
 _DAY_MONTH = re.compile(rf"(?<!\d){_DAY}(?: of)? {_MONTH}\b(?:,? {_YEAR})?", re.IGNORECASE)
 _MONTH_DAY = re.compile(rf"\b{_MONTH}\.? {_DAY}\b(?:,? {_YEAR})?(?!\d)", re.IGNORECASE)
 _MONTH_YEAR = re.compile(rf"\b{_MONTH}\.?,?(?: of)? {_YEAR}\b", re.IGNORECASE)
-_MONTH_ALONE = re.compile(rf"\b(?:in|during|last|since|of|early|late|mid) (?:early |late |mid[- ])?{_MONTH}\b", re.IGNORECASE)
-_YEAR_ALONE = re.compile(rf"\b(?:in|during|of|since|throughout) {_YEAR}\b", re.IGNORECASE)
-_AGO = re.compile(r"\b(\d{1,3}|an?|one|two|three|four|five|six) (day|week|month)s? ago\b", re.IGNORECASE)
-_LAST = re.compile(
-    r"\b(last|past|this|previous) (week|month|year|mon|tues?|wednes|thurs?|fri|satur|sun)(?:day)?\b", re.IGNORECASE
+_MONTH_ALONE = re.compile(
+    rf"\b(?:in|during|last|since|of|early|late|mid|im|seit|letzten) (?:early |late |mid[- ])?{_MONTH}\b", re.IGNORECASE
 )
-_NAMED = re.compile(r"\b(today|yesterday|day before yesterday|recently|lately)\b", re.IGNORECASE)
-_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
-_RECENT = timedelta(days=14)
+_YEAR_ALONE = re.compile(rf"\b(?:in|during|of|since|throughout) {_YEAR}\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +71,29 @@ def header(day: date | None, heading: str) -> str:
 
 
 def spans(question: str, *, today: date) -> list[Span]:
-    """Return the days that an English question names, absolutely or counted from ``today``. Dates without a year are past ones."""
-    found = _absolute(question, today)
-    found += [span for match in _AGO.finditer(question) if (span := _ago(match[1], match[2], today))]
-    found += [_last(match[1].lower(), match[2].lower(), today) for match in _LAST.finditer(question)]
-    found += [_named(match[1].lower(), today) for match in _NAMED.finditer(question)]
+    """Return the days that a question names, absolutely or counted from ``today``. Dates without a year are past ones."""
+    relative = counted(question, today)
+    found = _absolute(_without(question, relative), today)
+    found += [Span(one.first, one.last) for one in relative]
     return list(dict.fromkeys(found))
+
+
+def spelt_out(question: str, *, today: date) -> str:
+    """Put a day in the place of each phrase that counts days from ``today``, spelt as notes of that day are indexed.
+
+    Phrases that mean many days go: their words ("last", "week") are in any note.
+    """
+    pieces, end = [], 0
+    for one in counted(question, today):
+        pieces += [question[end : one.start], header(one.first, "") if one.first == one.last else " "]
+        end = one.end
+    return "".join(pieces) + question[end:]
+
+
+def _without(question: str, phrases: Sequence[Counted]) -> str:
+    for one in reversed(phrases):
+        question = f"{question[: one.start]} {question[one.end :]}"
+    return question
 
 
 def _absolute(question: str, today: date) -> list[Span]:
@@ -85,6 +110,7 @@ def _absolute(question: str, today: date) -> list[Span]:
         rest = pattern.sub(" ", rest)
 
     take(_ISO, (1, 2, 3))
+    take(_DOTTED, (3, 2, 1))
     take(_DAY_MONTH, (3, 2, 1))
     take(_MONTH_DAY, (3, 1, 2))
     take(_MONTH_YEAR, (2, 1, 0))
@@ -109,36 +135,6 @@ def _span(year: str | None, month: str | None, day: str | None, today: date) -> 
     if not year and number > today.month:
         this -= 1
     return Span(date(this, number, 1), date(this, number, monthrange(this, number)[1]))
-
-
-def _ago(count: str, unit: str, today: date) -> Span | None:
-    number = int(count) if count.isdigit() else _NUMBERS[count.lower()]
-    length, slack = {"day": (1, 0), "week": (7, 3), "month": (30, 10)}[unit.lower()]
-    middle = today - timedelta(days=number * length)
-    return Span(middle - timedelta(days=slack), middle + timedelta(days=slack))
-
-
-def _last(which: str, unit: str, today: date) -> Span:
-    monday = today - timedelta(days=today.weekday())
-    if unit == "week":
-        start = monday if which == "this" else monday - timedelta(days=7)
-        return Span(min(start, today - timedelta(days=7)) if which == "past" else start, min(start + timedelta(days=6), today))
-    if unit == "month":
-        last = today if which == "this" else today.replace(day=1) - timedelta(days=1)
-        return Span(last.replace(day=1), last)
-    if unit == "year":
-        year = today.year if which == "this" else today.year - 1
-        return Span(date(year, 1, 1), date(year, 12, 31))
-    back = (today.weekday() - _DAYS[unit[:3]]) % 7 or (0 if which == "this" else 7)
-    day = today - timedelta(days=back)
-    return Span(day, day)
-
-
-def _named(name: str, today: date) -> Span:
-    if name in {"recently", "lately"}:
-        return Span(today - _RECENT, today)
-    day = today - timedelta(days={"today": 0, "yesterday": 1}.get(name, 2))
-    return Span(day, day)
 
 
 def _date(year: str, month: str, day: str) -> date | None:

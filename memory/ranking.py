@@ -17,6 +17,7 @@ REFERENCE_MIN_SCORE = 0.35
 REFERENCE_SNIPPET_CHARS = 700
 REFERENCE_MOST_CANDIDATES = 200
 
+_DAY_AFTER = 0.5
 _LEAST_SPREAD = 0.2
 """Cosines that differ by less than this are not spread over the whole scale: of two notes that are equally near, neither is 0."""
 
@@ -69,7 +70,7 @@ def fuse(candidates: Sequence[Candidate], settings: FusedSettings, days: Sequenc
     for candidate in candidates:
         word = words.get(candidate.id, 0.0)
         vector = vectors.get(candidate.id, 0.0 if candidate.embedded else word)
-        candidate.bonus = settings.date_bonus if candidate.day and any(candidate.day in span for span in days) else 0.0
+        candidate.bonus = settings.date_bonus * _nearness(candidate.day, days)
         candidate.score = word_weight * word + vector_weight * vector + candidate.bonus
         if candidate.source == "sessions":
             candidate.score *= settings.transcript_weight
@@ -88,6 +89,18 @@ def documented(candidates: Sequence[Candidate], settings: HybridSettings, *, by_
         candidate.bonus = 0.0
         candidate.score = vector_weight * (candidate.vector or 0.0) + word_weight * word
     return sorted(candidates, key=_order)
+
+
+def _nearness(day: date | None, days: Sequence[Span]) -> float:
+    """Say how well a note's day fits those that a question names: 1 for one of them, half for the day after a single one.
+
+    What happens in the evening is often noted the next day.
+    """
+    if day is None:
+        return 0.0
+    if any(day in span for span in days):
+        return 1.0
+    return _DAY_AFTER if any(span.days == 1 and (day - span.last).days == 1 for span in days) else 0.0
 
 
 def _order(candidate: Candidate) -> tuple[float, str, int, int]:

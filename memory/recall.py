@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
-from memory.dates import spans
+from memory.dates import spans, spelt_out
 from memory.joining import join, single
 from memory.protocol import Hit
 from memory.ranking import (
@@ -74,10 +74,11 @@ def ask(
     min_score: float | None = None,
 ) -> Question:
     """Make a question of what somebody typed."""
+    days = tuple(spans(text, today=today))
     return Question(
         text=text,
-        terms=terms(text),
-        days=tuple(spans(text, today=today)),
+        terms=terms(spelt_out(text, today=today), at_least_any=not days),
+        days=days,
         audience=audience,
         vector=vector,
         most=most or settings.max_results,

@@ -40,14 +40,17 @@ class Terms:
         return bool(self.words or self.pairs or self.code)
 
 
-def terms(question: str) -> Terms:
-    """Take a question apart. Function words go, unless nothing else is left; no syntax of any query language survives."""
+def terms(question: str, *, at_least_any: bool = True) -> Terms:
+    """Take a question apart. Function words go, unless nothing else is left; no syntax of any query language survives.
+
+    With ``at_least_any`` False they go in any case: the question says by something else what it is about.
+    """
     runs = _RUN.findall(question)
     words = _WORD.findall(_RUN.sub(" ", question))
     empty = function_words.of([word.lower() for word in words])
     content = [word for word in words if word.lower() not in empty]
     pairs = [pair for run in runs for pair in pairs_of(run)]
-    if not content and not pairs:
+    if not content and not pairs and at_least_any:
         content = words
     code = codes(question) + [run for run in runs if len(run) >= _TRIGRAM]
     telling = [pair for run in runs for pair in function_words.telling(run, pairs_of(run))]

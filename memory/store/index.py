@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from memory.ranking import Candidate
@@ -308,7 +308,8 @@ class Index:
             if span.days > _LONGEST_SPAN:
                 continue
             where = "day BETWEEN ? AND ? AND id BETWEEN ? AND ?"
-            bindings: list[Any] = [span.first.isoformat(), span.last.isoformat(), live.first_id, live.last_id]
+            after = timedelta(days=span.days == 1)  # what is told the day after
+            bindings: list[Any] = [span.first.isoformat(), (span.last + after).isoformat(), live.first_id, live.last_id]
             if audience is not None:
                 where += " AND audience = ?"
                 bindings.append(audience)

@@ -1,0 +1,122 @@
+"""Questions that count days from today, asked of notes of many days."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.clock import ManualClock
+from memory.audience import OWNER
+from memory.dates import spans, spelt_out
+from memory.relative_days import counted
+from memory.settings import MemorySettings
+from memory.workspace import WorkspaceMemory
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+    from pathlib import Path
+
+TODAY = date(2026, 11, 22)  # a Sunday
+DOINGS = ("swept the yard", "baked bread", "called the bank", "did the laundry", "met Bob", "read a book", "went to the market")
+PHRASES = (
+    "what did I do last past this previous on am vor letzten diesen letzte Tuesday Friday Dienstag week month Woche Monat 5 two zwei "
+    "days ago Tagen yesterday gestern the day before vorgestern heute today 17. November 2026-11-17 recently"
+)
+WORDS = st.sampled_from(PHRASES.split())
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "ws/memory"
+    folder.mkdir(parents=True)
+    day = date(2025, 6, 1)
+    while day <= TODAY:
+        doing = DOINGS[day.toordinal() * 5 % 7]
+        (folder / f"{day}.md").write_text(f"# {day}\n\nLast Tuesday is over. In the morning I {doing}, the day was long.\n")
+        day += timedelta(days=1 if day > date(2026, 10, 1) else 9)
+    return folder.parent
+
+
+def opened(workspace: Path, now: datetime | None = None, zone: tzinfo = UTC) -> WorkspaceMemory:
+    clock = ManualClock(now or datetime(2026, 11, 22, 12, tzinfo=UTC))
+    return WorkspaceMemory(workspace, workspace.parent / "i.sqlite", MemorySettings(), agent="main", clock=clock, zone=zone)
+
+
+@pytest.mark.parametrize(
+    ("question", "day"),
+    [
+        ("What did I do last Tuesday?", "2026-11-17"),
+        ("what happened this past Friday", "2026-11-20"),
+        ("What did I do 5 days ago?", "2026-11-17"),
+        ("what was there the day before yesterday", "2026-11-20"),
+        ("What did I do yesterday?", "2026-11-21"),
+        ("what did I do on Thursday?", "2026-11-19"),
+        ("Was habe ich letzten Dienstag gemacht?", "2026-11-17"),
+        ("Was war gestern?", "2026-11-21"),
+        ("Was war vorgestern Abend?", "2026-11-20"),
+        ("Was habe ich vor 5 Tagen gemacht?", "2026-11-17"),
+        ("Was habe ich vor drei Tagen gemacht?", "2026-11-19"),
+        ("Was war am Donnerstag?", "2026-11-19"),
+        ("Was war am 17. November?", "2026-11-17"),
+        ("Was war am 17.11.2026?", "2026-11-17"),
+        ("what happened on 17 November 2026?", "2026-11-17"),
+    ],
+)
+async def test_the_note_of_the_day_comes_first(workspace: Path, question: str, day: str) -> None:
+    memory = opened(workspace)
+    await memory.sync()
+    assert (await memory.search(question, audience=OWNER)).hits[0].path == f"memory/{day}.md"
+    await memory.close()
+
+
+async def test_the_day_is_the_owners(workspace: Path) -> None:
+    late = datetime(2026, 11, 22, 4, tzinfo=UTC)  # still the 21st in New York
+    memory = opened(workspace, late, ZoneInfo("America/New_York"))
+    await memory.sync()
+    assert (await memory.search("What did I do yesterday?", audience=OWNER)).hits[0].path == "memory/2026-11-20.md"
+    await memory.close()
+
+
+async def test_what_was_told_the_day_after_is_found_too(workspace: Path) -> None:
+    (workspace / "memory/2026-11-17.md").unlink()
+    (workspace / "memory/2026-11-18.md").write_text("Yesterday evening the heron came to the pond.\n")
+    (workspace / "memory/2026-10-05.md").write_text("The heron came to the pond in the morning.\n")
+    (workspace / "memory/2026-09-05.md").write_text("The heron came to the pond at noon.\n")
+    memory = opened(workspace)
+    await memory.sync()
+    hits = (await memory.search("When did the heron come to the pond last Tuesday?", audience=OWNER)).hits
+    assert hits[0].path == "memory/2026-11-18.md"
+    await memory.close()
+
+
+async def test_a_week_brings_its_days_and_no_others(workspace: Path) -> None:
+    memory = opened(workspace)
+    await memory.sync()
+    for question in ("What did I do last week?", "Was habe ich letzte Woche gemacht?"):
+        hits = (await memory.search(question, audience=OWNER)).hits
+        assert hits
+        assert all("memory/2026-11-09.md" <= hit.path <= "memory/2026-11-15.md" for hit in hits)
+    await memory.close()
+
+
+@given(st.lists(WORDS, max_size=12).map(" ".join), st.dates())
+def test_phrases_do_not_overlap_and_days_are_in_order(question: str, today: date) -> None:
+    end = 0
+    for one in counted(question, today):
+        assert end <= one.start < one.end <= len(question)
+        assert one.first <= one.last <= today
+        end = one.end
+    assert all(span.first <= span.last for span in spans(question, today=today))
+    assert isinstance(spelt_out(question, today=today), str)
+    if not counted(question, today):
+        assert spelt_out(question, today=today) == question
+
+
+def test_words_that_only_look_like_it_stay() -> None:
+    for question in ("the last supper", "Friday the cat", "vor dem Haus", "agony of days", "is Monday a name?"):
+        assert counted(question, TODAY) == []
