@@ -94,7 +94,7 @@ class House:
         self.keepers = Keepers(self._keeper, self.delivery)
         troubles, attached = self.delivery.troubles, self.terminal.attached
         self.owner = OwnerLine(ledger, self.agents, self.keepers.working, failing=troubles.failing, attached=attached)
-        self.backlog = Backlog(ledger, on.clock)
+        self.backlog = Backlog(ledger, on.clock, lambda: self.pause)
         self.moves = Moves()
         self.access = Access(
             ledger, self.keepers.policies, lambda: self.on.settings.session.identity_links, formers=self.moves.formers

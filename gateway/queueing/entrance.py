@@ -54,6 +54,8 @@ class Entrance:
         if mode == "interrupt" and item.kin and running is not None and running.kin == item.kin:
             self._lanes.stop(session, "interrupt")
             return
+        if self._backlog.taken(arrived):
+            return
         if ahead and not self._line.held(session):
             self._backlog.note(arrived, ahead, mode)
             show_frame(self._channel(place), place, Note(f"⏳ {ahead} ahead ({mode})"))

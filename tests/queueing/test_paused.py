@@ -1,0 +1,47 @@
+"""People who write to a house that is paused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.backlog import PAUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.peers.wire import Wire
+    from tests.queueing.conftest import Town
+
+
+def said(wire: Wire) -> list[str]:
+    """What Ben is told, but for what the owner of the house is."""
+    return [text for text in wire.said("ben") if not text.startswith("⚠️")]
+
+
+async def test_who_writes_during_a_pause_is_told_once_and_answered_when_it_is_over(town: Callable[..., Town]) -> None:
+    t = town(messages={"queue": {"mode": "followup"}})
+    wire = t.wire()
+    async with t.house(wire) as house:
+        house.pause.begin("disk", "No room is left.")
+        await wire.say("one", "two", "three", by="ben")
+        await wire.until(lambda: PAUSED in said(wire))
+        await t.steps()
+        assert said(wire) == [PAUSED]
+        house.pause.end("disk")
+        await wire.until(lambda: said(wire)[1:] == ["re: one", "re: two", "re: three"])
+        house.pause.begin("crashes", "I fell over.")
+        await wire.say("four", by="ben")
+        await wire.until(lambda: said(wire).count(PAUSED) == 2)
+        await house.pause.resume()
+        await wire.until(lambda: said(wire)[-1] == "re: four")
+
+
+async def test_the_moment_in_which_a_disk_refuses_is_not_told_to_people(town: Callable[..., Town]) -> None:
+    t = town()
+    wire = t.wire()
+    async with t.house(wire) as house:
+        house.pause.begin("storage", "The disk refuses.")
+        await wire.say("one", by="ben")
+        await t.steps()
+        house.pause.end("storage")
+        await wire.until(lambda: said(wire) == ["re: one"])
