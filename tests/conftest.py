@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import hypothesis
 import pytest
 
 from tests.peers.mood import SEED
+from tests.patience import CPU_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,6 +110,27 @@ def pytest_report_header() -> list[str]:
     runtime = f"node {node}" if node else "no node"
     peers = "aimock installed" if peer_folder().is_dir() else "aimock not installed"
     return [f"sqlite: {apsw.sqlite_lib_version()}, {fts}, {vectors}", f"peers: {runtime}, {peers}"]
+
+
+class UsedTooMuch(BaseException):
+    """A test used more CPU time than any test may; no Exception, so that nothing under test swallows it."""
+
+
+@pytest.fixture(autouse=True)
+def cpu_time(request: pytest.FixtureRequest) -> Iterator[None]:
+    """End a test that works for ever, by the CPU time of this process: time on the wall says more of the machine than of the test."""
+
+    marker = request.node.get_closest_marker("cpu_seconds")
+    most = marker.args[0] if marker else CPU_SECONDS
+
+    def over(_number: int, _frame: object) -> None:
+        raise UsedTooMuch(f"more than {most:.0f} s of CPU in one test")
+
+    before = signal.signal(signal.SIGPROF, over)
+    signal.setitimer(signal.ITIMER_PROF, most)
+    yield
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.signal(signal.SIGPROF, before)
 
 
 @pytest.fixture(autouse=True)

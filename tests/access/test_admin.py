@@ -9,6 +9,7 @@ import pytest
 
 from gateway.admin import SOCKET, AdminServer, ask
 from gateway.errors import HomebodyError, NoModel, StorageFailed, UsageWrong
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ async def test_an_error_keeps_its_exit_code_over_the_socket(tmp_path: Path, kind
         raise kind("it went wrong", where="here", mend="do this")
 
     server = asyncio.create_task(AdminServer(tmp_path / SOCKET, {"fail": fail}).run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while not (tmp_path / SOCKET).exists():  # noqa: ASYNC110 (a file tells nobody)
             await asyncio.sleep(0)
     with pytest.raises(HomebodyError) as caught:

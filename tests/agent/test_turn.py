@@ -10,6 +10,7 @@ from agent.events import Notice, TextDelta
 from agent.messages import AssistantMessage, Failure, ToolCall, ToolMessage, Usage, UserMessage
 from agent.models.scripted import Stall
 from agent.wire import STOPPED, STOPPED_SILENT, UNKNOWN_OUTCOME
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +106,7 @@ async def test_a_model_that_does_something_else_after_a_refusal_goes_on(room: Ma
 async def test_stopping_leaves_a_valid_transcript(room: Make) -> None:
     r = room([TextDelta("I begin "), Stall()], "fine")
     task = asyncio.create_task(r.say("hello"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while not shown(r):  # noqa: ASYNC110  (there is no event to wait for: the delta is what is shown)
             await asyncio.sleep(0)
     task.cancel()

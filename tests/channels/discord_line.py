@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from channels.discord.channel import DiscordChannel
 from channels.discord.settings import DiscordSettings
 from channels.messages import Conversation, Outbound
+from tests.patience import PATIENCE
 from tests.peers.discord import TOKEN, DiscordPeer
 from tests.peers.door import BookDoor
 from tests.peers.hasty import HastyClock
@@ -45,7 +46,7 @@ class Log:
 
     async def until(self, part: str) -> dict[str, Any]:
         """Wait for that line."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not any(part in event for event, _ in self.lines):
                 self._news.clear()
                 await self._news.wait()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from channels.conformance.events import LABEL
 from channels.discord.channel import DiscordChannel
 from channels.discord.settings import DiscordSettings
+from tests.patience import PATIENCE
 from tests.peers import discord, discord_state
 from tests.peers.hasty import HastyClock
 
@@ -32,7 +33,7 @@ class DiscordStage:
         ),
         *("joined", "typing", "message deleted", "pinned", "sticker", "removed from a server", "unknown kind"),
     )
-    patience = 20.0
+    patience = PATIENCE
     anna = "700000000000000042"
     guild = "800000000000000007"
     post = "POST channels/*/messages"

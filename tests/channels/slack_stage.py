@@ -8,6 +8,7 @@ from channels.conformance.events import LABEL
 from channels.slack.channel import SlackChannel
 from channels.slack.emoji import emoji_of, name_of
 from channels.slack.settings import SlackSettings
+from tests.patience import PATIENCE
 from tests.peers import slack
 from tests.peers.hasty import HastyClock
 
@@ -25,7 +26,7 @@ class SlackStage:
         *("edit", "link unfolded", "reaction", "command", "press", "joined", "topic", "deleted", "tombstone", "thread reply"),
         *("renamed", "archived", "home opened", "another command", "unknown kind", "unknown envelope"),
     )
-    patience = 20.0
+    patience = PATIENCE
     anna = "UANNA0001"
     room = "CROOM0001"
     posts = ("chat.postMessage", "files.completeUploadExternal")

@@ -8,6 +8,7 @@ from channels.chunking import utf16_length
 from channels.conformance.events import LABEL
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.settings import TelegramSettings
+from tests.patience import PATIENCE
 from tests.peers import telegram
 from tests.peers.hasty import HastyClock
 from tests.peers.telegram_state import BOT
@@ -39,7 +40,7 @@ class TelegramStage:
         *("edited message", "reaction", "press", "added", "removed", "joined", "pinned", "topic", "sticker", "location"),
         *("channel post", "poll", "unknown kind"),
     )
-    patience = 20.0
+    patience = PATIENCE
     anna = 42
     family = -1001234567890
     topic = 7

@@ -14,6 +14,7 @@ from tests.channels.discord_stage import DiscordStage
 from tests.channels.paper import Paper
 from tests.channels.slack_stage import SlackStage
 from tests.channels.telegram_stage import TelegramStage
+from tests.patience import PATIENCE
 from tests.peers import discord, slack, telegram
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ async def test_a_flaw_is_seen_by_its_rule(flaw: str, rule: str) -> None:
     [judging] = [one for one in CHECKS if one.__name__ == rule]
     await judging(Paper())
     with pytest.raises(Nonconforming, match=r"expected|waited in vain"):
-        await asyncio.wait_for(judging(Paper(flaw)), 20)
+        await asyncio.wait_for(judging(Paper(flaw)), PATIENCE)
 
 
 async def test_a_run_of_all_rules_names_the_one_that_did_not_hold() -> None:

@@ -15,6 +15,7 @@ from channels.discord.menu import commands
 from channels.messages import Button, Conversation
 from channels.protocol import MenuEntry
 from tests.channels.discord_line import ANNA, BEN, GUILD, Line
+from tests.patience import PATIENCE
 from tests.peers.discord import DiscordPeer
 from tests.peers.discord_state import check_commands, check_components
 
@@ -34,7 +35,7 @@ async def peer() -> AsyncIterator[DiscordPeer]:
 
 
 async def answered(made: Interaction) -> dict[str, Any]:
-    await asyncio.wait_for(made.taken.wait(), 20)
+    await asyncio.wait_for(made.taken.wait(), PATIENCE)
     assert made.answer is not None
     return made.answer
 

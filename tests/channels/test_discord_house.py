@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tests.gateway.test_guilds import Seen, house
+from tests.patience import PATIENCE
 from tests.peers import discord
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ async def test_what_anna_does_on_discord_reaches_the_house_and_comes_back(tmp_pa
         async with house(tmp_path, {"discord": {**addresses, **rules}}, seen):
             await peer.until(lambda: bool(peer.rest.commands) and peer.identified == 1)
             made = await peer.choose(ANNA, "status")
-            await asyncio.wait_for(made.taken.wait(), 20)
+            await asyncio.wait_for(made.taken.wait(), PATIENCE)
             await peer.until(lambda: len(peer.said(private)) == 1)
             await peer.say(ANNA, "what is in it?", files=[("list.txt", "text/plain", b"milk and honey")])
             await peer.until(lambda: len(peer.said(private)) == 2)

@@ -11,6 +11,7 @@ import pytest
 from channels.protocol import MenuEntry
 from channels.reading import CURSOR
 from tests.channels.discord_line import ANNA, DIRECT, GUILD, Line
+from tests.patience import PATIENCE
 from tests.peers.discord import DiscordPeer
 from tests.peers.discord_state import person
 
@@ -71,7 +72,7 @@ async def test_a_command_without_a_channel_is_answered_and_no_task_is_left_with_
     await line.channel.menu([MenuEntry(name="status", help="say how things are")])
     async with line.running():
         made = await peer.choose(ANNA, "status", homeless=True)
-        await asyncio.wait_for(made.taken.wait(), 20)
+        await asyncio.wait_for(made.taken.wait(), PATIENCE)
         await peer.say(ANNA, "and on")
         await line.door.until(lambda: bool(line.door.messages))
     assert any("Please write it as a message" in one for one in peer.whispers)

@@ -8,6 +8,7 @@ import pytest
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
 from channels.messages import Button, Conversation
 from tests.channels.slack_line import ANNA, DIRECT, POST, ROOM, Line
+from tests.patience import PATIENCE
 from tests.peers.slack import APP_TOKEN, BOT, TEAM, SlackPeer
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ async def test_two_hundred_messages_come_in_order(peer: SlackPeer) -> None:
 async def test_a_wrong_token_says_where_to_get_one(peer: SlackPeer, settings: dict[str, str], told: str) -> None:
     line = Line(peer, **settings)
     with pytest.raises(ChannelBroken, match=told) as caught:
-        await asyncio.wait_for(line.channel.run(line.door), 10)
+        await asyncio.wait_for(line.channel.run(line.door), PATIENCE)
     assert "api.slack.com/apps" in caught.value.mend
 
 
@@ -364,6 +365,6 @@ async def test_only_a_connection_after_a_silence_is_read_on_for(peer: SlackPeer,
         await peer.until(lambda: peer.connections == 2)
         await peer.say(ANNA, "after")
         await peer.until(lambda: not peer.waiting)
-        await asyncio.wait_for(ready, 20)
+        await asyncio.wait_for(ready, PATIENCE)
         assert (line.door.readied, line.door.texts) == (readied + 1, ["before", "after"])
         assert peer.count("conversations.history") - before == read

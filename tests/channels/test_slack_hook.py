@@ -18,6 +18,7 @@ from channels.slack.channel import SlackChannel
 from channels.slack.hook import Signature
 from channels.slack.settings import SlackSettings
 from tests.channels.slack_line import ANNA, ROOM, Line, PunctualClock
+from tests.patience import PATIENCE
 from tests.peers.door import BookDoor
 from tests.peers.hasty import HastyClock
 from tests.peers.slack import BOT, BOT_TOKEN, SIGNING_SECRET, SlackPeer
@@ -265,7 +266,7 @@ async def test_a_token_that_is_taken_back_meanwhile_is_told(peer: SlackPeer) -> 
     async with line.running() as task:
         peer.bot_token = "xoxb-another"
         with pytest.raises(ChannelBroken, match="botToken is not accepted"):
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, PATIENCE)
 
 
 @pytest.mark.parametrize("secret", ["", "   ", "short", BOT_TOKEN, "xapp-1-A1-longenoughforasecret"])

@@ -17,6 +17,7 @@ from channels.slack.settings import SlackSettings
 from gateway.platforms import slack_policy
 from gateway.routing.access import ANYBODY
 from tests.channels.slack_line import ANNA, DIRECT, POST, ROOM, Line, shown
+from tests.patience import PATIENCE
 from tests.peers.slack import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SlackPeer
 from tests.peers.slack_state import Workspace
 
@@ -106,7 +107,7 @@ async def test_a_token_that_is_taken_back_while_sending_ends_the_channel(peer: S
         with pytest.raises(NotSent, match="invalid_auth"):
             await line.send("hello?")
         with pytest.raises(ChannelBroken, match="botToken is not accepted"):
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ async def test_slack_telling_that_the_app_is_gone_ends_the_channel(peer: SlackPe
         assert not task.done()
         await peer.emit({**event, "event_ts": "1.2"})
         with pytest.raises(ChannelBroken, match=told):
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, PATIENCE)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from channels.terminal.console import Conversation, _Slash, _status
 from channels.terminal.link import Activity, Delta, Note, Reply
 from channels.terminal.render import Screen
 from gateway.clock import SystemClock
+from tests.patience import PATIENCE
 from tests.peers.parrot import Parrot
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Seat:
         )
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not condition():  # noqa: ASYNC110 - the screen tells nobody when it changes
                 await asyncio.sleep(0.005)
 
@@ -430,14 +431,14 @@ def test_in_a_real_terminal_control_c_stops_the_turn_and_control_d_leaves(
     read_until(b"stopped")
     read_until("›".encode())
     os.write(screen, b"\x04")
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("word", ["exit", "quit", "EXIT", ":q"])
 async def test_a_word_that_leaves_other_programs_leaves_this_one_while_nothing_runs(word: str) -> None:
     async with seated() as (seat, talking):
         seat.keys.send_text(word + ENTER)
-        assert await asyncio.wait_for(talking, 30) == 0
+        assert await asyncio.wait_for(talking, PATIENCE) == 0
         assert "echo" not in seat.sight.getvalue()
 
 

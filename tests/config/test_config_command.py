@@ -11,6 +11,7 @@ import pytest
 from gateway.cli import main
 from gateway.config.settings import Settings
 from gateway.config.shape import every_key
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 START = """\
@@ -225,7 +226,7 @@ def test_changes_at_the_same_time_are_all_kept(file):
         )
         for key in keys
     ]
-    assert [process.wait(timeout=30) for process in running] == [0, 0, 0, 0]
+    assert [process.wait(timeout=PATIENCE) for process in running] == [0, 0, 0, 0]
     text = file.read_text()
     assert text.startswith(START.rstrip("\n"))
     assert all(part in text for part in ("promptMode: none", "level: debug", "dmScope: per-peer", "contextTokens: 9000"))
@@ -248,7 +249,7 @@ def test_an_interruption_ends_with_130(file):
     with subprocess.Popen(
         [sys.executable, "-c", script], cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as asking:
-        assert asking.wait(timeout=20) == 130
+        assert asking.wait(timeout=PATIENCE) == 130
         assert asking.stderr is not None
         assert asking.stderr.read() == "\n"
 

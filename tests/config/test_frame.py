@@ -22,6 +22,7 @@ from gateway.errors import (
     told,
 )
 from memory.errors import MemoryTrouble
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 HEAVY = (
@@ -42,7 +43,7 @@ HEAVY = (
 def homebody(*arguments: str, env: dict[str, str] | None = None, **options) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "gateway", *arguments],
-        cwd=ROOT, text=True, check=False, env={**os.environ, **(env or {})}, timeout=30, **{"capture_output": True, **options},
+        cwd=ROOT, text=True, check=False, env={**os.environ, **(env or {})}, timeout=PATIENCE, **{"capture_output": True, **options},
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, ToolCall
 from agent.models.scripted import Stall
 from gateway.outbound.pieces import pieces
+from tests.patience import PATIENCE
 from tests.peers.phone import Village
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ async def lives(pauses: list[int]) -> None:
                     await phone.say("go")
                 if pause is None:
                     await house.lanes.quiet()
-                    async with asyncio.timeout(20):
+                    async with asyncio.timeout(PATIENCE):
                         while (await house.ledger.tally()).outbox.get("ready", 0):  # noqa: ASYNC110
                             await asyncio.sleep(0.002)
                     await house.delivery.settled()

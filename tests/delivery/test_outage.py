@@ -7,8 +7,6 @@ import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import pytest
-
 from channels.messages import Conversation
 from channels.repeats import PERHAPS
 from channels.telegram.channel import TelegramChannel
@@ -85,7 +83,6 @@ def judge(way: Way, said: list[str]) -> None:
     assert copies == wanted, said
 
 
-@pytest.mark.timeout(300)
 async def test_what_is_due_in_an_outage_is_said_when_it_is_over(tmp_path: Path) -> None:
     folders = {way: tmp_path / way.replace(" ", "-") for way in WAYS}
     for folder in folders.values():

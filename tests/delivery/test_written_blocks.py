@@ -22,6 +22,7 @@ from agent.models.patience import Patient
 from agent.models.scripted import Stall
 from agent.wire import CUT_OFF
 from tests.models.conftest import anthropic_peer, compatible_peer
+from tests.patience import PATIENCE
 from tests.peers.anthropic import Break
 from tests.peers.anthropic import text as claude_says
 from tests.peers.compatible import Chunks
@@ -336,7 +337,7 @@ async def lives(pauses: list[int], *, gently: bool, often: int) -> None:
                     await phone.say("go")
                 if pause is None:
                     await house.lanes.quiet()
-                    async with asyncio.timeout(20):
+                    async with asyncio.timeout(PATIENCE):
                         while (await house.ledger.tally()).outbox.get("ready", 0):  # noqa: ASYNC110
                             await asyncio.sleep(0.002)
                     await house.delivery.settled()

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [
-    pytest.mark.timeout(120),
     pytest.mark.skipif("Linux with pidfd" in missing_tools(), reason="there are no kills without Linux"),
 ]
 ANSWER = "".join(f"Paragraph number {number} of a long answer.\n\n" for number in range(5)) + "The end."

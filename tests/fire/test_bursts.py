@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from channels.messages import Conversation, Inbound, Sender
 from gateway.clock import ManualClock
 from gateway.inbound.arrived import write_arrived
@@ -89,7 +87,6 @@ async def test_ten_thousand_waiting_messages_cost_little_memory_and_keep_their_o
     await ledger.close()
 
 
-@pytest.mark.timeout(200)
 async def test_a_message_of_fifty_megabytes_is_kept_whole_and_costs_a_bounded_share_of_memory(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from tests.fire.loop import Fire
 
-pytestmark = pytest.mark.timeout(300)
 FORKED = pytest.mark.skipif("Linux with pidfd" in missing_tools(), reason="gateways are forked and watched as Linux does it")
 
 

@@ -20,6 +20,7 @@ from gateway.guards.breaker import TOO_OFTEN, Starts
 from gateway.guards.disk_guard import MB, DiskGuard
 from gateway.guards.watchdog import STOOD_STILL, Watchdog, supervised
 from tests.fire.world import STATE, Nursery, World, missing_tools
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,8 +52,10 @@ async def test_a_loop_that_stands_still_is_told_with_its_stack(caplog: pytest.Lo
         await asyncio.sleep(0.03)
         time.sleep(0.3)  # noqa: ASYNC251  (this is what must be seen)
         await asyncio.sleep(0.03)
-    assert dog.stalls == 1
-    assert "test_a_loop_that_stands_still" in caplog.text
+    told = [record.getMessage() for record in caplog.records if "time.sleep(0.3)" in record.getMessage()]
+    assert len(told) == 1, "once, however long it lasts; a busy machine may add other stalls"
+    assert dog.stalls >= 1
+    assert "test_a_loop_that_stands_still" in told[0]
 
 
 async def test_a_loop_that_never_comes_back_ends_the_process_where_it_is_started_again(
@@ -60,12 +63,11 @@ async def test_a_loop_that_never_comes_back_ends_the_process_where_it_is_started
 ) -> None:
     ended = threading.Event()
     with Watchdog(stalled=0.02, tick=0.01, hopeless=0.1, end=ended.set):
-        assert ended.wait(20), "the thread ends it while the loop stands still"
+        assert ended.wait(PATIENCE), "the thread ends it while the loop stands still"
     assert "to be started again" in caplog.text
     assert "test_a_loop_that_never_comes_back" in caplog.text
 
 
-@pytest.mark.timeout(120)
 def test_the_process_ends_at_once_with_a_code_that_asks_for_another_try() -> None:
     code = "from gateway.guards.watchdog import end_at_once; import atexit; atexit.register(print, 'late'); end_at_once()"
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
@@ -89,7 +91,6 @@ def test_a_full_disk_is_told_and_the_reserve_is_given_up(tmp_path: Path) -> None
     assert (tmp_path / "reserve").exists()
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.skipif("Linux with pidfd" in missing_tools(), reason="gateways are forked and watched as Linux does it")
 async def test_a_house_that_fell_over_three_times_pauses_until_it_is_told_to_go_on(tmp_path: Path) -> None:
     async with Nursery.opened() as nursery, World(tmp_path / "house", nursery) as world:

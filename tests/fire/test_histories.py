@@ -41,10 +41,10 @@ from tests.queueing.conftest import newest
 
 HISTORIES = int(os.environ.get("HOMEBODY_FIRE_HISTORIES", "10"))
 """How many are drawn; before a release thousands."""
+pytestmark = [pytest.mark.timeout(600 + 60 * HISTORIES), pytest.mark.cpu_seconds(120 + 10 * HISTORIES)]
 LONGEST_REST = 2000
 """Seconds of its own clock in which a house is done with everything; a refused message is tried again for an hour at most."""
 MOST_CRASHES = 4
-pytestmark = pytest.mark.timeout(1 + 10 * HISTORIES + 120)
 PLACES = st.builds("{}-{}:{}".format, st.sampled_from(("before", "after")), st.sampled_from(sorted(STEPS)), st.integers(1, 3))
 
 NOTICE = "could not be delivered in time"

@@ -35,7 +35,6 @@ TRIED = [name for name, one in SCENARIOS.items() if one.platform == "telegram" o
 """All of those by Telegram, and one of each other platform: .ci/run draws from all."""
 
 
-@pytest.mark.timeout(300)  # a run takes a second on an idle machine, and several on a busy one
 @pytest.mark.parametrize("name", TRIED)
 async def test_nothing_is_lost_said_twice_or_done_twice_wherever_the_house_is_killed(fire: Fire, name: str) -> None:
     scenario = SCENARIOS[name]
@@ -49,7 +48,6 @@ async def test_nothing_is_lost_said_twice_or_done_twice_wherever_the_house_is_ki
     assert fire.rows[name].kills >= KILLS
 
 
-@pytest.mark.timeout(300)
 async def test_a_named_place_kills_the_process_and_the_next_one_goes_on(fire: Fire) -> None:
     scenario = SCENARIOS["one message"]
     for place in (

@@ -80,7 +80,6 @@ def aside(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if ".bad-" in path.name]
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.skipif(bool(missing_tools()), reason="strace watches the calls")
 async def test_the_ledger_is_opened_once_by_sqlite_and_by_nobody_else(tmp_path: Path) -> None:
     """A second handle, once closed, would drop SQLite's locks, and commits could vanish."""

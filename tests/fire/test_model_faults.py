@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from gateway.house import House
 
-pytestmark = pytest.mark.timeout(120)
 LASTING = {"400", "401", "402", "413", "429, come back in an hour", "too long for the window", "a page for people"}
 """What the same request would only meet again."""
 

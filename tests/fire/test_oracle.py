@@ -59,7 +59,7 @@ def meddling(*statements: str):
     return meddle
 
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("traced")]
+pytestmark = pytest.mark.usefixtures("traced")
 
 
 async def found(fire: Fire, name: str, call: str, after: tuple[str, int] | None = None, **broken: Any) -> set[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.fire.platforms import WatchedDiscord
 from tests.fire.scenarios import SCENARIOS
 from tests.fire.test_oracle import ForgetfulTelegram, meddling
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from tests.fire.loop import Fire
 
 ON_DISCORD, CHANGED_ON_SLACK = "one message by Discord", "changed before the answer by Slack"
-pytestmark = pytest.mark.timeout(300)
 AHEAD = "UPDATE cursor SET value = json_object('700000000000000101', '4611686018427387904') WHERE name = 'read'"
 """The private channel was read to its end, and far beyond."""
 UNSENT = "UPDATE outbox SET state = 'ready', doubts = 0, recorded = NULL WHERE state <> 'sent'"

@@ -16,6 +16,7 @@ from gateway.clock import TickingClock
 from gateway.config.settings import Settings
 from gateway.house import Foundation, House
 from gateway.paths import Paths
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -46,7 +47,7 @@ class Talk:
         return key
 
     async def until(self, wanted: Callable[[], Any]) -> Any:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not (found := wanted()):
                 self._arrived.clear()
                 await self._arrived.wait()

@@ -21,6 +21,7 @@ from gateway.budget.settings import BudgetSettings
 from gateway.clock import ManualClock
 from gateway.ledger.spending import Limit, NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +62,7 @@ async def test_a_stopped_call_counts_what_was_sent_and_said(street: Make) -> Non
         await talk.send("think for ever")
         await talk.until(lambda: talk.frames)
         await talk.ask("/stop")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not (rows := await house.ledger.usage("2026-01-01")) or rows[0].open:  # noqa: ASYNC110 (it is settled in the background)
                 await asyncio.sleep(0)
         assert rows[0].input > 100

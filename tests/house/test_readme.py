@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import PATIENCE
+
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
@@ -31,7 +33,7 @@ def test_the_conversation_in_the_readme_takes_place(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=PATIENCE,
         cwd=README.parent,
     )
     assert done.returncode == 0, done.stderr

@@ -13,6 +13,7 @@ from pathlib import Path
 import apsw
 
 import gateway
+from tests.patience import PATIENCE
 
 ROOT = Path(gateway.__file__).parents[1]
 WORKER = Path(__file__).with_name("worker.py")
@@ -58,7 +59,7 @@ def test_nothing_is_lost_and_nothing_is_done_twice_when_the_process_is_killed(tm
         acknowledged = [int(line) for line in lines(tmp_path, "acknowledged")]
         assert known(tmp_path) >= max(acknowledged, default=0), f"seed {SEED}"
     last = start(tmp_path)
-    output, _ = last.communicate(timeout=50)
+    output, _ = last.communicate(timeout=PATIENCE)
     assert output.split() == ["ready", "done"], f"seed {SEED}"
     assert killed == KILLS, "the work was done before the last kill: give it more"
 

@@ -21,6 +21,7 @@ from memory.embedding.fake import BagOfWords
 from memory.errors import EmbeddingFailed, MemoryUnreadable
 from memory.settings import MemorySettings
 from memory.workspace import WorkspaceMemory
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -117,7 +118,7 @@ def run_apart(program: str, *arguments: str) -> subprocess.CompletedProcess[str]
     """Run a program in a process of its own, which may lower its own rights and limits."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", textwrap.dedent(program), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE, check=False)
 
 
 @pytest.fixture

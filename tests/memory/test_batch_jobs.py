@@ -17,6 +17,7 @@ from memory.embedding.openai import OpenAIEmbedder
 from memory.embedding.retry import Retries
 from memory.settings import MemorySettings
 from memory.workspace import WorkspaceMemory
+from tests.patience import PATIENCE
 from tests.peers.embeddings import KEY, EmbeddingPeer, serving
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ async def test_a_process_that_ends_while_it_waits_loses_nothing(house: House, pe
     peer.polls_until_done = 1_000_000
     memory = house.start()
     syncing = asyncio.create_task(memory.sync())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not any(job.polls for job in peer.jobs.values()):  # noqa: ASYNC110 - the peer tells nobody
             await asyncio.sleep(0.01)
     syncing.cancel()

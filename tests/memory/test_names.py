@@ -21,6 +21,7 @@ from memory.embedding.fake import BagOfWords
 from memory.errors import MemoryUnreadable
 from memory.settings import MemorySettings, SyncSettings
 from memory.workspace import WorkspaceMemory
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +97,7 @@ async def test_the_watcher_goes_on_past_them(workspace: Path) -> None:
     memory = opened(workspace, MemorySettings(sync=SyncSettings(watch_debounce_ms=50, on_search=False)), SystemClock())
     memory.start()
     await memory.sync()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not [hit for hit in (await memory.search("platypus", audience=OWNER)).hits if "platypus" in hit.snippet]:
             put(workspace / "memory", b"again-\xe9.md", "and again\n")
             put(workspace / "memory", b"seen.md", "A platypus was seen\n")

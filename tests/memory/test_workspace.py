@@ -15,6 +15,7 @@ from memory.errors import EmbeddingFailed, MemoryUnreadable
 from memory.settings import ChunkingSettings, MemorySettings, QuerySettings, StoreSettings, SyncSettings, VectorStoreSettings
 from memory.store.drivers import Parts
 from memory.workspace import WorkspaceMemory
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -434,7 +435,7 @@ async def test_a_watched_note_is_taken_up(workspace: Path) -> None:
     memory = opened(workspace, settings, clock=SystemClock())
     memory.start()
     await memory.sync()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not await paths(memory, "platypus"):
             note(workspace, "memory/seen.md", "A platypus was seen\n")
             await asyncio.sleep(0.1)

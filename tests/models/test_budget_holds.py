@@ -29,6 +29,7 @@ from gateway.ledger.sqlite import SqliteLedger
 from gateway.model_shelf import ModelShelf
 from memory.errors import EmbeddingFailed
 from tests.models.conversation import ask, hear, user
+from tests.patience import PATIENCE
 from tests.peers.compatible import CompatiblePeer, words
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Purse:
         return most
 
     async def settled(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while any(row.open for row in await self.ledger.usage("2000-01-01")):  # noqa: ASYNC110 (settled in the background)
                 await asyncio.sleep(0)
 

@@ -23,6 +23,7 @@ from agent.models.anthropic import AnthropicModel
 from agent.models.catalog import Facts
 from agent.models.openai_chat import OpenAIChatModel
 from tests.models.conversation import READ, ask, hear, result, shown, user
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,10 +35,9 @@ if TYPE_CHECKING:
 FOLDER = os.environ.get("LITELLM_FOLDER", "")
 pytestmark = [
     pytest.mark.skipif(not FOLDER, reason="LiteLLM is not there; LITELLM_FOLDER names the folder it was installed into"),
-    pytest.mark.timeout(240),
 ]
 MASTER = "sk-master"
-START_SECONDS = 150.0
+START_SECONDS = PATIENCE
 FACTS = Facts(window=100_000, max_output=4_000, assumed=False)
 
 
@@ -61,7 +61,7 @@ def proxy(tmp_path: Path, aimock: Aimock, unused_tcp_port: int) -> Iterator[str]
         yield f"http://127.0.0.1:{unused_tcp_port}"
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE)
 
 
 def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -28,13 +28,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.patience import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 OLDEST_NODE = (20, 15)
 """What aimock 1.43 asks for."""
-START_SECONDS = 30.0
+START_SECONDS = PATIENCE
 
 
 def peer_folder() -> Path:

@@ -22,6 +22,7 @@ from aiohttp import web
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from tests.patience import PATIENCE
 from tests.peers.discord_gateway import Gateway
 from tests.peers.discord_links import Links
 from tests.peers.discord_rest import Asked, Rest, asked_of, too_many
@@ -296,7 +297,7 @@ class DiscordPeer:
     async def invalidate(self) -> None:
         await self.sessions.invalidate()
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         async with asyncio.timeout(seconds), self._news:
             await self._news.wait_for(condition)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from tests.patience import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -66,4 +68,4 @@ class BookDoor:
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until an accept made the condition true."""
         async with self._changed:
-            await asyncio.wait_for(self._changed.wait_for(condition), 20)
+            await asyncio.wait_for(self._changed.wait_for(condition), PATIENCE)

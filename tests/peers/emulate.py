@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from aiohttp import web
 
+from tests.patience import PATIENCE
 from tests.peers.aimock import ROOT
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ SEED = {
         "channels": [{"name": "general"}],
     }
 }
-START_SECONDS = 30.0
+START_SECONDS = PATIENCE
 _KEPT = {"authorization", "content-type"}
 
 

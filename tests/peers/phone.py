@@ -18,6 +18,7 @@ from gateway.config.settings import Settings
 from gateway.house import Foundation, House
 from gateway.paths import Paths
 from gateway.routing.access import GroupRule, Policy
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -124,7 +125,7 @@ class Phone:
         return [one.text for one in self.sent if place is None or one.conversation.id == place]
 
     async def until(self, wanted: Callable[[], Any]) -> Any:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not (found := wanted()):
                 self._news.clear()
                 await self._news.wait()

@@ -21,6 +21,7 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.peers.mood import Mood
+from tests.patience import PATIENCE
 from tests.peers.site import Site
 from tests.peers.slack_delivery import Delivery, Hook
 from tests.peers.slack_methods import METHODS
@@ -111,7 +112,7 @@ class SlackPeer(SlackPeople):
             if socket._req is not None and socket._req.transport is not None:
                 socket._req.transport.abort()
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         async with asyncio.timeout(seconds), self._news:
             await self._news.wait_for(condition)
 

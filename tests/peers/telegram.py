@@ -21,6 +21,7 @@ from aiohttp import web
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from tests.patience import PATIENCE
 from tests.peers import telegram_files
 from tests.peers.mood import Mood
 from tests.peers.site import Site
@@ -169,7 +170,7 @@ class TelegramPeer(People):
         """How many updates wait to be confirmed."""
         return len(self._pending)
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         """Wait until something that the bot did makes the condition true."""
         async with asyncio.timeout(seconds), self._news:
             await self._news.wait_for(condition)

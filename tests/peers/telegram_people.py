@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.patience import PATIENCE
 from tests.peers import telegram_files
 from tests.peers.telegram_state import BOT, Query
 
@@ -24,7 +25,7 @@ class People:
     async def inject(self, kind: str, content: dict[str, Any]) -> None:
         raise NotImplementedError
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 20) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         raise NotImplementedError
 
     async def attach(

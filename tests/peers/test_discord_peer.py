@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
+from tests.patience import PATIENCE
 from tests.peers.discord import BOT, FORUM, TOKEN, DiscordPeer
 
 if TYPE_CHECKING:
@@ -69,13 +70,13 @@ class Socket:
     async def next(self, name: str) -> dict[str, Any]:
         """Return the content of the next event of this name."""
         while True:
-            frame = await asyncio.wait_for(self.socket.receive_json(), 20)
+            frame = await asyncio.wait_for(self.socket.receive_json(), PATIENCE)
             if frame.get("t") == name:
                 content: dict[str, Any] = frame["d"]
                 return content
 
     async def closed(self) -> int | None:
-        while (frame := await asyncio.wait_for(self.socket.receive(), 20)).type is aiohttp.WSMsgType.TEXT:
+        while (frame := await asyncio.wait_for(self.socket.receive(), PATIENCE)).type is aiohttp.WSMsgType.TEXT:
             pass
         assert frame.type is aiohttp.WSMsgType.CLOSE
         return self.socket.close_code

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from channels.messages import Attachment, Conversation, Inbound, Sender, Sent
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -108,7 +109,7 @@ class Wire:
         return [one.text for one in self.sent if place is None or one.conversation.id == place]
 
     async def until(self, wanted: Callable[[], Any]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not wanted():
                 self._news.clear()
                 await self._news.wait()

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from agent.entries import Said, decode
 from agent.messages import ToolCall, ToolMessage, UserMessage
+from tests.patience import PATIENCE
 from tests.queueing.conftest import Town, newest
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ async def lives(actions: Sequence[tuple[str, Any]], mode: str) -> None:
 
 
 async def until_delivered(house: Any) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             outbox = (await house.ledger.tally()).outbox
             if not outbox.get("ready") and not outbox.get("sending"):

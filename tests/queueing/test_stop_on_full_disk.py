@@ -9,6 +9,7 @@ import pytest
 
 from gateway.errors import StorageFailed
 from tests.full_disk import no_file_may_grow
+from tests.patience import PATIENCE
 from tests.queueing.conftest import Slow
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ async def room_again(t: Town, house: House) -> None:
     """Let the time pass after which the house tries to write again, and wait until it has."""
     await t.steps()
     t.clock.move(11)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while house.pause.causes:  # noqa: ASYNC110 (nothing tells of its end)
             await asyncio.sleep(0.005)
 

@@ -18,6 +18,7 @@ from gateway.clock import ManualClock
 from gateway.config.load import load
 from gateway.house import Foundation, House
 from gateway.paths import Paths
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -93,7 +94,7 @@ async def ask(house: House, text: str, **hints: str) -> str:
     await link.say(text, key=text[:30], hints=hints)
     replies: list[str] = []
     chunks: int | None = None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         async for frame in link.frames():
             if isinstance(frame, Reply):
                 replies.append(frame.text)
@@ -106,7 +107,7 @@ async def ask(house: House, text: str, **hints: str) -> str:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         while not true():  # noqa: ASYNC110 -- what is waited for has no event
             await asyncio.sleep(0.01)
 
@@ -129,5 +130,5 @@ async def homebody(place: Place, *arguments: str) -> str:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "gateway", *arguments, env=env, stdout=asyncio.subprocess.PIPE
     )
-    out, _ = await asyncio.wait_for(process.communicate(), 30)
+    out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
     return out.decode()

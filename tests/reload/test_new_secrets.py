@@ -23,6 +23,7 @@ from gateway.logs.redaction import Redactor
 from gateway.logs.settings import LoggingSettings
 from gateway.logs.wiring import configure
 from tests.models.conversation import ask, user
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +110,7 @@ async def test_a_token_file_that_was_written_anew_is_read_before_its_channel_is(
     pigeons.run = run
     plugin = {"pigeon": {"settings": {"loft": "north"}}}
     place.write({"channels": {"plugins": plugin, "telegram": {"enabled": False, "tokenFile": str(token)}}})
-    async with place.open(serving=True, logs=logs), asyncio.timeout(15):
+    async with place.open(serving=True, logs=logs), asyncio.timeout(PATIENCE):
         while len(runs) < 2:
             place.clock.move(1)
             await asyncio.sleep(0.01)

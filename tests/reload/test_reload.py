@@ -17,6 +17,7 @@ from gateway.logs.redaction import Redactor
 from gateway.logs.settings import LoggingSettings
 from gateway.logs.wiring import configure
 from gateway.reload import EMPTY_SECONDS, Reload
+from tests.patience import PATIENCE
 from tests.reload.place import Place, ask, homebody, listening, until
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ async def test_a_file_that_is_gone_or_empty_for_a_moment_is_waited_for(place: Pl
 async def test_a_change_of_the_file_is_noticed(place: Place) -> None:
     async with place.open(clock=SystemClock()) as house:
         watching = asyncio.ensure_future(Reload(house).watch())
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE):
             while house.on.settings.agents.defaults.model != "scripted/two":
                 place.write({"agents": {"defaults": {"model": "scripted/two"}}})  # until the watch stands
                 await asyncio.sleep(0.5)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.lock import describe
+from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +44,7 @@ def env() -> dict[str, str]:
 @pytest.fixture
 def shell(env: dict[str, str]) -> Callable[[str], subprocess.CompletedProcess[str]]:
     def run(line: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(["bash", "-c", line], env=env, capture_output=True, text=True, timeout=40, check=False)
+        return subprocess.run(["bash", "-c", line], env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     return run
 
@@ -91,7 +92,7 @@ def test_a_terminal_that_goes_away_ends_a_conversation_in_order(env: dict[str, s
     while "›".encode() not in seen:
         seen += os.read(parent, 65536)
     os.close(parent)
-    assert process.wait(20) in {0, 1, 128 + signal.SIGHUP}
+    assert process.wait(PATIENCE) in {0, 1, 128 + signal.SIGHUP}
     assert b"Traceback" not in (tmp_path / "err").read_bytes()
     assert describe(Path(os.environ["HOMEBODY_HOME"], "state", "gateway.lock")) is None
 

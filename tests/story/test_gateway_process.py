@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 
 from gateway.lock import describe
+from tests.patience import PATIENCE
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:
@@ -54,14 +55,14 @@ class Machine:
 
     async def run(self, *arguments: str) -> tuple[int, str, str]:
         process = await self.start(*arguments)
-        out, err = await asyncio.wait_for(process.communicate(), 40)
+        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
         return process.returncode or 0, out.decode(), err.decode()
 
     @contextlib.asynccontextmanager
     async def gateway(self) -> AsyncIterator[asyncio.subprocess.Process]:
         process = await self.start("gateway")
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while not (holder := describe(self.home / "state" / "gateway.lock")) or not holder.http_port:
                     assert process.returncode is None, (await process.communicate())[1].decode()
                     await asyncio.sleep(0.02)
@@ -70,7 +71,7 @@ class Machine:
         finally:
             if process.returncode is None:
                 process.send_signal(signal.SIGTERM)
-            await asyncio.wait_for(process.communicate(), 15)
+            await asyncio.wait_for(process.communicate(), PATIENCE)
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ async def test_pairing_on_the_command_line_lets_the_owner_in(machine: Machine, t
         code, out, _ = await machine.run("agent", "-m", "where is the spare key?", "--json")
         assert (code, "blue pot" in json.loads(out)["reply"]) == (0, True)
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             assert await process.wait() == 0
 
 
@@ -143,7 +144,7 @@ async def test_a_killed_gateway_neither_repeats_nor_forgets(machine: Machine, te
     async with machine.gateway() as process:
         await telegram.say(OWNER, "remember that the gate code is 4711")
         await telegram.until(lambda: bool(said(telegram)))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while json.loads((await machine.run("status", "--json"))[1])["outbox"].get("sent") != 1:
                 pass
         process.kill()

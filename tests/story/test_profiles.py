@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from gateway.lock import describe
+from tests.patience import PATIENCE
 
 
 async def start(*arguments: str) -> asyncio.subprocess.Process:
@@ -28,7 +29,7 @@ async def start(*arguments: str) -> asyncio.subprocess.Process:
 
 async def homebody(*arguments: str) -> str:
     process = await start(*arguments)
-    out, _ = await asyncio.wait_for(process.communicate(), 40)
+    out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
     return out.decode()
 
 
@@ -37,7 +38,7 @@ async def test_two_profiles_run_at_once_and_each_is_reached_by_its_name() -> Non
     gateways = {name: await start("--profile", name, "gateway") for name in names}
     locks = {name: Path(f"{os.environ['HOMEBODY_HOME']}-{name}") / "state" / "gateway.lock" for name in names}
     try:
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(PATIENCE):
             while not all((held := describe(lock)) and held.http_port for lock in locks.values()):
                 assert all(process.returncode is None for process in gateways.values())
                 await asyncio.sleep(0.02)
@@ -53,5 +54,5 @@ async def test_two_profiles_run_at_once_and_each_is_reached_by_its_name() -> Non
         for process in gateways.values():
             if process.returncode is None:
                 process.send_signal(signal.SIGTERM)
-        await asyncio.gather(*(asyncio.wait_for(process.communicate(), 20) for process in gateways.values()))
+        await asyncio.gather(*(asyncio.wait_for(process.communicate(), PATIENCE) for process in gateways.values()))
     assert [process.returncode for process in gateways.values()] == [0, 0]
