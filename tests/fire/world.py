@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gateway import admin
 from gateway.errors import HomebodyError
+from tests.fire import power
 from tests.fire.model import DEEDS, PredictableModel
 from tests.fire.platforms import Document, Platform, WatchedTelegram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-QUIET_SECONDS = 40.0
-STOP_SECONDS = 15.0
+QUIET_SECONDS = 120.0
+STOP_SECONDS = 60.0
 """More than a house takes at most to end in order."""
 STATE = Path("state/state")
 
@@ -227,7 +228,7 @@ class World:
             else:
                 await self.platform.hear(text, self.files.get(text))
 
-    async def start(self, kill: Kill | None = None, **how: Any) -> Life:
+    async def start(self, kill: Kill | None = None, *, recorded: bool = False, **how: Any) -> Life:
         if kill is not None and kill.named:
             kill, how = None, how | {"fault": str(kill)}
         pid = await self.nursery.spawn(self.root, heavy=self.platform.heavy, **how)
@@ -235,6 +236,12 @@ class World:
         self.model.calls = self.platform.sends = self.platform.fetches = 0
         if kill is not None and kill.after is None:
             life.strace = await _under_strace(pid, kill, self.root / "calls")
+
+        if recorded:
+            assert life.strace is None, "two cannot watch one process"
+            life.strace = await _attached(
+                pid, self.root.parent / f"{self.root.name}.record", f"trace={power.CALLS}", power.RECORD
+            )
 
         async def watch(peer: str, count: int) -> None:
             for text in [text for text, moment in self.meanwhile.items() if moment == (peer, count)]:
@@ -339,8 +346,12 @@ def _ended_gently(root: Path) -> bool:
 
 
 async def _under_strace(pid: int, kill: Kill, calls: Path) -> asyncio.subprocess.Process:
+    return await _attached(pid, calls, f"trace={kill.call}", ("-e", kill.injection))
+
+
+async def _attached(pid: int, log: Path, what: str, options: Sequence[str]) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
-        *("strace", "-f", "-e", f"trace={kill.call}", "-e", kill.injection, "-o", str(calls), "-p", str(pid)),
+        *("strace", "-f", "-e", what, *options, "-o", str(log), "-p", str(pid)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
