@@ -13,8 +13,8 @@ import apsw
 import hypothesis
 import pytest
 
-from tests.peers.mood import SEED
 from tests.patience import CPU_SECONDS
+from tests.peers.mood import SEED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -125,7 +125,7 @@ async def test_what_was_stopped_before_its_first_word_is_not_asked_again(room: M
     for turn in ("t1", "t2"):
         before = len(r.model.requests)
         task = asyncio.create_task(r.say("the whole history of Rome", turn))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while len(r.model.requests) == before:  # noqa: ASYNC110  (there is no event to wait for)
                 await asyncio.sleep(0)
         task.cancel()
@@ -140,7 +140,7 @@ async def test_what_was_stopped_before_its_first_word_is_not_asked_again(room: M
 async def test_a_turn_that_goes_on_after_a_restart_is_not_shown_what_the_restart_cut_off(room: Make) -> None:
     r = room([TextDelta("I begin "), Stall()], "fine")
     task = asyncio.create_task(r.say("hello"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while not shown(r):  # noqa: ASYNC110  (there is no event to wait for: the delta is what is shown)
             await asyncio.sleep(0)
     task.cancel()

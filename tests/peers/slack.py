@@ -20,8 +20,8 @@ from aiohttp import WSMsgType, web
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from tests.peers.mood import Mood
 from tests.patience import PATIENCE
+from tests.peers.mood import Mood
 from tests.peers.site import Site
 from tests.peers.slack_delivery import Delivery, Hook
 from tests.peers.slack_methods import METHODS
