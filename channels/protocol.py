@@ -93,6 +93,17 @@ class Answers(Protocol):
         ...
 
 
+class Paced(Protocol):
+    """An extra that a channel may offer: waiting for the platform's limits before a send begins, and not within it.
+
+    A process that dies while it waits here has surely not sent, so that nothing is in doubt afterwards.
+    """
+
+    async def paced(self, conversation: Conversation) -> None:
+        """Wait until a message may go there, for some seconds at most. Takes no turn, and raises nothing."""
+        ...
+
+
 class Drafts(Protocol):
     """An extra that a channel may offer: a preview of the answer while it is being written."""
 

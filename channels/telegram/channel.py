@@ -115,6 +115,11 @@ class TelegramChannel:
         """Show "typing" for about five seconds; call it again for longer."""
         await self._show("typing was not shown", lambda voice: voice.typing(conversation))
 
+    async def paced(self, conversation: Conversation) -> None:
+        """Keep to Telegram's limits; see ``channels.telegram.pacing``."""
+        if (voice := self._made()) is not None:
+            await voice.paced(conversation)
+
     async def answers(self, conversation: Conversation) -> bool:
         """Ask Telegram for a typing sign, and say whether it answered in a way that tells that it works."""
         try:

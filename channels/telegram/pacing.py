@@ -52,6 +52,12 @@ class Pacer:
             await self._clock.sleep(due - now)
             await self.quiet(chat)
 
+    async def free(self, chat: str) -> None:
+        """Wait until a turn is free, without taking it; not at all where it would take long."""
+        wait = self._due(chat) - self._clock.monotonic()
+        if 0 < wait <= PATIENCE:
+            await self._clock.sleep(wait)
+
     async def quiet(self, chat: str) -> None:
         """Wait as long as Telegram asked to: for what is no new message.
 

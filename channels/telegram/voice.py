@@ -72,6 +72,10 @@ class Voice:
             self._pacer.hold(conversation.id, wait_of(error))
             raise
 
+    async def paced(self, conversation: Conversation) -> None:
+        """Wait until a message may go to a chat."""
+        await self._pacer.free(conversation.id)
+
     async def answers(self, conversation: Conversation) -> bool:
         """Say whether Telegram takes a typing sign, or refuses it in words that show that it works."""
         try:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from channels.errors import NotSent, Uncertain
 from gateway.errors import OutOfStep, StorageFailed
@@ -252,6 +252,9 @@ class Delivery:
         address, restarted = row.conversation.address, self._doubts.restarted(row)
         if row.doubts and not is_safe(channel, row) and not await self._answers(channel, row):
             return await self._ledger.due_in(address)
+        pace: Any = getattr(channel, "paced", None)
+        if pace is not None:
+            await pace(row.conversation)
         row = await self._ledger.sending(row.id)
         noted = row.recorded is not None
 

@@ -32,6 +32,21 @@ async def patiently(clock: HastyClock, sending: Callable[[], object]) -> None:
             return
 
 
+async def test_waiting_beforehand_takes_no_turn_and_leaves_nothing_to_wait_for() -> None:
+    clock = HastyClock()
+    pacer = Pacer(clock)
+    await pacer.free("1")
+    await pacer.turn("1")
+    await pacer.free("1")
+    await pacer.free("1")
+    assert clock.slept == [1.0]
+    await pacer.turn("1")
+    assert clock.slept == [1.0]
+    pacer.hold("1", 60)
+    await pacer.free("1")
+    assert clock.slept == [1.0], "a long wait is left to the sending itself, which says so"
+
+
 @given(st.lists(st.tuples(st.sampled_from(["1", "2", "-3", "-4"]), st.floats(0, 3)), max_size=60), st.booleans())
 def test_the_limits_are_never_overstepped(steps: list[tuple[str, float]], shown: bool) -> None:
     clock = HastyClock()

@@ -439,6 +439,24 @@ async def test_a_send_cut_off_at_the_end_is_doubtful_at_the_next_start(tmp_path:
         assert (s.platform.attempts[0].uncertain, s.platform.attempts[0].restarted) == (True, True)
 
 
+async def test_what_waits_for_the_platforms_limits_at_the_end_is_in_no_doubt(tmp_path: Path) -> None:
+    class Limited(Platform):
+        async def paced(self, conversation: Conversation) -> None:
+            self.entered.set()
+            await asyncio.Event().wait()
+
+    async with scene(tmp_path) as s:
+        slow = Limited()
+        s.delivery.attach(slow)
+        await s.say("one")
+        await slow.entered.wait()
+        await s.delivery.drain(0)
+    async with scene(tmp_path) as s:
+        await s.still()
+        assert s.texts == ["one"]
+        assert not s.platform.attempts[0].uncertain
+
+
 async def test_draining_sends_what_is_due_and_ends_the_run(tmp_path: Path) -> None:
     clock = ManualClock(NOON)
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
