@@ -31,9 +31,15 @@ PIXELS_PER_TOKEN = 750
 MESSAGE_TOKENS = 4
 """Role and delimiters of one message."""
 CODE_CHARS_PER_TOKEN = 3.2
-OPAQUE_CHARS_PER_TOKEN = 2.2
+BASE64_CHARS_PER_TOKEN = 1.4
+HEX_CHARS_PER_TOKEN = 1.75
+"""Measured with the tokenizers that Anthropic and OpenAI have shipped (Claude's of 2023, o200k): 200 texts."""
+
+ACCENTED = 1.12
+"""German, French and others with accents take more tokens than English: 4 to 17 % in the German of those texts."""
 
 _OPAQUE = re.compile(r"[A-Za-z0-9+/=_-]{64,}")
+_HEX = re.compile(r"[0-9a-f-]+|[0-9A-F-]+")
 _PROSE = 0.45
 """Share of the six commonest letters and the blank above which ASCII text counts as prose rather than code or data."""
 _SHORT_CHARS = 4000
@@ -81,9 +87,9 @@ def weigh(text: str) -> Weight:
 
 
 def _weigh(text: str) -> Weight:
-    opaque = sum(len(match[0]) for match in _OPAQUE.finditer(text))
+    opaque = sum(map(_of_opaque, _OPAQUE.findall(text)))
     rest = _OPAQUE.sub("", text) if opaque else text
-    encoded = Weight(opaque=opaque / OPAQUE_CHARS_PER_TOKEN)
+    encoded = Weight(opaque=opaque)
     if not rest:
         return encoded
     if rest.isascii():
@@ -91,7 +97,11 @@ def _weigh(text: str) -> Weight:
         prose = common > _PROSE * len(rest)
         return encoded + (Weight(prose=of_prose(rest)) if prose else Weight(code=len(rest) / CODE_CHARS_PER_TOKEN))
     likely = of_prose(rest)
-    return encoded + (Weight(dense=likely) if likely > _DENSE * len(rest) else Weight(prose=likely))
+    return encoded + (Weight(dense=likely) if likely > _DENSE * len(rest) else Weight(prose=likely * ACCENTED))
+
+
+def _of_opaque(run: str) -> float:
+    return len(run) / (HEX_CHARS_PER_TOKEN if _HEX.fullmatch(run) else BASE64_CHARS_PER_TOKEN)
 
 
 _weigh_short = lru_cache(maxsize=8192)(_weigh)

@@ -84,9 +84,10 @@ class AnthropicModel:
                 yield Aside(word)
             async with events:
                 async for event in events:
-                    if event.type == "message_start" and self._diagnosis is not None and request.cache_key:
+                    if getattr(event, "type", "") == "message_start" and self._diagnosis is not None and request.cache_key:
                         self._diagnosis.hear(request.cache_key, event.message)
-                    delta = answer.feed(event)
+                    with failures.read():
+                        delta = answer.feed(event)
                     if delta is not None:
                         yield delta
         except _expected() as error:
@@ -95,7 +96,11 @@ class AnthropicModel:
             self.window = min(self.window, told or self.window)
             yield failed
             return
-        whole = answer.finish()
+        try:
+            with failures.read():
+                whole = answer.finish()
+        except failures.OddAnswer as error:
+            whole = failures.failed(error, model=self.name, label=self._label, begun=True)
         if whole.failure is None:
             begins = bool(whole.content) and isinstance(whole.content[0], Thinking)
             self._depth.heard(level, thought=begins, called=bool(whole.calls))
@@ -208,7 +213,7 @@ class _Answer:
             case "message_start":
                 self._count(event.message.usage)
             case "content_block_start":
-                self._blocks[event.index] = event.content_block.model_dump(mode="json", exclude_unset=True)
+                self._blocks[event.index] = event.content_block.model_dump(mode="json", exclude_unset=True, warnings=False)
                 return _first_words(self._blocks[event.index])
             case "content_block_delta":
                 return self._grow(event.index, event.delta)
@@ -237,7 +242,7 @@ class _Answer:
 
     def _count(self, usage: Any) -> None:
         """Figures are cumulative: the newest that is given counts."""
-        told = usage.model_dump(mode="json", exclude_none=True) if usage is not None else {}
+        told = usage.model_dump(mode="json", exclude_none=True, warnings=False) if usage is not None else {}
         self._usage.update(told)
 
     def finish(self) -> AssistantMessage:

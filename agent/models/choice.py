@@ -245,6 +245,11 @@ def _sendable(place: Place, key: Key) -> str:
     """Refuse a key that cannot be one."""
     if key.is_sendable:
         return key.secret
+    if key.is_quoted:
+        raise ModelUnusable(
+            f"The key for {place.provider} ({key.label}) stands in quotes, which are no part of it.",
+            mend=f"Write it without them: homebody models auth add {place.provider}   (or mend it where it stands)",
+        )
     raise ModelUnusable(
         f"The key for {place.provider} ({key.label}) holds a character that no key has (a blank, a line break or a letter "
         "beyond ASCII).",

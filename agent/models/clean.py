@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ def clean_json(value: Any) -> Any:
         return {clean(str(key)): clean_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [clean_json(item) for item in value]
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def is_clean(value: Any) -> bool:
@@ -51,10 +52,15 @@ def arguments_of(raw: str) -> dict[str, Any] | None:
     if not raw.strip():
         return {}
     try:
-        value = json.loads(raw)
-    except (json.JSONDecodeError, RecursionError):
+        value = json.loads(raw, parse_constant=_no_number)
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _no_number(name: str) -> None:
+    """Refuse NaN and Infinity, which are no JSON: whatever takes them on cannot write them down again."""
+    raise ValueError(name)
 
 
 class CallIds:

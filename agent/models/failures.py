@@ -8,17 +8,23 @@ error event in mid-stream comes with status 200 (Anthropic) or without one (Open
 
 from __future__ import annotations
 
+import logging
 import re
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ValidationError
 
 from agent.messages import AssistantMessage, Failure
 from agent.models.overflow import Overflow, is_too_large_for_a_minute, overflow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from agent.messages import FailureKind
+
+log = logging.getLogger(__name__)
 
 PASSING: frozenset[FailureKind] = frozenset({"rate_limit", "overloaded", "timeout", "network"})
 """Kinds for which the same request may well succeed a little later."""
@@ -66,6 +72,25 @@ _BY_STATUS: dict[int, FailureKind] = {
     504: "timeout",
     524: "timeout",
 }
+
+
+class OddAnswer(ValueError):
+    """Raised where a server's answer does not have the form that its API has."""
+
+
+@contextmanager
+def read() -> Iterator[None]:
+    """Read a part of an answer. What does not fit its form is the server's fault, and no defect of ours.
+
+    Raises:
+        OddAnswer: a field is missing, or holds another kind of thing.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, IndexError, ValidationError) as error:
+        raise OddAnswer(f"{type(error).__name__}: {error}") from error
+
+
 _SERVER_SIDE = 500
 _TOO_LARGE = 413
 _OTHERS = frozenset({401, 402, 403, 404, 408, 429})
@@ -87,7 +112,7 @@ _WIDTH = 300
 def failed(error: Exception, *, model: str, label: str, begun: bool = False) -> AssistantMessage:
     """Return the answer that records a failure. ``label`` names the provider for people; ``begun`` says that it had begun to answer."""
     failure = sort(error, model=model, label=label)
-    if begun and failure.kind == "network":
+    if begun and failure.kind == "network" and not isinstance(error, OddAnswer):
         return cut(model=model, label=label)
     return answer_with(failure, model=model)
 
@@ -102,14 +127,23 @@ def answer_with(failure: Failure, *, model: str) -> AssistantMessage:
 def cut(*, model: str, label: str, begun: bool = True) -> AssistantMessage:
     """Return the answer of a stream that ended before the answer did, or that never was one (``begun`` False)."""
     message, mend = f"{label} broke off in the middle of the answer.", "Say it again in a moment."
-    if not begun:
-        message = f"{label} answered, but not in the language of its API."
-        mend = "Check its address (most end in /v1): homebody models status"
-    return answer_with(Failure(kind="network", message=message, mend=mend), model=model)
+    failure = Failure(kind="network", message=message, mend=mend) if begun else _strange(label)
+    return answer_with(failure, model=model)
+
+
+def _strange(label: str) -> Failure:
+    return Failure(
+        kind="network",
+        message=f"{label} answered, but not in the language of its API.",
+        mend="Check its address (most end in /v1): homebody models status",
+    )
 
 
 def sort(error: Exception, *, model: str, label: str) -> Failure:
     """Sort an exception of a model SDK, or of the HTTP client below it."""
+    if isinstance(error, OddAnswer):
+        log.warning("%s (%s) sent what its API does not have: %s", label, model, error)
+        return _strange(label)
     kind = _kind(error)
     text = _told(error)
     if kind == "overflow":

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Origin = Literal["profile", "settings", "environment", "none needed"]
 NO_SECRET = "none"  # noqa: S105 -- the very word that stands for none
 """Sent where a server wants no key but the SDK insists on one."""
+_QUOTES = frozenset("\"'`“”„«»‘’")
 _MOST_NUMBERED = 20
 """How many numbered variables are looked for: ANTHROPIC_API_KEY_1 to ANTHROPIC_API_KEY_20."""
 
@@ -31,7 +32,12 @@ class Key:
     @property
     def is_sendable(self) -> bool:
         """Whether an HTTP header can carry it: what was pasted with a line break or a typographic dash in it cannot be sent."""
-        return self.secret.isascii() and self.secret.isprintable() and " " not in self.secret
+        return self.secret.isascii() and self.secret.isprintable() and " " not in self.secret and not self.is_quoted
+
+    @property
+    def is_quoted(self) -> bool:
+        """Whether it was pasted with the quotes that stood around it."""
+        return self.secret[:1] in _QUOTES or self.secret[-1:] in _QUOTES
 
     @property
     def id(self) -> str:

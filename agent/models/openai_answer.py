@@ -61,16 +61,16 @@ class ChatAnswer:
                 yield from self._take(delta)
 
     def _take(self, delta: Any) -> Iterator[TextDelta | ThinkingDelta | Progress]:
-        name, thought = next(((name, text) for name in _REASONING if (text := getattr(delta, name, None))), ("", ""))
+        name, thought = next(((name, text) for name in _REASONING if (text := _words(getattr(delta, name, None)))), ("", ""))
         if thought:
             self._reasoning_field = name
             self._reasoning.append(thought)
             yield ThinkingDelta(thought)
         self._details += getattr(delta, "reasoning_details", None) or ()
-        if refusal := getattr(delta, "refusal", None):
+        if refusal := _words(getattr(delta, "refusal", None)):
             self._refused = True
             yield from self._text.feed(refusal)
-        if text := getattr(delta, "content", None):
+        if text := _words(getattr(delta, "content", None)):
             yield from self._text.feed(text)
         for call in getattr(delta, "tool_calls", None) or ():
             yield Progress(self._calls.feed(call))
@@ -140,6 +140,16 @@ class ChatAnswer:
         if charged is not None and (self._charges or self._price is None):
             return replace(usage, cost=charged)
         return usage if self._price is None else replace(usage, cost=self._price.of_usage(usage))
+
+
+def _words(content: Any) -> str:
+    """The text of a delta: a string, or a list of parts as it is in requests."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = (part.get("text") if isinstance(part, dict) else getattr(part, "text", part) for part in content)
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _number(holder: Any, name: str) -> int:

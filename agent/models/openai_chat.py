@@ -82,14 +82,21 @@ class OpenAIChatModel:
                 yield Aside(word)
             async with chunks:
                 async for chunk in chunks:
-                    for delta in answer.feed(chunk):
+                    with failures.read():
+                        deltas = tuple(answer.feed(chunk))
+                    for delta in deltas:
                         yield delta
         except expected() as error:
             yield self._connection.failed(error, model=self.name, label=self._label, begun=answer.begun)
             return
         for delta in answer.rest():
             yield delta
-        yield answer.finish()
+        try:
+            with failures.read():
+                whole = answer.finish()
+        except failures.OddAnswer as error:
+            whole = self._connection.failed(error, model=self.name, label=self._label, begun=True)
+        yield whole
 
     async def close(self) -> None:
         """Close the connections. A later call opens new ones."""

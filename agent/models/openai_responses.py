@@ -78,13 +78,19 @@ class OpenAIResponsesModel:
                 )
             async with events:
                 async for event in events:
-                    delta = answer.feed(event)
+                    with failures.read():
+                        delta = answer.feed(event)
                     if delta is not None:
                         yield delta
         except expected() as error:
             yield self._connection.failed(error, model=self.name, label=self._label, begun=answer.begun)
             return
-        yield self._connection.keep(answer.finish())
+        try:
+            with failures.read():
+                whole = answer.finish()
+        except failures.OddAnswer as error:
+            whole = self._connection.failed(error, model=self.name, label=self._label, begun=True)
+        yield self._connection.keep(whole)
 
     async def _begin(self, request: Request) -> tuple[Any, Level | None]:
         """Begin a stream, with a thinking level that the model takes; return both."""
@@ -202,7 +208,11 @@ def _parts(item: Any) -> list[Text | Thinking | ToolCall]:
             return [Text(text=said)] if said else []
         case "reasoning":
             thought = "\n\n".join(part.text for part in (*(item.summary or ()), *(getattr(item, "content", None) or ())))
-            return [Thinking(text=thought, opaque=item.model_dump(mode="json", exclude_unset=True, exclude={"status"}))]
+            return [
+                Thinking(
+                    text=thought, opaque=item.model_dump(mode="json", exclude_unset=True, exclude={"status"}, warnings=False)
+                )
+            ]
         case "function_call":
             arguments = arguments_of(item.arguments)
             raw = "" if arguments is not None else item.arguments

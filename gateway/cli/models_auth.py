@@ -161,6 +161,8 @@ def _secret(provider: str) -> str:
     else:
         given = sys.stdin.read(_LONGEST)
     secret = given.strip()
+    if secret and Key("given", "profile", secret).is_quoted:
+        raise UsageWrong("the key stands in quotes, which are no part of it", mend="Give it without them.")
     if not secret or not Key("given", "profile", secret).is_sendable:
         raise UsageWrong(
             "that is no key: it is empty, or holds a blank, a line break or a letter beyond ASCII",

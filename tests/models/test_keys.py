@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.errors import ModelUnusable
 from agent.events import Restarted, TextDelta
 from agent.messages import Failure
 from agent.models.anthropic import AnthropicModel
 from agent.models.catalog import facts_of
+from agent.models.choice import build, find
 from agent.models.key_health import EVERY_MODEL, KeyHealth
 from agent.models.keyed import Keyed
 from agent.models.keys import Key, keys_of
@@ -246,3 +248,13 @@ async def test_a_real_provider_that_refuses_one_key_is_asked_with_the_next(anthr
     assert answer.text == "Very well."
     assert [sent["authorization"] for sent in anthropic_peer.headers] == ["Bearer sk-a", "Bearer sk-b"]
     await keyed.close()
+
+
+@pytest.mark.parametrize("secret", ['"sk-abc"', "'sk-abc'", '"sk-abc', "sk-abc`", "“sk-abc”"])
+def test_a_key_in_quotes_is_told_as_that(secret: str) -> None:
+    settings = ModelsSettings.model_validate({"providers": {"openai": {"apiKey": secret}}})
+    found = find("openai/gpt-5", settings, {})
+    assert found is not None
+    with pytest.raises(ModelUnusable, match="stands in quotes") as refused:
+        build(found)
+    assert secret not in str(refused.value)
