@@ -5,6 +5,7 @@ Importing this module loads the library.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError
@@ -12,6 +13,7 @@ from slack_sdk.errors import SlackApiError
 from channels.errors import ChannelError, NotSent
 from channels.messages import Sent
 from channels.previews import PREFIX
+from channels.repeats import mark
 from channels.slack.inbound import is_stamp
 from channels.slack.letters import harmless, letter
 from channels.slack.looking_back import LookingBack
@@ -111,9 +113,14 @@ class Sender:
         if outbound.enclosure is not None:
             upload = (outbound.recorded or "").removeprefix(UPLOAD) if _was(outbound, UPLOAD) else None
             found = await self._back.find(channel, thread, lambda one: _has_file(one, upload)) if upload else None
-            return Sent(platform_id=found or await self._uploads.send(outbound, channel, thread, record))
+            marked = self._marked(outbound) if upload else outbound  # what was not noted cannot be seen yet
+            return Sent(platform_id=found or await self._uploads.send(marked, channel, thread, record))
         found = await self._back.find(channel, thread, lambda one: _has_key(one, outbound.key)) if outbound.uncertain else None
-        return Sent(platform_id=found or await self._post(channel, outbound, thread))
+        return Sent(platform_id=found or await self._post(channel, self._marked(outbound), thread))
+
+    def _marked(self, outbound: Outbound) -> Outbound:
+        """Say of a message in doubt that it may be a repeated one, where it could not be looked for."""
+        return outbound if self.reads_back else replace(outbound, text=mark(outbound) + outbound.text)
 
     async def _post(self, channel: str, outbound: Outbound, thread: str | None) -> str:
         async def posting(said: dict[str, Any]) -> Any:

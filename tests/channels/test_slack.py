@@ -276,7 +276,9 @@ async def test_an_app_that_may_not_read_says_that_it_cannot_repeat_safely(peer: 
     async with line.running():
         await line.send("once more", attempt=2, uncertain=True)
         assert not line.channel.repeats_safely
-    assert peer.said(peer.dm(ANNA)) == ["once more"]
+        await line.send("and again", attempt=3, uncertain=True, restarted=True)
+        await line.send("new")
+    assert peer.said(peer.dm(ANNA)) == ["(possibly repeated)\nonce more", "(repeated after restart)\nand again", "new"]
 
 
 @pytest.mark.parametrize(
