@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
 from memory.dates import spans, spelt_out
@@ -30,12 +29,9 @@ if TYPE_CHECKING:
     from memory.words import Terms
 
 
-FEWEST_TO_JUDGE = 50
-"""Below so many chunks neither a word's frequency nor the spread of cosines says much, so whatever is nearest is shown."""
-
-_ENOUGH_TO_COMPARE = 30
-_STANDS_OUT = 3.0
 _HARDLY = 0.05
+_ANSWERED = 0.6
+"""Share of a question from which on its words count as an answer, so that its vectors show how near an answer is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +90,15 @@ def recall(index: Index, question: Question, settings: QuerySettings) -> Recalle
 def _fused(index: Index, question: Question, settings: QuerySettings) -> Recalled:
     fused = settings.fused
     found = index.lookup(
-        question.terms, question.vector, days=question.days, audience=question.audience, limit=fused.candidates
+        question.terms,
+        question.vector,
+        days=question.days,
+        audience=question.audience,
+        limit=fused.candidates,
+        floor=fused.floor,
     )
     ranked = fuse(found.candidates, fused, question.days)
-    if _is_nothing(found, fused.floor, question):
+    if _is_nothing(index, found, fused.floor, question):
         return Recalled(hits=(), ranked=ranked, floored=True, coverage=found.coverage, scan=found.scan)
     least = question.min_score or 0.0
     kept = [c for c in ranked if c.score >= least and (c.keyword is not None or c.score >= _HARDLY)]
@@ -119,22 +120,24 @@ def _reference(index: Index, question: Question, settings: QuerySettings) -> Rec
     return Recalled(hits=hits, ranked=ranked, passages=passages, scan=found.scan)
 
 
-def _is_nothing(found: Lookup, floor: float, question: Question) -> bool:
+def _is_nothing(index: Index, found: Lookup, floor: float, question: Question) -> bool:
     """Say whether the nearest is too far off to be shown.
 
-    That is so when no chunk holds ``floor`` of the question's words by weight, none is of a day that it names, and no vector
-    stands out among the nearest. How near is near differs from model to model, so it is told by the spread of the cosines; where
-    there are few of them it cannot be told, and they are shown.
+    That is so when no chunk holds ``floor`` of the question's words by weight, none is of a day that it names, and no vector is
+    as near as those of questions were whose words were found. How near that is differs from model to model, so it is learned;
+    until enough such questions were asked, whatever is near by its vector is shown.
     """
-    if not found.candidates or found.total < FEWEST_TO_JUDGE or found.coverage >= floor:
+    cosines = [c.vector for c in found.candidates if c.vector is not None]
+    if found.coverage >= _ANSWERED and cosines:
+        index.nearness.learn(index.live.embedder, max(cosines))
+    if not found.candidates or found.coverage >= floor:
         return False
     if any(c.day and any(c.day in span for span in question.days) for c in found.candidates):
         return False
-    cosines = [c.vector for c in found.candidates if c.vector is not None]
     if not cosines:
         return True
-    spread = pstdev(cosines)
-    return len(cosines) >= _ENOUGH_TO_COMPARE and (max(cosines) - fmean(cosines)) < _STANDS_OUT * spread
+    level = index.nearness.level(index.live.embedder)
+    return level is not None and max(cosines) < level
 
 
 def _hit(passage: Passage, snippet_chars: int | None) -> Hit:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
+from memory.nearness import Nearness
 from memory.ranking import Candidate
 from memory.store.cache import EmbeddingCache
 from memory.store.database import Database
@@ -73,6 +74,7 @@ class Index:
         self.notes = Notes(database)
         self.keywords = Keywords(database, self.notes)
         self.vectors = Vectors(database)
+        self.nearness = Nearness()
         self.notes.on_drop = self.vectors.removed
         self.cache = EmbeddingCache(database, enabled=settings.cache.enabled, most=settings.cache.max_entries)
         self._settings = settings
@@ -239,11 +241,18 @@ class Index:
         return bool(self.database.one(sql, (live.first_id, live.last_id, allowed + 1)) <= allowed)
 
     def lookup(
-        self, terms: Terms, vector: Sequence[float] | None, *, days: Sequence[Span], audience: str | None, limit: int
+        self,
+        terms: Terms,
+        vector: Sequence[float] | None,
+        *,
+        days: Sequence[Span],
+        audience: str | None,
+        limit: int,
+        floor: float = 0.0,
     ) -> Lookup:
         """Ask both sides, and bring the texts of what they propose. Notes of days that are named join as candidates too."""
         live = self.live
-        words = self.keywords.search(terms, live, audience=audience, limit=limit)
+        words = self.keywords.search(terms, live, audience=audience, limit=limit, floor=floor)
         cosines = self.vectors.search(packed(vector), live, audience=audience, limit=limit) if vector is not None else {}
         ids = {*words.scores, *cosines, *self._dated(live, days, audience)}
         candidates = self.fetch(sorted(ids))

@@ -1,0 +1,75 @@
+"""A question that the notes do not answer brings nothing, in a small memory as in a large one, by words as by vectors."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gateway.clock import ManualClock
+from memory.audience import OWNER
+from memory.embedding.fake import BagOfWords
+from memory.nearness import Nearness
+from memory.settings import MemorySettings
+from memory.workspace import WorkspaceMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+A, B = ("fake", "a", "1"), ("fake", "b", "1")
+
+
+class Cones(BagOfWords):
+    """An embedder whose vectors all lie near each other, as those of some models do: nothing is far from anything."""
+
+    async def embed(self, texts: Sequence[str], *, purpose: Any) -> list[list[float]]:
+        raw = await super().embed(texts, purpose=purpose)
+        return [[x / math.hypot(2.0, 1.0) for x in (*vector, 2.0)] for vector in raw]
+
+
+def opened(tmp_path: Path, notes: int, embedder: BagOfWords | None = None) -> WorkspaceMemory:
+    folder = tmp_path / "ws/memory"
+    folder.mkdir(parents=True)
+    for number in range(notes):
+        (folder / f"day-{number}.md").write_text(f"We walked to market {number} and bought bread, cheese and apples\n")
+    clock = ManualClock(datetime(2026, 3, 18, 12, tzinfo=UTC))
+    return WorkspaceMemory(folder.parent, tmp_path / "i.sqlite", MemorySettings(), agent="main", clock=clock, embedder=embedder)
+
+
+@pytest.mark.parametrize("notes", [1, 3, 20, 80])
+async def test_a_question_that_shares_one_word_of_many_is_not_answered(tmp_path: Path, notes: int) -> None:
+    memory = opened(tmp_path, notes)
+    await memory.sync()
+    answer = await memory.search("which spaceship launched the orbital telescope when apples fell down?", audience=OWNER)
+    assert answer.hits == ()
+    assert "Nothing in memory comes close" in (answer.note or "")
+    assert (await memory.search("did we buy bread and cheese?", audience=OWNER)).hits
+    await memory.close()
+
+
+@pytest.mark.parametrize("embedder", [BagOfWords(), Cones()])
+async def test_how_near_is_near_is_learned_of_each_model(tmp_path: Path, embedder: BagOfWords) -> None:
+    memory = opened(tmp_path, 40, embedder)
+    await memory.sync()
+    foreign = "which spaceship launched the orbital telescope?"
+    assert (await memory.search(foreign, audience=OWNER)).hits  # not known yet
+    for number in range(25):
+        assert (await memory.search(f"did we walk to market {number} for bread?", audience=OWNER)).hits
+    answer = await memory.search(foreign, audience=OWNER)
+    assert answer.hits == ()
+    assert answer.provider == "fake"
+    await memory.close()
+
+
+def test_twenty_answers_tell_and_those_of_another_model_do_not() -> None:
+    nearness = Nearness()
+    for number in range(20):
+        assert nearness.level(A) is None
+        nearness.learn(A, 0.5 + number / 100)
+    assert nearness.level(A) == 0.5
+    assert nearness.level(B) is None
+    nearness.learn(B, 0.1)
+    assert nearness.level(A) is None
