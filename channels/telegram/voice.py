@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from telegram.constants import ChatAction
-from telegram.error import BadRequest, ChatMigrated, Forbidden, RetryAfter, TelegramError
+from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, RetryAfter, TelegramError
 
-from channels.errors import ChannelError, NotSent
+from channels.errors import NotSent
 from channels.telegram.bot import make_bot, wait_of
 from channels.telegram.pacing import Pacer
 from channels.telegram.reactions import react
@@ -65,6 +65,9 @@ class Voice:
         if self._pacer.held(conversation.id):
             return
         await self.showing.keep(conversation)
+        await self._sign(conversation)
+
+    async def _sign(self, conversation: Conversation) -> None:
         thread = None if conversation.thread is None else int(conversation.thread)
         try:
             await self._bot.send_chat_action(int(conversation.id), ChatAction.TYPING, message_thread_id=thread)
@@ -78,11 +81,13 @@ class Voice:
 
     async def answers(self, conversation: Conversation) -> bool:
         """Say whether Telegram takes a typing sign, or refuses it in words that show that it works."""
-        try:
-            await self.typing(conversation)
-        except (RetryAfter, BadRequest, Forbidden, ChatMigrated, ValueError):
+        if self._pacer.held(conversation.id):
             return True
-        except (TelegramError, ChannelError, TypeError, KeyError):
+        try:
+            await self._sign(conversation)
+        except (RetryAfter, BadRequest, Forbidden, InvalidToken, ChatMigrated, ValueError):
+            return True
+        except (TelegramError, TypeError, KeyError):
             return False
         return True
 

@@ -365,6 +365,7 @@ async def test_a_repeated_send_after_an_uncertain_one_says_so(peer: TelegramPeer
         ("drop_after", {}, False),
         ("refuse", {"code": 403, "text": "Forbidden: bot was blocked by the user"}, True),
         ("refuse", {"code": 400, "text": "Bad Request: chat not found"}, True),
+        ("refuse", {"code": 404, "text": "Not Found"}, True),
         ("retry_after", {"seconds": 3}, True),
     ],
 )
@@ -376,6 +377,16 @@ async def test_telegram_is_asked_whether_it_answers_by_a_typing_sign(
     assert await line.channel.answers(PRIVATE) is answers
     assert await line.channel.answers(PRIVATE)
     assert peer.count("sendMessage") == 0
+
+
+async def test_a_preview_that_cannot_be_shown_does_not_count_as_silence(peer: TelegramPeer, line: Line) -> None:
+    await peer.say(ANNA, "hi")
+    await line.channel.draft(PRIVATE, "t1", "so far")
+    await line.clock.sleep(5)
+    await line.channel.draft(PRIVATE, "t1", "so far, so good")
+    await line.clock.sleep(60)
+    peer.fault("sendMessageDraft", "refuse", code=400, text="Bad Request: TEXTDRAFT_PEER_INVALID", times=9)
+    assert await line.channel.answers(PRIVATE)
 
 
 @pytest.mark.parametrize("chat", ["stranger", "blocked"])
