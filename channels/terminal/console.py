@@ -51,7 +51,7 @@ class Conversation:
 
     What is typed while an answer is awaited is sent too: the house says what becomes of it. ``commands`` (name with its slash ->
     one line of help) and ``choices`` (name -> words that may follow) are offered for completion; the gateway answers them.
-    ``rewrite`` is applied to notices and errors before they are shown, so that the commands in them work as typed.
+    ``rewrite`` is applied to whatever is printed, so that the commands in it work as typed.
     ``source``, ``sink`` and ``console`` are the process's own terminal unless something else is handed in.
     """
 

@@ -29,13 +29,15 @@ async def converse(
     err: BinaryIO,
     new_key: Callable[[], str],
     hints: Mapping[str, str] | None = None,
+    rewrite: Callable[[str], str] = str,
 ) -> int:
     """Send each line that is not blank, and write its replies as Markdown before the next is sent.
 
     Bytes that are no UTF-8 become replacement marks, which is told on ``err`` like every trouble. Returns the exit code: 0, or that of the
     last turn that gave another. A reader that went away ends the conversation quietly. The link is left open.
+    ``rewrite`` is applied to whatever is printed.
     """
-    talk = _Talk(link, out, err, new_key, hints or {})
+    talk = _Talk(link, out, err, new_key=new_key, hints=hints or {}, rewrite=rewrite)
     try:
         async for number, line in _lines(source):
             text = line.decode("utf-8", "replace").rstrip("\r\n")
@@ -53,8 +55,18 @@ async def converse(
 
 
 class _Talk:
-    def __init__(self, link: Link, out: BinaryIO, err: BinaryIO, new_key: Callable[[], str], hints: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        link: Link,
+        out: BinaryIO,
+        err: BinaryIO,
+        *,
+        new_key: Callable[[], str],
+        hints: Mapping[str, str],
+        rewrite: Callable[[str], str],
+    ) -> None:
         self.exit_code = 0
+        self._rewrite = rewrite
         self._link = link
         self._out = out
         self._err = err
@@ -82,7 +94,7 @@ class _Talk:
 
     async def _show(self, frame: Frame) -> None:
         if isinstance(frame, Reply):
-            await asyncio.to_thread(_write, self._out, frame.text)
+            await asyncio.to_thread(_write, self._out, self._rewrite(frame.text))
         elif isinstance(frame, Note):
             await self.tell(frame.text)
         elif isinstance(frame, Rejected):
@@ -90,7 +102,7 @@ class _Talk:
 
     async def tell(self, text: str) -> None:
         with contextlib.suppress(OSError):
-            await asyncio.to_thread(_write, self._err, text)
+            await asyncio.to_thread(_write, self._err, self._rewrite(text))
 
     async def trouble(self, text: str, mend: str) -> None:
         self.exit_code = FAILED

@@ -93,7 +93,7 @@ class Screen:
 
     def reply(self, text: str) -> None:
         """Print a reply for good."""
-        self._console.print(Page(text))
+        self._console.print(Page(self._rewrite(text)))
         self._console.print()
 
     def note(self, text: str) -> None:

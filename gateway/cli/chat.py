@@ -81,6 +81,7 @@ async def _piped(invocation: Invocation, hints: dict[str, str]) -> int:
             err=sys.stderr.buffer,
             new_key=_new_key,
             hints=hints,
+            rewrite=as_started,
         )
 
 

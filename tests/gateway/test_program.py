@@ -73,3 +73,17 @@ def test_an_error_names_a_command_that_can_be_typed(tmp_path: Path) -> None:
     env["PATH"] = os.pathsep.join([str(linked), env["PATH"]])
     done = subprocess.run(["homebody", "chatt"], env=env, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "`homebody chat`" in done.stderr
+
+
+def test_what_a_failed_turn_says_names_a_command_that_can_be_typed(tmp_path: Path) -> None:
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "HOMEBODY_HOME": str(tmp_path / "state")}
+    for arguments, said in (
+        (["agent", "--model", "nowhere/none", "-m", "hello"], ""),
+        (["chat", "--model", "nowhere/none"], "hello\n"),
+    ):
+        done = subprocess.run(
+            [HOMEBODY, *arguments], env=env, input=said, capture_output=True, text=True, cwd=HOMEBODY.parents[2], check=False
+        )
+        told = done.stdout + done.stderr
+        assert ".venv/bin/homebody " in told, told
+        assert "homebody " not in told.replace(".venv/bin/homebody ", "").replace("homebody: ", ""), told
