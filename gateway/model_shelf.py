@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from agent.models.offline import OfflineModel
 from agent.models.patience import Patient
 from agent.models.price_file import read_prices
 from agent.models.prices import ESTIMATE, FREE, PriceList
+from agent.models.served import served
 from agent.models.standby import Standby
 from agent.models.survey import offers
 from agent.settings import ModelChoice
@@ -120,8 +122,10 @@ class ModelShelf:
 
     async def offers(self, also: Sequence[str] = (), agent_id: str = "") -> tuple[Offer, ...]:
         """Return the models worth naming and ``also`` others, with what is known of each; servers on this machine are looked for."""
-        here = await find_local(self._env)
-        return offers(self._settings, self._env, here, self._wallet(self._owner(agent_id)), also)
+        wallet = self._wallet(self._owner(agent_id))
+        here, own = await asyncio.gather(find_local(self._env), served(self._settings, self._env, wallet))
+        named = [f"{provider}/{name}" for provider, names in own.items() for name in names]
+        return offers(self._settings, self._env, here, wallet, (*also, *named))
 
     @property
     def prices(self) -> PriceList:
@@ -183,7 +187,7 @@ class ModelShelf:
             return self._put[name]
         if (owner, name) not in self._models:
             place = find(name, self._settings, self._env, self._wallet(owner))
-            self._models[owner, name] = self._made(place, owner)
+            self._models[owner, name] = OfflineModel(chosen=True) if place is None else self._made(place, owner)
         return self._models[owner, name]
 
     async def _with_fallbacks(self, choice: ModelChoice, owner: str) -> Model:

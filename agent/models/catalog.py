@@ -116,10 +116,23 @@ PROVIDERS: dict[str, Provider] = {
             local=True,
         ),
         Provider(id="lmstudio", label="LM Studio", api="openai-completions", base_url="http://127.0.0.1:1234/v1", local=True),
+        Provider(
+            id="llamacpp",
+            label="llama.cpp or LocalAI",
+            api="openai-completions",
+            base_url="http://127.0.0.1:8080/v1",
+            local=True,
+        ),
         Provider(id="vllm", label="vLLM", api="openai-completions", base_url="http://127.0.0.1:8000/v1", local=True),
     )
 }
-SAME_PROVIDER = {"gemini": "google", "claude": "anthropic", "lm-studio": "lmstudio"}
+SAME_PROVIDER = {
+    "gemini": "google",
+    "claude": "anthropic",
+    "lm-studio": "lmstudio",
+    "llama.cpp": "llamacpp",
+    "localai": "llamacpp",
+}
 """Other names that people give a provider."""
 
 MODELS: dict[str, tuple[str, ...]] = {

@@ -16,6 +16,7 @@ from agent.models.offline import NAME as OFFLINE
 from agent.models.offline import OfflineModel
 from agent.models.openai_chat import OpenAIChatModel
 from agent.models.openai_responses import OpenAIResponsesModel
+from agent.models.served import served
 from agent.models.settings import Api, ModelsSettings, ProviderSettings
 
 if TYPE_CHECKING:
@@ -105,8 +106,26 @@ async def locate(
     if name is not None and name.strip():
         return find(name.strip(), settings, env, wallet)
     place = by_key(settings, env, wallet)
+    if discover is not None:
+        place = await _as_served(place, settings, env, wallet)
     if place is None and discover is not None and settings.mode == "merge" and (found := await discover(env)) is not None:
         place = _discovered(found)
+    return place
+
+
+async def _as_served(place: Place | None, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Place | None:
+    """Put a model that is there in the place of a guess, where a server of the owner's own says which it has.
+
+    What the owner described (``models.providers.NAME.models``) is no guess.
+    """
+    if place is not None and any(
+        one.id == place.model for one in settings.providers.get(place.provider, ProviderSettings()).models
+    ):
+        return place
+    found = await served(settings, env, wallet, only=place.provider if place else "")
+    for provider, names in found.items():
+        if names and not (place is not None and place.model in names):
+            return _place(provider, names[0], settings, env, wallet)
     return place
 
 

@@ -53,7 +53,7 @@ def _spelt_out(host: str) -> str:
 
 def local_servers(env: Mapping[str, str]) -> dict[str, str]:
     """Return where the servers would be that are looked for, by provider, in the order of preference."""
-    return {"ollama": ollama_url(env)} | {name: PROVIDERS[name].base_url for name in ("lmstudio", "vllm")}
+    return {"ollama": ollama_url(env)} | {name: PROVIDERS[name].base_url for name in ("lmstudio", "llamacpp", "vllm")}
 
 
 async def find_local(
@@ -83,7 +83,11 @@ async def _probe(provider: str, base_url: str, budget: float) -> Found | None:
     listed = _names(await fetch(f"{base_url}/models"), "data", "id")
     if not listed:
         return None
-    facts = of_list(facts_of(provider, listed[0]), await fetch(f"{base_url}/models"), listed[0])
+    guess = facts_of(provider, listed[0])
+    if provider == "llamacpp":
+        facts = await ask_limits(fetch, provider, base_url, listed[0], guess)
+    else:
+        facts = of_list(guess, await fetch(f"{base_url}/models"), listed[0])
     return Found(provider=provider, model=listed[0], base_url=base_url, facts=facts)
 
 
@@ -105,7 +109,12 @@ def _names(answer: Any, name: str, key: str) -> list[str]:
     return [name for name in names if not any(word in name.lower() for word in _NOT_FOR_TALK)]
 
 
-def fetch_json(url: str, post: Mapping[str, Any] | None, seconds: float) -> Any:
+def names_of(answer: Any) -> list[str]:
+    """Return the models to talk to in a list of models as OpenAI gives it, the server's first one first."""
+    return _names(answer, "data", "id")
+
+
+def fetch_json(url: str, post: Mapping[str, Any] | None, seconds: float, headers: Mapping[str, str] | None = None) -> Any:
     """Fetch JSON; None for anything that goes wrong, since whatever else listens there is no model server. Blocks."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -113,7 +122,9 @@ def fetch_json(url: str, post: Mapping[str, Any] | None, seconds: float) -> Any:
         connection = kind(parts.hostname or "127.0.0.1", parts.port, timeout=seconds)
         try:
             body = None if post is None else json.dumps(dict(post))
-            connection.request("GET" if post is None else "POST", parts.path, body, {"Content-Type": "application/json"})
+            connection.request(
+                "GET" if post is None else "POST", parts.path, body, {"Content-Type": "application/json", **(headers or {})}
+            )
             answer = connection.getresponse()
             return json.loads(answer.read(4_000_000)) if answer.status == http.HTTPStatus.OK else None
         finally:

@@ -32,7 +32,8 @@ async def ask_limits(fetch: Fetch, provider: str, base_url: str, model: str, fac
     if provider == "lmstudio":
         return of_list(facts, await fetch(f"{root}/api/v0/models"), model)
     listed = of_list(facts, await fetch(f"{base_url.rstrip('/')}/models"), model)
-    if listed.window != facts.window or provider in PROVIDERS:
+    public = provider in PROVIDERS and not PROVIDERS[provider].local
+    if listed.window != facts.window or public or provider == "vllm":
         return listed
     return of_props(listed, await fetch(f"{root}/props"))
 

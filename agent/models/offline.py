@@ -51,9 +51,13 @@ class OfflineModel:
     window = 200_000
     max_output = 8_192
 
+    def __init__(self, *, chosen: bool = False) -> None:
+        """``chosen`` says that a person asked for it, so that nothing is said of a language model that is missing."""
+        self._chosen = chosen
+
     async def stream(self, request: Request) -> AsyncIterator[TextDelta | AssistantMessage]:
         """Answer at once, line by line."""
-        message = answer(request)
+        message = answer(request, notice=not self._chosen)
         for line in message.text.splitlines(keepends=True):
             yield TextDelta(line)
         yield message
@@ -62,8 +66,11 @@ class OfflineModel:
         """Nothing is held."""
 
 
-def answer(request: Request) -> AssistantMessage:
-    """Return the notebook's answer: tool calls first where it needs any, words when it has their results."""
+def answer(request: Request, *, notice: bool = True) -> AssistantMessage:
+    """Return the notebook's answer: tool calls first where it needs any, words when it has their results.
+
+    ``notice`` has it say once in a conversation that no language model is configured.
+    """
     asked, done = _since_last_answer(request.messages)
     if asked and (token := _SILENT.search(asked[-1].text)):
         return _message(request, token[0])
@@ -78,7 +85,7 @@ def answer(request: Request) -> AssistantMessage:
         return _message(request, "", missing)
     replies = [reply_to(turn.asked, [done[_key(call)] for call in turn.all_calls(done)]) for turn in turns]
     told = any(isinstance(message, AssistantMessage) and NO_MODEL in message.text for message in request.messages)
-    if not told and not any(NO_MODEL in reply for reply in replies):
+    if notice and not told and not any(NO_MODEL in reply for reply in replies):
         replies.append(NOTICE)
     return _message(request, "\n\n".join(dict.fromkeys(replies)))
 

@@ -87,7 +87,8 @@ class OpenAIChatModel:
                     for delta in deltas:
                         yield delta
         except expected() as error:
-            yield self._connection.failed(error, model=self.name, label=self._label, begun=answer.begun)
+            failed = self._connection.failed(error, model=self.name, label=self._label, begun=answer.begun)
+            yield await self._connection.with_names(failed)
             return
         for delta in answer.rest():
             yield delta

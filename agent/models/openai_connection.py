@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.models import failures, rehearsal
+from agent.models.catalog import PROVIDERS
+from agent.models.discovery import names_of
 from agent.models.limits import ask_limits
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ _SILENCE_SECONDS = 600.0
 _LOOK_UP_SECONDS = 2.0
 _MOST_QUESTIONS = 4
 """How often a server is asked about its model: Ollama knows only once it is loaded, and many others never."""
+_MOST_NAMES = 8
 _NEVER_TELL = frozenset({"openai", "google"})
 """Providers whose lists of models say nothing of windows."""
 
@@ -45,6 +48,8 @@ class Connection:
         self._model = model
         self._provider = provider
         self._base_url = base_url
+        elsewhere = provider in _NEVER_TELL and base_url.rstrip("/") != PROVIDERS[provider].base_url
+        self._kind = "custom" if elsewhere else provider
         self._settings: dict[str, Any] = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
         self._rehearse = rehearse
         self._client: Any = None
@@ -56,14 +61,28 @@ class Connection:
         async with self._opening:
             if self._client is None:
                 self._client = await asyncio.to_thread(self._connect)
-            if self.facts.assumed and self._provider not in _NEVER_TELL and self._asked < _MOST_QUESTIONS:
+            if self.facts.assumed and self._kind not in _NEVER_TELL and self._asked < _MOST_QUESTIONS:
                 self._asked += 1
-                self.facts = await ask_limits(self._get_json, self._provider, self._base_url, self._model, self.facts)
+                self.facts = await ask_limits(self._get_json, self._kind, self._base_url, self._model, self.facts)
             return self._client
 
     def failed(self, error: Exception, *, model: str, label: str, begun: bool) -> AssistantMessage:
         """Return the answer that records a failure, after ``keep``."""
         return self.keep(failures.failed(error, model=model, label=label, begun=begun))
+
+    async def with_names(self, answer: AssistantMessage) -> AssistantMessage:
+        """Let a failure over a model that is not there name those that are, where the server is one that tells."""
+        if answer.failure is None or answer.failure.kind != "unknown_model" or self._kind in _NEVER_TELL:
+            return answer
+        names = names_of(await self._get_json(f"{self._base_url.rstrip('/')}/models"))
+        if not names or self._model in names:
+            return answer
+        more = " …" if len(names) > _MOST_NAMES else ""
+        mend = (
+            f"There is: {', '.join(names[:_MOST_NAMES])}{more}. "
+            f"Choose one: homebody config set agents.defaults.model {self._provider}/{names[0]}"
+        )
+        return replace(answer, failure=replace(answer.failure, mend=mend))
 
     def keep(self, answer: AssistantMessage) -> AssistantMessage:
         """Return the answer. A window that its failure names is kept, if it is smaller than what was known."""

@@ -38,12 +38,15 @@ models.add_command(auth)
 def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
     """List the models that could be chosen. Any other id of a provider works too: it is sent as it is."""
     from agent.models.discovery import find_local
+    from agent.models.served import served
     from agent.models.survey import offers
 
     settings = _settings(invocation).models
     here = asyncio.run(find_local(os.environ))
     wallet = _profiles(invocation).wallet(invocation.loaded.settings.default_agent)
-    found = [offer for offer in offers(settings, os.environ, here, wallet) if everything or offer.usable or as_json]
+    own = asyncio.run(served(settings, os.environ, wallet))
+    named = [f"{provider}/{name}" for provider, names in own.items() for name in names]
+    found = [offer for offer in offers(settings, os.environ, here, wallet, named) if everything or offer.usable or as_json]
     if as_json:
         _print_json([offer.as_json() for offer in found])
         return

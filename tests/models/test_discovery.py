@@ -69,6 +69,7 @@ def test_the_usual_places_are_looked_at() -> None:
     assert local_servers({}) == {
         "ollama": "http://127.0.0.1:11434/v1",
         "lmstudio": "http://127.0.0.1:1234/v1",
+        "llamacpp": "http://127.0.0.1:8080/v1",
         "vllm": "http://127.0.0.1:8000/v1",
     }
 
