@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +15,7 @@ from agent.headroom import Headroom
 from agent.journal import NoJournal
 from agent.messages import AssistantMessage, ToolMessage, Usage
 from agent.speaking import Speaker, cut_answer
+from agent.time_limit import running_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -142,7 +142,7 @@ class Turn:
         limit = self.conversation.settings.limits.timeout_seconds
         try:
             try:
-                async with asyncio.timeout(limit):
+                async with running_limit(limit):
                     resume = await self._begin(messages, further)
                     ending = await loop.run(self, resume=resume)
             except TimeoutError:
