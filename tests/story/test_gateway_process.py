@@ -181,3 +181,14 @@ async def test_commands_wait_for_a_gateway_that_starts(machine: Machine) -> None
         gateway.send_signal(signal.SIGCONT)
         gateway.send_signal(signal.SIGTERM)
         await gateway.communicate()
+
+
+async def test_being_told_again_and_again_to_end_changes_nothing(machine: Machine) -> None:
+    async with machine.gateway() as process:
+        while process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(
+                    process.pid, signal.SIGTERM
+                )  # Process.send_signal would look for its end itself, and take it from asyncio
+            await asyncio.sleep(0.001)
+        assert process.returncode == 0
