@@ -2,7 +2,8 @@
 
 Speaks JSON lines: ``{"home": ..., "log": ...}`` makes a gateway, which waits at the door, and answers ``{"pid": ...}``; ``{"go": pid}``
 lets it begin. ``"heavy"`` names what else is imported once. ``"fault"`` arms one of the places of ``agent.fault``; ``"bound"`` makes
-even root heed the permissions of files. What runs then is the command ``homebody gateway`` itself.
+even root heed the permissions of files; ``"broken"`` names one of
+``SABOTAGES``, which an oracle must see. What runs then is the command ``homebody gateway`` itself.
 """
 
 from __future__ import annotations
@@ -42,6 +43,21 @@ HEAVY = (
     "structlog",
     "uvicorn",
 )
+
+
+def _lock_nobody_out() -> None:
+    import gateway.lock
+
+    gateway.lock._lock = lambda _descriptor: True
+
+
+def _append_to_a_torn_tail() -> None:
+    import agent.transcript
+
+    agent.transcript.Transcript._mend_tail = lambda _self, _fd, data: data
+
+
+SABOTAGES = {"no state lock": _lock_nobody_out, "torn tail appended to": _append_to_a_torn_tail}
 
 
 def main() -> None:
@@ -89,6 +105,8 @@ def _live(door: int, asked: dict[str, str]) -> None:
         os.environ.update({"PATH": os.defpath, "HOME": f"{home}/person", "HOMEBODY_HOME": f"{home}/state", "TZ": "UTC"})
         os.chdir(home)
         fault.arm(asked.get("fault", ""))
+        if asked.get("broken"):
+            SABOTAGES[asked["broken"]]()
         if asked.get("bound"):
             _give_up_privileges()
         if os.read(door, 1):

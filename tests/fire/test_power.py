@@ -29,8 +29,8 @@ async def nursery() -> AsyncIterator[Nursery]:
         yield nursery
 
 
-async def outage(folder: Path, nursery: Nursery, name: str, kill: str, **disk: Any) -> Verdict:
-    """Let power fail at one place, start again, and judge."""
+async def outage(folder: Path, nursery: Nursery, name: str, kill: str, *, broken: str = "", **disk: Any) -> Verdict:
+    """Let power fail at one place, start again, and judge. ``broken`` is a sabotage of the lives after that."""
     scenario = replace(SCENARIOS[name], besides=(*SCENARIOS[name].besides, "heard there"))
     async with World(folder / "house", nursery, settings=scenario.settings) as world:
         await world.say("hello there")
@@ -44,9 +44,10 @@ async def outage(folder: Path, nursery: Nursery, name: str, kill: str, **disk: A
         await life.end()
         before.play((folder / "house.record").read_text())
         before.put()
-        for _ in range(2):
-            if not await world.live():
-                break
+        life = await world.start(broken=broken)
+        assert await world.quiet(life)
+        await life.end()
+        await world.live()
         return await judge(scenario, world)
 
 
@@ -89,3 +90,10 @@ async def test_a_house_that_does_not_sync_is_seen(
         if found in verdict.problems:
             return
     pytest.fail(f"nothing was found: {verdict}")
+
+
+async def test_a_torn_tail_that_is_appended_to_is_seen(tmp_path: Path, nursery: Nursery) -> None:
+    verdict = await outage(
+        tmp_path, nursery, "one message", "before-finish:1", ignored=of_a_transcript, torn=0.6, broken="torn tail appended to"
+    )
+    assert "transcript" in verdict.problems, verdict
