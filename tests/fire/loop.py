@@ -26,9 +26,12 @@ from typing import TYPE_CHECKING, Any
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from gateway.guards.breaker import NAME as STARTS
+from gateway.guards.breaker import TOO_OFTEN
+from gateway.interrupted import MAX_ATTEMPTS
 from tests.fire.platforms import PLATFORMS
 from tests.fire.scenarios import SCENARIOS, Scenario, Verdict, judge
-from tests.fire.world import Kill, Nursery, Stuck, World, missing_tools, told_missing
+from tests.fire.world import STATE, Kill, Nursery, Stuck, World, missing_tools, told_missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -93,6 +96,7 @@ class Row:
         self.verdict.marked += verdict.marked
         self.verdict.strays += verdict.strays
         self.verdict.unknown += verdict.unknown
+        self.verdict.given_up += verdict.given_up
         self.failures += [f"{told}\n  again: make fire ARGS={shlex.quote(how)}" for told in verdict.told]
 
 
@@ -153,6 +157,8 @@ class Fire:
                     if not hit:
                         break
                     between(root)
+                    if len(kills) >= TOO_OFTEN:  # it is to go on, and not to pause over its crashes
+                        (root / STATE / STARTS).unlink(missing_ok=True)
                 ended = ended or any(
                     kill.error for kill in kills
                 )  # what the disk held up until the end is done by the next life
@@ -181,12 +187,13 @@ class Fire:
         return scenario.settings | {"telegram": self._delivery}
 
     def table(self) -> str:
-        head = "| scenario | runs | kills | lost | doubled unmarked | effects twice | bad transcripts | other | marked | unknown | strays |"
-        lines = [head, "|---" * 11 + "|"]
+        head = "| scenario | runs | kills | lost | doubled unmarked | effects twice | bad transcripts | other "
+        head += "| marked | unknown | strays | given up |"
+        lines = [head, "|---" * 12 + "|"]
         for name, row in self.rows.items():
             found = Counter(row.verdict.problems)
             named = [found.pop(kind, 0) for kind in ("lost", "doubled", "effect twice", "transcript")]
-            tidy = (row.verdict.marked, row.verdict.unknown, row.verdict.strays)
+            tidy = (row.verdict.marked, row.verdict.unknown, row.verdict.strays, row.verdict.given_up)
             cells = (name, row.runs, row.kills, *named, found.total(), *tidy)
             lines.append("| " + " | ".join(map(str, cells)) + " |")
         return "\n".join(lines)
@@ -201,10 +208,17 @@ def sample(
 ) -> Iterator[tuple[Scenario, tuple[Kill, ...]]]:
     """Draw kills for ever, those at frequent calls more often; one in four is followed by another inside the recovery.
 
-    One kill in five falls upon a named place; without ``calls`` all do.
+    One kill in five falls upon a named place; without ``calls`` all do. One run in ten is killed while each attempt is made that a turn
+    has, so that it is given up.
     """
     while True:
         scenario = dice.choice(scenarios)
+        if dice.random() < 0.1:
+            yield (
+                scenario,
+                tuple(Kill(f"before-{dice.choice(('transcript', 'settle_call', 'finish'))}", 1) for _ in range(MAX_ATTEMPTS)),
+            )
+            continue
         kills = [_drawn(dice, scenario) if calls and dice.random() < 0.8 else _drawn_by_name(dice) for _ in range(2)]
         yield scenario, tuple(kills if dice.random() < 0.25 else kills[:1])
 

@@ -7,7 +7,7 @@ It keeps no state between calls, so that a gateway which was killed and asks aga
 a summary is asked for               writes one
 ``tell me <word>``                   says ``heard <word>``; so it does of the last word where nothing is asked
 
-What came since its last answer it answers together.
+What came since its last answer it answers together, but for what a note says was given up.
 """
 
 from __future__ import annotations
@@ -19,11 +19,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from aiohttp import web
 
+from agent.wire import UNANSWERED
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 DEEDS = "DEEDS.md"
 FACT = re.compile(r"fact-\w+")
+_NOTE = re.compile(rf"{re.escape(UNANSWERED)}.*?below\.\]", re.DOTALL)
+"""What a transcript says of messages that were given up; it may stand in one message with others."""
 _ASKED = re.compile(r"\b(do|tell me) (\w+)")
 
 
@@ -86,9 +90,12 @@ def predicted(body: dict[str, Any]) -> tuple[dict[str, Any], str]:
         return _words("A summary: " + " ".join(sorted(set(FACT.findall(json.dumps(messages))))))
     unanswered = messages[_after_last_answer(messages) :]
     answers = []
+    notes = [note for message in messages for note in _NOTE.findall(_text(message))]
     for message in unanswered:
-        if message["role"] == "user":
-            for verb, name in _asked(_text(message)):
+        if message["role"] == "user" and (text := _NOTE.sub("", _text(message))).strip():
+            for verb, name in _asked(text):
+                if any(f"{verb} {name}" in note for note in notes):
+                    continue
                 if verb == "do" and (call := _next_call(name, unanswered)) is not None:
                     return call
                 answers.append(f"done {name}" if verb == "do" else f"heard {name}")

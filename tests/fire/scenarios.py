@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from agent import wire
-from agent.entries import Compacted, Entry, Said, Torn, decode
+from agent.entries import Compacted, Entry, Said, Torn, Unanswered, decode
 from agent.messages import AssistantMessage, ToolMessage, UserMessage
 from channels.repeats import MARKS
 from gateway.clock import SystemClock
@@ -30,6 +30,8 @@ FACTS = [f"fact-{name}" for name in ("iris", "juno", "kite", "lark")]
 _TROUBLE = ("⚠️ ", *(f"{mark}⚠️ " for mark in MARKS))
 _HOUSE = (*_TROUBLE, "💾 ", *(f"{mark}💾 " for mark in MARKS))
 """How the house begins what it says of itself."""
+_GIVEN_UP = "I was interrupted "
+"""Said of messages that were given up, with their words."""
 _PAUSED = "go on by myself"
 """Said of the house as a whole when the disk refuses: no message is answered by it."""
 _NOT_ANSWERS = ("(I was restarted and went on.)", "…")
@@ -44,6 +46,7 @@ class Verdict:
     marked: int = 0
     strays: int = 0
     unknown: int = 0
+    given_up: int = 0
 
     def wrong(self, kind: str, what: str) -> None:
         self.problems[kind] += 1
@@ -82,12 +85,14 @@ async def judge(scenario: Scenario, world: World, *, refused: bool = False) -> V
     verdict = Verdict()
     if refused:
         scenario = _without_told_failures(scenario, world)
+    scenario = _without_given_up(scenario, world, verdict)
     _judge_answers(scenario, world, verdict)
     entries = _judge_transcripts(world, verdict)
     _judge_deeds(scenario, world, entries, verdict)
     _judge_ledger(world.root / STATE / "ledger.sqlite", verdict)
+    withdrawn = {one for entry in entries if isinstance(entry.body, Unanswered) for one in entry.body.withdrawn}
     for text in (*scenario.says, *(scenario.corrections if not refused else ())):
-        heard = sum(isinstance(m := _message(e), UserMessage) and text in m.text for e in entries)
+        heard = sum(isinstance(m := _message(e), UserMessage) and text in m.text for e in entries if e.id not in withdrawn)
         fine = {0, 1} if text in scenario.corrections.values() else {1}
         if heard not in fine and not text.startswith("/"):
             verdict.wrong("transcript", f"{text!r} is in it {heard} times")
@@ -112,6 +117,23 @@ def _without_told_failures(scenario: Scenario, world: World) -> Scenario:
     left_out = set(scenario.answers) - set(of(scenario.answers))
     deeds = tuple(deed for deed in scenario.deeds if not any(deed in answer for answer in left_out))
     return replace(scenario, says=of(scenario.says), answers=of(scenario.answers), deeds=deeds)
+
+
+def _without_given_up(scenario: Scenario, world: World, verdict: Verdict) -> Scenario:
+    """Leave out messages that their person was told are given up. Their deeds may be done or not; none may be answered as well."""
+    told = [text for text in world.said() if _GIVEN_UP in text]
+    named = {index for index, text in enumerate(scenario.says) if any(f"“{text}”" in one for one in told)}
+    for index in named & set(range(len(scenario.answers))):
+        if any(scenario.answers[index] in text for text in world.said() if text not in told):
+            verdict.wrong("given up", f"{scenario.says[index]!r} was given up and answered")
+    deeds = tuple(deed for deed in scenario.deeds if not any(deed in scenario.says[index] for index in named))
+    for deed in set(scenario.deeds) - set(deeds):
+        if world.deeds().count(deed) > 1:
+            verdict.wrong("effect twice", deed)
+    verdict.given_up += len(named)
+    kept = [index for index in range(len(scenario.says)) if index not in named]
+    answers = tuple(answer for index, answer in enumerate(scenario.answers) if index not in named)
+    return replace(scenario, says=tuple(scenario.says[index] for index in kept), answers=answers, deeds=deeds)
 
 
 def unmarked(text: str) -> str:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.interrupted import MAX_ATTEMPTS
 from tests.fire.loop import CALLS, PLACES, burn, sample
 from tests.fire.platforms import PLATFORMS
 from tests.fire.scenarios import SCENARIOS
@@ -84,3 +85,11 @@ def test_the_environment_names_the_place_at_which_the_process_dies() -> None:
 
     assert said("after-b:1") == (-signal.SIGKILL, b"a\n")
     assert said("before-b:2") == said("") == (0, b"a\nb\n")
+
+
+@pytest.mark.parametrize("name", ["steered", "answered together"])
+async def test_messages_of_a_turn_that_is_given_up_are_each_named_or_answered(fire: Fire, name: str) -> None:
+    scenario = SCENARIOS[name]
+    assert await fire.run(scenario, tuple(Kill("before-finish", 1) for _ in range(MAX_ATTEMPTS)))
+    assert fire.failures == []
+    assert fire.rows[name].verdict.given_up, "it was tried as often as a turn may be"
