@@ -277,6 +277,8 @@ class WorkspaceMemory:
             except BaseException:  # also when cancelled: what was not followed is still to be done
                 self._dirty = True
                 raise
+            if synced.chunks or synced.removed:
+                await self._run(lambda index: index.database.fold_in())
             return synced
 
     async def status(self, *, deep: bool = False) -> Status:

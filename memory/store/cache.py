@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from array import array
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,10 +12,15 @@ if TYPE_CHECKING:
     from memory.store.database import Database
 
 _ASK_AT_ONCE = 500
+_HALF = b"h"
+"""Stands before numbers of 16 bits; without it they have 32."""
 
 
 class EmbeddingCache:
-    """Keyed by provider, model, fingerprint and text; the least recently used leave first."""
+    """Keyed by provider, model, fingerprint and text; the least recently used leave first.
+
+    Numbers are kept in half precision: a vector is in the index as well, and comes from here only when its text comes back.
+    """
 
     def __init__(self, database: Database, *, enabled: bool, most: int) -> None:
         self._db = database
@@ -29,7 +36,8 @@ class EmbeddingCache:
             part = digests[start : start + _ASK_AT_ONCE]
             where = f"provider = ? AND model = ? AND fingerprint = ? AND hash IN ({','.join('?' * len(part))})"
             bindings = (*embedder, *part)
-            found.update(self._db.rows(f"SELECT hash, vector FROM embedding_cache WHERE {where}", bindings))  # noqa: S608 - placeholders only
+            rows = self._db.rows(f"SELECT hash, vector FROM embedding_cache WHERE {where}", bindings)  # noqa: S608 - placeholders only
+            found.update((digest, _widened(vector)) for digest, vector in rows)
             self._db.connection.execute(f"UPDATE embedding_cache SET used = ? WHERE {where}", (now, *bindings))  # noqa: S608 - the same
         return found
 
@@ -39,7 +47,7 @@ class EmbeddingCache:
             return
         self._db.connection.executemany(
             "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?)",
-            ((*embedder, digest, vector, now) for digest, vector in vectors),
+            ((*embedder, digest, _halved(vector), now) for digest, vector in vectors),
         )
         excess = int(self._db.one("SELECT count(*) FROM embedding_cache")) - self._most
         if excess > 0:
@@ -57,3 +65,14 @@ class EmbeddingCache:
     def size(self) -> int:
         """How many vectors are kept."""
         return int(self._db.one("SELECT count(*) FROM embedding_cache"))
+
+
+def _halved(vector: bytes) -> bytes:
+    numbers = array("f", vector)
+    return _HALF + struct.pack(f"<{len(numbers)}e", *numbers)
+
+
+def _widened(kept: bytes) -> bytes:
+    if len(kept) % 2 == 0:
+        return kept
+    return array("f", struct.unpack(f"<{len(kept) // 2}e", kept[len(_HALF) :])).tobytes()

@@ -153,6 +153,14 @@ class Database:
         """Run a query and return the only column of its only row, or the row, or None."""
         return self.connection.execute(sql, bindings).get
 
+    def fold_in(self) -> None:
+        """Take the write-ahead log into the file and give its room back, unless somebody reads in it just now."""
+        self.connection.set_busy_timeout(0)
+        try:
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self.connection.set_busy_timeout(_BUSY_MS)
+
     def close(self) -> None:
         """Close the file; its write-ahead log is folded in."""
         self.connection.close()
