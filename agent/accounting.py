@@ -33,8 +33,8 @@ class ContextReport:
     """The whole request. ``tokens`` is the best figure for its size; the parts are estimates and need not add up to it.
 
     ``turns_left`` is a forecast of how many turns fit before the next memory flush, or None while there is too little to go by.
-    ``flush_obstacle`` says why memory is never flushed, if it is not. ``prefix`` says where the prompt last changed, if it did,
-    and ``digest`` is the hash of each segment before the messages.
+    ``flush_obstacle`` says why memory is never flushed, if it is not; ``too_small`` that the window is of no use. ``prefix`` says
+    where the prompt last changed, if it did, and ``digest`` is the hash of each segment before the messages.
     """
 
     tokens: int
@@ -44,6 +44,7 @@ class ContextReport:
     parts: tuple[Part, ...]
     turns_left: int | None
     flush_obstacle: str = ""
+    too_small: str = ""
     retention: str = "5m"
     prefix: str = ""
     digest: str = ""
@@ -84,10 +85,11 @@ def context_report(conversation: Conversation) -> ContextReport:
         compact_above=conversation.window.compact_above,
         parts=tuple(parts),
         flush_obstacle=conversation.flush_obstacle,
+        too_small=conversation.too_small,
         retention=conversation.ttl,
         prefix=_told_parting(conversation.watch),
         digest=conversation.watch.digest,
-        turns_left=_turns_left(messages, conversation.window.flush_at - size, calibrate(tokens.weight_of_messages(messages))),
+        turns_left=_turns_left(conversation, messages, conversation.window.flush_at - size),
     )
 
 
@@ -110,9 +112,12 @@ def chars_of(message: Message) -> int:
     return len(message.text)
 
 
-def _turns_left(messages: Sequence[Message], room: int, size: int) -> int | None:
-    turns = sum(isinstance(message, UserMessage) for message in messages)
-    return max(0, room * turns // size) if turns and size else None
+def _turns_left(conversation: Conversation, messages: Sequence[Message], room: int) -> int | None:
+    """Forecast by the turns so far, without the summary; nothing is forecast where the line is passed already."""
+    turns = [message for message in messages if _kind(message) != "summary"]
+    count = sum(isinstance(message, UserMessage) for message in turns)
+    size = conversation.calibration.apply(tokens.weight_of_messages(turns))
+    return room * count // size if count and size and room > 0 else None
 
 
 def added(one: Usage | None, other: Usage | None) -> Usage | None:

@@ -3,22 +3,24 @@
 The ladder, from the first step that is enough:
 
     summary, keeping the newest turns as the settings say
-    summary, keeping only the newest turn
+    summary, keeping only the newest turn, or the newest round of the one that runs
     old tool results shown as a placeholder (also when no summary can be made: history is never replaced by a fixed sentence)
+    the oldest turns not shown any more: only where the next request would not fit into the window otherwise
 
-A step counts only when the context then lies below the flush line and has lost a fifth of its size.
+A summary counts only when the context then lies below the flush line and has lost a fifth of its size.
 """
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.accounting import added
-from agent.cutting import find_cut, message_of
+from agent.cutting import cut_at, find_cut, message_of
 from agent.entries import Compacted, ResultsCleared, Said
 from agent.messages import UserMessage
-from agent.summary import LONGEST, summarise
+from agent.summary import former_summary, longest, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,18 +38,35 @@ WORTH_CLEARING = 0.98
 """Clearing results that leaves more than this share of the context is no help, and is not done."""
 
 
+LEAST_ANSWER = 256
+"""Tokens of the window that must be left for an answer."""
+ROOM_AFTER_DROPPING = 0.6
+"""Share of the room for history that may be filled after the oldest turns were dropped: else they would go one by one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """What a compaction came to, in tokens. ``summarised`` is False when results were cleared instead; ``problem`` says why."""
+    """What a compaction came to, in tokens.
+
+    ``summarised`` is False when results were cleared or ``dropped`` messages left out instead, or nothing could be done at all;
+    ``problem`` says why. ``first_drop`` says that none had been left out before.
+    """
 
     before: int
     after: int
     summarised: bool
     problem: str = ""
+    dropped: int = 0
+    first_drop: bool = False
+
+    @property
+    def helped(self) -> bool:
+        """Whether there is more room than before."""
+        return self.after < self.before
 
 
-async def compact(conversation: Conversation, turn: str, reason: str, *, focus: str = "") -> Shrunk | None:
-    """Make room. Returns None when there is nothing to make room with.
+async def compact(conversation: Conversation, turn: str, reason: str, *, focus: str = "", coming: int = 0) -> Shrunk:
+    """Make room, as far as it can be done. ``coming`` is what is about to be added, in tokens.
 
     Raises:
         NotKept: the transcript could not be written.
@@ -64,12 +83,14 @@ async def compact(conversation: Conversation, turn: str, reason: str, *, focus: 
             model=conversation.model.name,
             reason=reason,
             pins=conversation.transcript.pins,
+            waiting=tuple(entry.id for entry in cut.waiting),
+            dropped=_dropped_before(conversation),
         )
         room = most - conversation.size_if(draft)
         if room < LEAST_SUMMARY:
             problem = "what must stay is too large already"
             continue
-        made = await summarise(conversation, cut, focus, min(LONGEST, room))
+        made = await summarise(conversation, cut, focus, min(longest(conversation), room))
         usage = added(usage, made.usage)
         if not made.text:
             problem = made.problem
@@ -80,29 +101,79 @@ async def compact(conversation: Conversation, turn: str, reason: str, *, focus: 
             await conversation.transcript.append(turn, replace(draft, tokens_after=after))
             return Shrunk(before, after, summarised=True)
         problem = "the summary was hardly shorter than what it replaces"
-    return await _clear_results(conversation, turn, before, problem)
+    cleared = await _clear_results(conversation, turn, before, problem)
+    if (cleared.helped and reason == "overflow") or not _is_tight(conversation, reason, coming):
+        return cleared
+    return await _drop_oldest(conversation, turn, reason, cleared, coming)
+
+
+def _is_tight(conversation: Conversation, reason: str, coming: int) -> bool:
+    """Whether the next request would not fit; a person who asks for room gets it above the compaction line already."""
+    size = conversation.tokens()
+    if reason == "command":
+        return conversation.narrowed is None and size > conversation.window.compact_above
+    return reason == "overflow" or size + coming + LEAST_ANSWER > conversation.window.size
 
 
 def _cuts(conversation: Conversation) -> Iterator[Cut]:
-    """The places to cut, the gentlest first; a second one only where it keeps less."""
+    """The places to cut, the gentlest first; a further one only where it keeps less."""
     settings = conversation.settings.compaction
-    first = find_cut(conversation, settings.keep_recent_tokens, settings.keep_recent_turns)
-    if first is not None:
-        yield first
-    least = find_cut(conversation, 0, 1)
-    if least is not None and (first is None or len(least.dropped) > len(first.dropped)):
-        yield least
+    dropped = 0
+    for keep_tokens, keep_turns in ((settings.keep_recent_tokens, settings.keep_recent_turns), (0, 1), (1, 0)):
+        cut = find_cut(conversation, keep_tokens, keep_turns)
+        if cut is not None and len(cut.dropped) > dropped:
+            dropped = len(cut.dropped)
+            yield cut
 
 
-async def _clear_results(conversation: Conversation, turn: str, before: int, problem: str) -> Shrunk | None:
-    """Show all tool results but those of the running turn as a placeholder. Returns None when that frees next to nothing."""
+async def _clear_results(conversation: Conversation, turn: str, before: int, problem: str) -> Shrunk:
+    """Show all tool results but those of the running turn as a placeholder, unless that frees next to nothing."""
     said = [entry for entry in conversation.transcript.entries if isinstance(entry.body, Said)]
     until = next((entry for entry in reversed(said) if isinstance(message_of(entry), UserMessage)), None)
-    if until is None:
-        return None
-    mark = ResultsCleared(until=until.id)
-    after = conversation.size_if(mark)
-    if after > before * WORTH_CLEARING:
-        return None
+    mark = None if until is None else ResultsCleared(until=until.id)
+    after = before if mark is None else conversation.size_if(mark)
+    if mark is None or after > before * WORTH_CLEARING:
+        return Shrunk(before, before, summarised=False, problem=problem)
     await conversation.transcript.append(turn, mark)
     return Shrunk(before, after, summarised=False, problem=problem)
+
+
+async def _drop_oldest(conversation: Conversation, turn: str, reason: str, so_far: Shrunk, coming: int) -> Shrunk:
+    """Leave the oldest turns out of what the model sees: no more than needed, and never what waits for an answer."""
+    said = [entry for entry in conversation.transcript.entries if isinstance(entry.body, Said)]
+    starts = [n for n, entry in enumerate(said) if n and isinstance(message_of(entry), UserMessage)]
+    marks = [mark for n in starts if (mark := _dropping(conversation, cut_at(conversation, said, n), reason)) is not None]
+    if not marks:
+        return so_far
+    line = conversation.window.compact_above
+    fixed = conversation.estimated(())
+    target = fixed + int(max(0, line - fixed) * ROOM_AFTER_DROPPING) - coming
+    best = min(bisect.bisect_left(marks, -target, key=lambda mark: -conversation.size_if(mark)), len(marks) - 1)
+    mark = marks[best]
+    after = conversation.size_if(mark)
+    if after >= conversation.tokens():
+        return so_far
+    earlier = _dropped_before(conversation)
+    await conversation.transcript.append(turn, replace(mark, tokens_before=so_far.before, tokens_after=after))
+    return replace(so_far, after=after, dropped=mark.dropped - earlier, first_drop=earlier == 0)
+
+
+def _dropping(conversation: Conversation, cut: Cut | None, reason: str) -> Compacted | None:
+    if cut is None:
+        return None
+    return Compacted(
+        summary=former_summary(conversation),
+        first_kept=cut.first.id,
+        tokens_before=0,
+        tokens_after=0,
+        model=conversation.model.name,
+        reason=reason,
+        pins=conversation.transcript.pins,
+        waiting=tuple(entry.id for entry in cut.waiting),
+        dropped=_dropped_before(conversation) + len(cut.dropped),
+    )
+
+
+def _dropped_before(conversation: Conversation) -> int:
+    latest = conversation.transcript.latest(Compacted)
+    return latest.body.dropped if latest is not None and isinstance(latest.body, Compacted) else 0

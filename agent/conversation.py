@@ -15,7 +15,7 @@ from agent.prefix import PrefixWatch
 from agent.running_view import RunningView
 from agent.tokens import Calibration, Weight
 from agent.tools.protocol import Scene
-from agent.window import Window
+from agent.window import Window, least_window
 from agent.wire import repaired, view
 
 if TYPE_CHECKING:
@@ -92,6 +92,18 @@ class Conversation:
         if self._ceiling is not None and self._ceiling[0] == self.model.name:
             size = min(size, self._ceiling[1])
         return size
+
+    @property
+    def too_small(self) -> str:
+        """Say that the window is too small for what must always be in it, with the least that is needed; empty when it is not."""
+        fixed = self.calibration.apply(self._fixed)
+        if self.window.size >= (least := least_window(fixed)):
+            return ""
+        return (
+            f"{self.model.name} has a window of {self.window.size:,} tokens, which is too small: instructions and tools alone take "
+            f"{fixed:,}. At least {least:,} are needed: give its server a larger context, choose another model with /model, or allow "
+            "fewer tools (tools.profile: minimal)."
+        )
 
     def overflowed(self) -> None:
         """Take note that the model found the present context too long: its window is smaller than was known.
@@ -183,8 +195,15 @@ class Conversation:
         opened = self.transcript.opened
         return prompt.system_text(
             mode=self.settings.prompt_mode,
-            zone=self.zone.key,
-            audience=self.audience,
+            there=prompt.Surroundings(
+                zone=self.zone.key,
+                audience=self.audience,
+                tools={spec.name for spec in self.toolbox.specs},
+                writes=self.model_may_write,
+                notes_given=self.settings.startup_context.enabled,
+                private=self.private,
+                window=self.readable,
+            ),
             files=self._files,
             notes=opened.notes if opened else "",
             pins=opened.pins if opened else (),
@@ -259,8 +278,8 @@ class Conversation:
         return prompt.start_notes(
             self.workspace.memory_file() if self.private else None,
             daily,
-            memory_chars=self.settings.bootstrap_max_chars,
-            daily_chars=settings.max_chars,
+            memory_chars=min(self.settings.bootstrap_max_chars, self.readable // prompt.WINDOW_SHARE),
+            daily_chars=min(settings.max_chars, self.readable // prompt.WINDOW_SHARE),
         )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.entries import Said
-from agent.messages import ToolMessage, UserMessage
+from agent.entries import Said, TurnEnded, Unanswered
+from agent.messages import AssistantMessage, ToolMessage, UserMessage
 from agent.tokens import weight_of
 from agent.wire import views_of_results
 
@@ -20,11 +20,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """``first`` is the first entry that stays. ``request`` is what a person asked in the turn that the cut parts, if it parts one."""
+    """``first`` is the first entry that stays; ``dropped`` are those before it that do not.
+
+    ``waiting`` are messages of people before ``first`` that nobody answered yet: they stay as well.
+    """
 
     first: Entry
     dropped: tuple[Entry, ...]
-    request: UserMessage | None
+    waiting: tuple[Entry, ...]
+
+    @property
+    def parts_a_turn(self) -> bool:
+        """Whether the turn that runs lies on both sides of the cut."""
+        return bool(self.waiting)
 
 
 def find_cut(conversation: Conversation, keep_tokens: int, keep_turns: int) -> Cut | None:
@@ -51,9 +59,19 @@ def find_cut(conversation: Conversation, keep_tokens: int, keep_turns: int) -> C
         start = index
     while start < len(said) and isinstance(message_of(said[start]), ToolMessage):
         start += 1
+    if start == len(said):  # only results stay: their calls, then, with them
+        start = max((n for n, entry in enumerate(said) if not isinstance(message_of(entry), ToolMessage)), default=0)
     if not 0 < start < len(said):
         return None
-    return Cut(said[start], tuple(said[:start]), _asked(said, start))
+    return cut_at(conversation, said, start)
+
+
+def cut_at(conversation: Conversation, said: Sequence[Entry], start: int) -> Cut | None:
+    """Return the cut before ``said[start]``, or None where nothing is left to drop."""
+    unanswered = {entry.id for entry in _unanswered(conversation.transcript.entries)}
+    waiting = tuple(entry for entry in said[:start] if entry.id in unanswered)
+    dropped = tuple(entry for entry in said[:start] if entry.id not in unanswered)
+    return Cut(said[start], dropped, waiting) if dropped else None
 
 
 def message_of(entry: Entry) -> Message:
@@ -62,8 +80,20 @@ def message_of(entry: Entry) -> Message:
     return entry.body.message
 
 
-def _asked(said: Sequence[Entry], start: int) -> UserMessage | None:
-    if isinstance(message_of(said[start]), UserMessage):
-        return None
-    earlier = (message_of(entry) for entry in reversed(said[:start]))
-    return next((message for message in earlier if isinstance(message, UserMessage)), None)
+def _unanswered(entries: Sequence[Entry]) -> list[Entry]:
+    """The messages of people behind the last answer that ended a turn, or behind the last turn that was given up."""
+    found: list[Entry] = []
+    for entry in reversed(entries):
+        if isinstance(entry.body, (TurnEnded, Unanswered)) or (
+            isinstance(entry.body, Said) and _ends_a_turn(entry.body.message)
+        ):
+            break
+        if isinstance(entry.body, Said) and isinstance(entry.body.message, UserMessage):
+            found.append(entry)
+    return found
+
+
+def _ends_a_turn(message: Message) -> bool:
+    if not isinstance(message, AssistantMessage):
+        return False
+    return not message.calls and message.failure is None and message.stop in {"end", "length"}

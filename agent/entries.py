@@ -87,7 +87,11 @@ class WrittenNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """From here on the model sees ``summary``, ``pins`` and the entries from ``first_kept`` on. Nothing before is removed from disk."""
+    """From here on the model sees ``summary``, ``pins``, the entries in ``waiting`` (ids) and those from ``first_kept`` on.
+
+    ``waiting`` are messages before ``first_kept`` that had no answer yet. ``dropped`` counts messages that were left out without
+    being summarised, in this compaction and those before. Nothing is removed from disk.
+    """
 
     summary: str
     first_kept: str
@@ -97,6 +101,8 @@ class Compacted:
     reason: str
     pins: tuple[str, ...] = ()
     usage: Usage | None = None
+    waiting: tuple[str, ...] = ()
+    dropped: int = 0
     kind: Literal["compacted"] = "compacted"
 
 

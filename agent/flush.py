@@ -123,7 +123,7 @@ def _shown(conversation: Conversation, reason: Reason) -> tuple[Message, ...]:
     now, ttl = conversation.clock.now(), SECONDS[conversation.ttl]
     if reason == "overflow":
         return _fitting(conversation, _lean(messages))
-    if reason == "reset" and is_cold(conversation.transcript.entries, now, ttl):
+    if reason in _LAST_CALLS and is_cold(conversation.transcript.entries, now, ttl):
         return _lean(messages)
     return messages
 

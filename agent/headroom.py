@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 from agent import flush
 from agent.accounting import chars_of
-from agent.compaction import Shrunk, compact
-from agent.events import Notice
+from agent.compaction import compact
+from agent.entries import Compacted, Said
+from agent.events import Aside, Notice
 from agent.pruning import is_cold, prune
 from agent.retention import SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from agent.compaction import Shrunk
     from agent.conversation import Conversation
     from agent.entries import FlushReceipt
     from agent.events import Event
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
 
 MAX_TRIES = 2
 """Compactions in one turn. More would be a loop: what two did not free, a third will not."""
+
+
+FORGETTING = (
+    "The model's window is full, and no summary of our conversation could be made that fits it: from now on its oldest messages are "
+    "not shown to the model. They are kept on disk, and notes of them are found by memory search."
+)
 
 
 class Headroom:
@@ -47,6 +55,9 @@ class Headroom:
             NotKept: the transcript could not be written.
         """
         await flush.make_good(self._conversation, self._turn)
+        begins = self._conversation.transcript.latest(Said, Compacted) is None
+        if begins and (told := self._conversation.too_small):
+            self._emit(Aside(f"⚠️ {told}"))
         await self._after_silence()
         await self._judge(self._conversation.tokens(extra=coming))
 
@@ -59,13 +70,13 @@ class Headroom:
         self._conversation.overflowed()
         if self._flushes and flush.may_fire(self._conversation):
             await self._flush("overflow")
-        return await self._compact("overflow") is not None
+        return await self._compact("overflow")
 
     async def _judge(self, size: int) -> None:
         if self._flushes and flush.is_due(self._conversation, size):
             await self._flush("threshold")
         if size > self._conversation.window.compact_above:
-            await self._compact("threshold")
+            await self._compact("threshold", size - self._conversation.tokens())
 
     async def _after_silence(self) -> None:
         """When the provider's cache has run out: choose its retention anew, and prune."""
@@ -88,15 +99,18 @@ class Headroom:
         files = ", ".join(note.path for note in receipt.written) or "nothing to store"
         self._emit(Notice(f"🧠 Memory flush: {files}", verbose=True))
 
-    async def _compact(self, reason: str) -> Shrunk | None:
+    async def _compact(self, reason: str, coming: int = 0) -> bool:
+        """Compact, unless that was tried often enough. Returns whether there is more room."""
         if self._tries >= MAX_TRIES:
-            return None
+            return False
         self._tries += 1
-        shrunk = await compact(self._conversation, self._turn, reason)
-        if shrunk is not None:
+        shrunk = await compact(self._conversation, self._turn, reason, coming=coming)
+        if shrunk.helped:
             self.compactions += shrunk.summarised
             self._emit(Notice(f"🧹 {report(shrunk)}", verbose=True))
-        return shrunk
+        if shrunk.first_drop:
+            self._emit(Aside(FORGETTING))
+        return shrunk.helped
 
 
 def report(shrunk: Shrunk, *, automatic: bool = True) -> str:
@@ -104,7 +118,11 @@ def report(shrunk: Shrunk, *, automatic: bool = True) -> str:
     sizes = f"({short(shrunk.before)} → {short(shrunk.after)} tokens)"
     if shrunk.summarised:
         return f"{'Auto-compaction' if automatic else 'Compaction'} complete {sizes}"
-    return f"Old tool results cleared {sizes}; no summary: {shrunk.problem}"
+    if shrunk.dropped:
+        return f"The model is not shown the {shrunk.dropped} oldest messages any more {sizes}; no summary: {shrunk.problem}"
+    if shrunk.helped:
+        return f"Old tool results cleared {sizes}; no summary: {shrunk.problem}"
+    return f"There is nothing to compact ({short(shrunk.before)} tokens): {shrunk.problem}"
 
 
 def short(count: int) -> str:

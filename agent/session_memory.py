@@ -96,7 +96,8 @@ def _is_real(entry: Entry) -> bool:
     if isinstance(message, UserMessage):
         return bool(message.text.strip()) and not message.text.lstrip().startswith("/")
     if isinstance(message, AssistantMessage):
-        return message.failure is None and bool(silence.spoken(message.text).strip())
+        said = message.failure is None and bool(silence.spoken(message.text).strip())
+        return said and message.model != NOTEBOOK  # what the notebook says stands in the notes already, or is about itself
     return False
 
 

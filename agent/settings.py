@@ -147,8 +147,8 @@ class PruningSettings(Section):
     """Silence after which the prompt counts as forgotten: ``"5m"``, ``"600"`` or seconds. Unset: the cache retention in force."""
     keep_last_assistants: Annotated[int, Field(ge=0)] = 3
     """Results behind the answer that is this many from the end are never pruned."""
-    soft_trim_ratio: Annotated[float, Field(ge=0, le=1)] = 0.3
-    """Share of the window from which on long results are trimmed."""
+    soft_trim_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the window from which on long results are trimmed; 0: whenever the prompt is forgotten, as all of it is paid for anew."""
     hard_clear_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of the window from which on results are cleared, oldest first."""
     min_prunable_tool_chars: Annotated[int, Field(ge=0)] = 50_000

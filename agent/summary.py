@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,39 +14,54 @@ from agent.entries import Compacted
 from agent.messages import AssistantMessage, Text, ToolMessage, UserMessage
 from agent.models.protocol import Request
 from agent.statements import kept_lines
+from agent.summary_check import fault_in, without_last_line
 from agent.wire import SUMMARY_HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from agent.conversation import Conversation
     from agent.cutting import Cut
     from agent.messages import Message, Usage
 
-LONGEST = 4000
-"""Longest summary, in tokens."""
-SHAPE = """\
-Write a summary that lets the work go on without the messages it replaces. Use these headings and leave out empty ones:
-## Goal
-## Constraints and preferences
-## Done
-## In progress
-## Blocked
-## Decisions
-## Next steps
-## Exact details (names, numbers, dates, amounts, paths, URLs, error texts: word for word)
-## Files read and changed
-Where there is an earlier summary, update it: carry over what still holds, move what was finished to Done. Do not continue the \
-conversation, call no tools, invent nothing."""
-SPLIT = """
-The cut falls into the middle of a turn. Add a heading "## The turn under way": what was asked, what was done so far, and what \
-the messages that stay build on."""
-_LEAST_CHARS = 20
-_LEAST_WORDS = 4
-_REQUEST_CHARS = 2000
-_PARTICULARS_SHARE = 0.4
+HEADINGS = (
+    "Exact details",
+    "Goal",
+    "Constraints and preferences",
+    "Decisions",
+    "Done",
+    "In progress",
+    "Blocked",
+    "Next steps",
+    "Files read and changed",
+)
+"""What a summary is asked for, what must not be lost first: it is written from the top, and may be cut at its end."""
+THE_TURN = "The turn under way"
+SHAPE = (
+    "Write a summary that lets the work go on without the messages it replaces, in at most {words} words. Use these headings and "
+    "leave out empty ones:\n"
+    + "\n".join(f"## {name}" for name in HEADINGS)
+    + "\nUnder the first one: names, numbers, dates, amounts, paths, URLs, error texts, word for word. Where there is an earlier "
+    "summary, update it: carry over what still holds, move what was finished to Done. Do not continue the conversation, call no "
+    "tools, invent nothing."
+)
+SPLIT = f"""
+The cut falls into the middle of a turn. Add a heading "## {THE_TURN}": what was done so far, and what the messages that stay \
+build on."""
+AGAIN = "\nYour last answer was of no use: {fault}. Write the summary in the form that is asked for, and nothing else."
+MOST_WORDS = 1500
+_WORDS_A_TOKEN = 0.5
+_KEPT_FOR_LINES = 0.4
 _KEPT_SHARE = 0.05
 """Most of the window that is given to lines kept word for word behind a summary."""
+_RESERVE_SHARE = 0.8
+"""A summary may take this share of what is kept free of the window for an answer."""
+_CUT_OFF = "it was cut off at the limit of its length; be shorter"
+
+
+def longest(conversation: Conversation) -> int:
+    """Return how long a summary may be with the lines kept behind it, in tokens."""
+    return int(conversation.window.reserve * _RESERVE_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +78,21 @@ async def summarise(conversation: Conversation, cut: Cut, focus: str, most: int)
 
     Nothing is raised for a model that fails, answers in another way, or not at all: then the text is empty.
     """
-    said = int(most * (1 - _PARTICULARS_SHARE))
-    order = SHAPE + (SPLIT if cut.request else "") + (f"\nDwell on: {focus}" if focus else "")
-    made = await _in_context(conversation, cut, order, said)
+    words = max(50, min(MOST_WORDS, int(most * (1 - _KEPT_FOR_LINES) * _WORDS_A_TOKEN)))
+    order = SHAPE.format(words=words) + (SPLIT if cut.parts_a_turn else "") + (f"\nDwell on: {focus}" if focus else "")
+    made = await _in_context(conversation, cut, order, most)
     if not made.text:
-        pieces = await _in_pieces(conversation, cut, order, said)
+        pieces = await _in_pieces(conversation, cut, order, most)
         made = replace(pieces, usage=added(made.usage, pieces.usage), problem=pieces.problem or made.problem)
-    return replace(made, text=_completed(conversation, cut, made.text, most)) if made.text else made
+    return replace(made, text=await asyncio.to_thread(_completed, conversation, cut, made.text, most)) if made.text else made
 
 
 def _completed(conversation: Conversation, cut: Cut, text: str, most: int) -> str:
-    """Put back what the summary lost: the request of a parted turn, and particulars that are not in memory either."""
-    if cut.request is not None and (asked := cut.request.text.strip()) and asked not in text:
-        text += f"\n\n## The request being worked on (word for word)\n{asked[:_REQUEST_CHARS]}"
+    """Put back what the summary lost and no note holds, word for word."""
     dropped = [message_of(entry) for entry in cut.dropped]
+    days = {conversation.day_of(message) for message in dropped if isinstance(message, UserMessage)}
     room = min(max(0, most - tokens.estimate(text)), int(conversation.window.size * _KEPT_SHARE)) * 4
-    extra = kept_lines(dropped, former_summary(conversation), f"{text}\n{conversation.notes_known()}", room)
+    extra = kept_lines(dropped, former_summary(conversation), f"{text}\n{conversation.notes_known(days)}", room)
     return f"{text}\n\n{extra}" if extra else text
 
 
@@ -93,10 +108,42 @@ async def _in_context(conversation: Conversation, cut: Cut, order: str, most: in
         return Summary("", None, "the conversation does not fit the model's window")
     dropped = {entry.id for entry in cut.dropped}
     kept = sum(entry.body.kind == "said" and entry.id not in dropped for entry in conversation.transcript.entries)
-    text = f"[Summary request] The newest {kept} messages stay as they are; everything before them is replaced.\n{order}"
-    request = conversation.request(extra=[_order(conversation, text)])
-    answer = await ask_aside(conversation, replace(request, max_output=min(request.max_output, most)))
-    return Summary(_usable(answer), answer.usage, _problem(answer))
+    head = f"[Summary request] The newest {kept} messages stay as they are; everything before them is replaced.\n"
+    source = [former_summary(conversation), *(as_text(message_of(entry)) for entry in cut.dropped)]
+
+    async def ask(order: str) -> AssistantMessage:
+        request = conversation.request(extra=[_order(conversation, head + order)])
+        return await ask_aside(conversation, replace(request, max_output=min(request.max_output, most)))
+
+    return (await _judged(ask, order, source))[0]
+
+
+async def _judged(
+    ask: Callable[[str], Awaitable[AssistantMessage]], order: str, source: Sequence[str]
+) -> tuple[Summary, AssistantMessage]:
+    """Ask, and once more where the answer is no summary of ``source``. One that is cut off twice counts without its last line."""
+    answer = await ask(order)
+    text, fault = await _text_and_fault(answer, order, source)
+    if answer.failure is not None or answer.stop == "overflow" or not fault:
+        return Summary("" if fault else text, answer.usage, fault), answer
+    again = await ask(order + AGAIN.format(fault=fault))
+    usage = added(answer.usage, again.usage)
+    text, fault = await _text_and_fault(again, order, source)
+    if fault == _CUT_OFF:
+        text = without_last_line(text)
+        fault = await asyncio.to_thread(fault_in, text, order, source, (*HEADINGS, THE_TURN))
+    return Summary("" if fault else text, usage, f"the model wrote no summary: {fault}" if fault else ""), again
+
+
+async def _text_and_fault(answer: AssistantMessage, order: str, source: Sequence[str]) -> tuple[str, str]:
+    if answer.failure is not None:
+        return "", answer.failure.message
+    if answer.stop not in {"end", "length"} or answer.calls:
+        return "", "it called tools"
+    text = answer.text.strip()
+    if answer.stop == "length":
+        return text, _CUT_OFF
+    return text, await asyncio.to_thread(fault_in, text, order, source, (*HEADINGS, THE_TURN))
 
 
 async def _in_pieces(conversation: Conversation, cut: Cut, order: str, most: int) -> Summary:
@@ -108,19 +155,23 @@ async def _in_pieces(conversation: Conversation, cut: Cut, order: str, most: int
     for share in shares:
         pieces = cut_into_pieces(texts, int(conversation.window.size * share))
         made, problem = summary, ""
+        answer: AssistantMessage | None = None
         for piece in pieces:
             so_far = f"Summary so far:\n{made}\n\n" if made else ""
-            text = f"[Summary request] {so_far}Conversation to be added:\n<conversation>\n{piece}\n</conversation>\n{order}"
-            order_ = _order(conversation, text)
-            request = Request(system=(), tools=(), messages=(order_,), max_output=most, cached=False, thinking="off")
-            answer = await ask_aside(conversation, request, learn=False)
-            usage = added(usage, answer.usage)
-            made, problem = _usable(answer), _problem(answer)
+            text = f"[Summary request] {so_far}Conversation to be added:\n<conversation>\n{piece}\n</conversation>\n"
+
+            async def ask(order: str, text: str = text) -> AssistantMessage:
+                said = _order(conversation, text + order)
+                request = Request(system=(), tools=(), messages=(said,), max_output=most, cached=False, thinking="off")
+                return await ask_aside(conversation, request, learn=False)
+
+            got, answer = await _judged(ask, order, [made, piece])
+            usage, made, problem = added(usage, got.usage), got.text, got.problem
             if not made:
                 break
         if made and pieces:
             return Summary(made, usage)
-        if answer.stop != "overflow":
+        if answer is None or answer.stop != "overflow":
             return Summary("", usage, problem)
     return Summary("", usage, problem)
 
@@ -159,18 +210,3 @@ def as_text(message: Message) -> str:
 
 def _order(conversation: Conversation, text: str) -> UserMessage:
     return UserMessage(content=(Text(text=text),), at=conversation.clock.now())
-
-
-def _usable(answer: AssistantMessage) -> str:
-    """Return the summary that an answer holds, or an empty string: failures, tool calls, one-liners and repeated noise are none."""
-    if answer.failure is not None or answer.stop not in {"end", "length"}:
-        return ""
-    text = answer.text.strip()
-    varied = len(set(text.split())) >= _LEAST_WORDS or not text.isascii()
-    return text if len(text) >= _LEAST_CHARS and varied else ""
-
-
-def _problem(answer: AssistantMessage) -> str:
-    if answer.failure is not None:
-        return answer.failure.message
-    return "" if _usable(answer) else "the model wrote no summary"

@@ -163,7 +163,7 @@ class Transcript:
         if isinstance(entry.body, Opened):
             self.opened = entry.body
         if isinstance(entry.body, Compacted):
-            self.entries = _kept(self.entries, entry.body.first_kept)
+            self.entries = _kept(self.entries, entry.body)
             self._turns, self._latest = {}, {}
             for index, one in enumerate(self.entries):
                 self._file(index, one)
@@ -232,7 +232,7 @@ class Transcript:
             except Torn:
                 continue
             if isinstance(body, Compacted):
-                return min(places.get(body.first_kept, index), index)
+                return min(index, *(places.get(one, index) for one in (body.first_kept, *body.waiting)))
         return 0
 
     def _read(self, line: bytes, *, only_opened: bool = False) -> None:
@@ -279,10 +279,13 @@ def _is_light(body: Body) -> bool:
     return len(texts) == len(body.message.content) and sum(map(len, texts)) < LIGHT
 
 
-def _kept(entries: list[Entry], first_kept: str) -> list[Entry]:
-    """Drop from memory what lies before ``first_kept``; everything stays when it is not there."""
-    index = next((i for i, entry in enumerate(entries) if entry.id == first_kept), 0)
-    return entries[index:]
+def _kept(entries: list[Entry], mark: Compacted) -> list[Entry]:
+    """Drop from memory what lies before a compaction's first kept entry, but for messages that still wait for an answer.
+
+    Everything stays when the first kept entry is not there.
+    """
+    index = next((i for i, entry in enumerate(entries) if entry.id == mark.first_kept), 0)
+    return [*(entry for entry in entries[:index] if entry.id in mark.waiting), *entries[index:]]
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -114,7 +114,7 @@ class Turn:
             emit=self.emit,
             overtaken=self.arrivals.any,
         )
-        self._headroom = Headroom(self.conversation, f"{self.id}~room", self.emit, flushes=not self.background)
+        self._headroom = Headroom(self.conversation, f"{self.id}~room", self._hear, flushes=not self.background)
 
     @property
     def tool_calls(self) -> int:

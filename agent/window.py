@@ -9,6 +9,17 @@ if TYPE_CHECKING:
     from agent.settings import CompactionSettings
 
 
+LEAST_TALK = 1000
+"""Tokens of conversation that a window must hold beside the instructions and tools to be of use: a few short turns."""
+_USABLE = 0.7
+"""Share of a small window that lies below the flush line: all but a quarter and a fifth of that."""
+
+
+def least_window(fixed: int) -> int:
+    """Return the smallest window of use, in tokens, where instructions and tools take ``fixed`` of it."""
+    return -int(-(fixed + LEAST_TALK) / _USABLE // 100) * 100
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """A context window and what is kept free of it, in tokens.

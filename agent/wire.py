@@ -27,6 +27,7 @@ UNKNOWN_OUTCOME = "This call was interrupted and its outcome is unknown. Look be
 CLEARED = "[Old tool result content cleared]"
 LARGE_CHARS = 4000
 SUMMARY_HEAD = "[Summary of the conversation before this point]"
+NOT_SHOWN = "(There is none: older messages do not fit the model's window. What was noted of them is found by memory search.)"
 PINNED = "[Pinned: keep this in sight, whatever else is summarised]"
 UNPINNED = "[No longer pinned]"
 UNANSWERED = "[Not answered:"
@@ -58,19 +59,21 @@ def unrepaired(entries: Sequence[Entry], zone: tzinfo) -> list[Message]:
 def _visible(entries: Sequence[Entry]) -> list[Message]:
     compaction = next((i for i in range(len(entries) - 1, -1, -1) if isinstance(entries[i].body, Compacted)), None)
     messages: list[Message] = []
-    start = 0
+    start, waiting = 0, set[str]()
     if compaction is not None:
         body = entries[compaction].body
         assert isinstance(body, Compacted)
-        start = next((i for i, entry in enumerate(entries) if entry.id == body.first_kept), compaction)
+        start, waiting = (
+            next((i for i, entry in enumerate(entries) if entry.id == body.first_kept), compaction),
+            {*body.waiting},
+        )
         messages.append(UserMessage(content=(Text(text=_summary_text(body)),), at=entries[compaction].at))
     views = views_of_results(entries)
     resumed = _resumed(entries)
     changed = max((i for i, entry in enumerate(entries) if isinstance(entry.body, SHRINKING)), default=0)
     withdrawn = {one for entry in entries if isinstance(entry.body, Unanswered) for one in entry.body.withdrawn}
-    for index in range(start, len(entries)):
-        entry = entries[index]
-        if entry.id in resumed:
+    for index, entry in enumerate(entries):
+        if (index < start and entry.id not in waiting) or entry.id in resumed:
             continue
         match entry.body:
             case Said() if entry.id in withdrawn:
@@ -132,7 +135,7 @@ def _marked_as_stopped(answer: AssistantMessage) -> AssistantMessage:
 
 def _summary_text(body: Compacted) -> str:
     pins = "".join(f"\n- {pin}" for pin in body.pins)
-    return f"{SUMMARY_HEAD}\n\n{body.summary}" + (f"\n\n{PINNED}{pins}" if pins else "")
+    return f"{SUMMARY_HEAD}\n\n{body.summary or NOT_SHOWN}" + (f"\n\n{PINNED}{pins}" if pins else "")
 
 
 def _aside(text: str, entry: Entry) -> UserMessage:

@@ -290,8 +290,8 @@ class HousedAgent:
         await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))
         return conversation, flush.told(receipt)
 
-    async def compact(self, record: SessionRecord, audience: Audience, focus: str, *, into: int | None = None) -> Shrunk | None:
-        """Compact by hand: flush first, then summarise. Returns None when there was nothing to gain.
+    async def compact(self, record: SessionRecord, audience: Audience, focus: str, *, into: int | None = None) -> Shrunk:
+        """Compact by hand: flush first, then summarise.
 
         ``into`` is a window of that many tokens that the conversation is to fit afterwards.
         """
@@ -303,12 +303,12 @@ class HousedAgent:
         finally:
             conversation.narrowed = None
 
-    async def _compacted(self, conversation: Conversation, record: SessionRecord, focus: str) -> Shrunk | None:
+    async def _compacted(self, conversation: Conversation, record: SessionRecord, focus: str) -> Shrunk:
         if self.profile.settings.compaction.memory_flush.on_compact_command and flush.is_worthwhile(conversation):
             receipt = await flush.flush(conversation, "command", "compact")
             await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))
         shrunk = await compact(conversation, "command", "command", focus=focus)
-        if shrunk is not None and shrunk.summarised:
+        if shrunk.summarised:
             await self.store.change(record.key, compactions=record.compactions + 1)
         return shrunk
 

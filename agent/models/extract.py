@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from agent.messages import Message
 
 _SPEAKER = re.compile(r"^(Person|Agent(?: calls [^:\n]*)?|Result of [^:\n]*): ", re.MULTILINE)
-_HEAD = "The owner said, in order"
+_HEAD = "## Exact details: what the owner said, in order"
+_FORMER_HEAD = "The owner said, in order"
 _LINES = 40
 _WIDTH = 240
 
@@ -25,7 +26,7 @@ def extract(messages: Sequence[Message]) -> str:
     heard = [said(message.text) for message in messages[:-1] if isinstance(message, UserMessage)]
     texts = [text for text in heard if _worth_keeping(text)] or _quoted(messages[-1].text)
     lines = [line.strip().removeprefix("- ") for text in texts for line in text.splitlines()]
-    kept = [line[:_WIDTH] for line in lines if line and not line.startswith((SUMMARY_HEAD, _HEAD))]
+    kept = [line[:_WIDTH] for line in lines if line and not line.startswith((SUMMARY_HEAD, _HEAD, _FORMER_HEAD))]
     body = "\n".join(f"- {line}" for line in list(dict.fromkeys(kept))[-_LINES:])
     return f"{_HEAD} (an extract made without a language model):\n\n{body or '- (nothing that lasts)'}"
 

@@ -56,4 +56,5 @@ def _told(facts: dict[str, Any]) -> str:
         + ("" if left is None or obstacle else f", in about {left} turns")
         + f"; history is compacted above {facts['compact_above']:,}.",
     ]
+    rows += [facts["too_small"]] if facts["too_small"] else []
     return "\n".join(rows)

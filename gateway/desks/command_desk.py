@@ -101,11 +101,7 @@ class CommandDesk:
 
     async def _compact(self, argument: str) -> str:
         shrunk = await self._agent.compact(self._record, self._arrived.route.audience, argument)
-        if shrunk is None:
-            conversation = await self._agent.conversations.open(self._record, self._arrived.route.audience)
-            size = short(conversation.tokens())
-            return f"There is nothing to compact yet ({size} → {size} tokens): a summary would hardly be shorter."
-        return f"🧹 {report(shrunk, automatic=False)}"
+        return f"🧹 {report(shrunk, automatic=False)}{'' if shrunk.helped else '.'}"
 
     async def _pin(self, argument: str) -> str:
         pins = await self._agent.pins(self._record, self._arrived.route.audience, add=argument)
@@ -191,8 +187,12 @@ def told(found: ContextReport, form: str) -> str:
         f"🧮 {short(found.tokens)} of {short(found.window)} tokens ({share:.0f} %). Memory is {memory}; "
         f"history is compacted above {short(found.compact_above)}.{left}"
     )
+    if found.tokens >= found.flush_at:
+        head += " The next message makes room first."
     if found.prefix:
         head += f" {found.prefix}"
+    if found.too_small:
+        head += f"\n⚠️ {found.too_small}"
     if form == "list":
         largest = sorted(found.parts, key=lambda part: part.tokens, reverse=True)
         return "\n".join([head, "", *(f"- {part.name}: {short(part.tokens)} tokens" for part in largest)])

@@ -140,6 +140,6 @@ class ModelDesk:
         if conversation.tokens() <= window.compact_above:
             return ""
         shrunk = await self._agent.compact(self._record, self._audience, "", into=window.size)
-        if shrunk is None or shrunk.after > window.compact_above:
+        if shrunk.after > window.compact_above:
             return " The conversation is larger than its window: I make room with the next message."
         return f" 🧹 Its window is smaller: {report(shrunk, automatic=False)}."

@@ -148,6 +148,7 @@ class Urgent:
             lines += [
                 f"- Model: {conversation.model.name}{_chosen(record)}",
                 f"- Context: {short(size)} of {short(window.size)} tokens ({100 * size / window.size:.0f} %)",
+                *([f"- ⚠️ {conversation.too_small}"] if conversation.too_small else []),
                 f"- Memory is {flushed(conversation.flush_obstacle, window.flush_at)}"
                 + (f"; last: {record.last_flush}" if record.last_flush else ""),
                 f"- Session since {record.started.astimezone(agent.zone):%a %d %b %H:%M}: {counted(record.turns, 'turn')}",

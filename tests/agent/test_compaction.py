@@ -18,7 +18,8 @@ from agent.messages import AssistantMessage, Failure, Text, ToolCall, ToolMessag
 from agent.models.scripted import Stall
 from agent.particulars import HEAD, particulars
 from agent.statements import kept_lines
-from agent.summary import cut_into_pieces
+from agent.summary import HEADINGS, SHAPE, cut_into_pieces
+from agent.summary_check import fault_in
 from agent.tokens import estimate
 from agent.tokens import of_request as estimate_of
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SMALL = {"compaction": {"reserveTokens": 2000, "reserveTokensFloor": 2000, "keepRecentTokens": 1200, "keepRecentTurns": 1}}
-SUMMARY = "## Decisions\nWe talked about the garden and the kitchen, and chose teal for the door."
+SUMMARY = "## Decisions\nSome plain talk was heard, and we chose teal for the door."
 
 
 async def filled(r: Room, *, turns: int = 12, words: int = 140, text: str = "some plain words ") -> Conversation:
@@ -47,13 +48,19 @@ async def filled(r: Room, *, turns: int = 12, words: int = 140, text: str = "som
     return conversation
 
 
+async def exchanged(r: Room, turn: str, text: str) -> None:
+    """Put a message and its answer into the transcript."""
+    heard = AssistantMessage(content=(Text(text="Heard."),), model="m", stop="end")
+    for message in (r.message(text), heard):
+        await r.conversation.transcript.append(turn, Said(message=message))
+
+
 async def test_compaction_fits_shrinks_and_points_at_what_it_keeps(room: Make) -> None:
     r = room(SUMMARY, window=12_000, settings=SMALL)
     conversation = await filled(r, turns=30)
     size = conversation.tokens()
     on_disk = conversation.transcript.path.read_bytes()
     shrunk = await compact(conversation, "t", "threshold")
-    assert shrunk is not None
     assert shrunk.summarised
     assert shrunk.before == size
     assert shrunk.after <= min(MUST_SHRINK * size, conversation.window.flush_at)
@@ -109,7 +116,9 @@ async def test_a_summariser_that_never_answers_is_given_up(room: Make) -> None:
     r = room(window=12_000, settings={"compaction": {**SMALL["compaction"], "timeoutSeconds": 0.05}})
     r.model._answerer = lambda _: [Stall()]
     conversation = await filled(r, turns=20)
-    assert await compact(conversation, "t", "threshold") is None
+    shrunk = await compact(conversation, "t", "threshold")
+    assert not shrunk.helped
+    assert "gave no answer within" in shrunk.problem
 
 
 async def test_old_results_are_cleared_when_no_summary_can_be_made(room: Make) -> None:
@@ -121,7 +130,6 @@ async def test_old_results_are_cleared_when_no_summary_can_be_made(room: Make) -
         await conversation.transcript.append("u", Said(message=message))
     await conversation.transcript.append("v", Said(message=r.message("go on")))
     shrunk = await compact(conversation, "t", "overflow")
-    assert shrunk is not None
     assert not shrunk.summarised
     assert shrunk.after < shrunk.before
     assert isinstance(conversation.transcript.entries[-1].body, ResultsCleared)
@@ -129,11 +137,16 @@ async def test_old_results_are_cleared_when_no_summary_can_be_made(room: Make) -
 
 
 async def test_a_former_summary_is_given_to_be_updated(room: Make) -> None:
-    r = room(SUMMARY, "## Decisions\nTeal still holds, and the roof is next on the list.", window=12_000, settings=SMALL)
+    r = room(
+        SUMMARY,
+        "## Decisions\nTeal for the door still holds, and the roof is next on the list of ours.",
+        window=12_000,
+        settings=SMALL,
+    )
     conversation = await filled(r, turns=30)
     await compact(conversation, "t", "threshold")
     for n in range(20):
-        await conversation.transcript.append(f"u{n}", Said(message=r.message("more words of ours " * 60)))
+        await exchanged(r, f"u{n}", "more words of ours about the roof " * 40)
     await compact(conversation, "t2", "threshold")
     assert any("chose teal for the door" in m.text for m in r.model.requests[-1].messages)
     assert "earlier summary" in r.model.requests[-1].messages[-1].text
@@ -150,13 +163,12 @@ async def test_history_larger_than_the_summarisers_window_is_merged_piece_by_pie
         text = request.messages[-1].text
         assert estimate(text) < 12_000, "each piece fits"
         seen.append(text.count("message "))
-        return f"## Done\nSo far {len(seen)} pieces of the long talk were read and merged."
+        return f"## Done\nSo far {len(seen)} pieces of some plain talk were heard and merged."
 
     r.model._answerer = model
     conversation = await filled(r, turns=60)
     assert conversation.tokens() > 12_000
-    shrunk = await compact(conversation, "t", "overflow")
-    assert shrunk is not None
+    await compact(conversation, "t", "overflow")
     assert len(seen) > 1
     assert all(
         f"Summary so far:\n## Done\nSo far {n} pieces" in r.model.requests[n].messages[0].text for n in range(1, len(seen))
@@ -175,7 +187,7 @@ async def test_a_parted_turn_keeps_what_was_asked_word_for_word(room: Make) -> N
         await conversation.transcript.append("w", Said(message=result))
     await compact(conversation, "t", "threshold")
     assert "The turn under way" in r.model.requests[-1].messages[-1].text
-    assert "sort the 17 boxes in the attic by owner" in conversation.messages()[0].text
+    assert sum("sort the 17 boxes in the attic by owner" in m.text for m in conversation.messages()) == 1
 
 
 async def test_what_the_summary_lost_is_put_back_word_for_word_unless_memory_has_it(room: Make) -> None:
@@ -191,9 +203,9 @@ async def test_what_the_summary_lost_is_put_back_word_for_word_unless_memory_has
         "Mail it to anna.k@example.org.",
     ]
     for n, fact in enumerate(facts):
-        await conversation.transcript.append(f"f{n}", Said(message=r.message(fact)))
+        await exchanged(r, f"f{n}", fact)
     for n in range(24):
-        await conversation.transcript.append(f"t{n}", Said(message=r.message("plain words " * 160)))
+        await exchanged(r, f"t{n}", "some plain words " * 160)
     await compact(conversation, "t", "threshold")
     summary = conversation.messages()[0].text
     for kept in ("INV-2026-0042", "1,250.50 EUR", "2026-04-15", "https://example.org/a/b?c=1", "anna.k@example.org"):
@@ -210,8 +222,8 @@ async def test_pins_live_through_all_compactions(room: Make) -> None:
     await conversation.transcript.append("command", Pinned(text="The cat is called Mio."))
     for cycle in range(3):
         for n in range(24):
-            await conversation.transcript.append(f"c{cycle}-{n}", Said(message=r.message("plain words " * 160)))
-        assert await compact(conversation, f"t{cycle}", "threshold")
+            await exchanged(r, f"c{cycle}-{n}", "some plain words " * 160)
+        assert (await compact(conversation, f"t{cycle}", "threshold")).summarised
         assert "Never mail the tax office" in conversation.messages()[0].text
     await conversation.transcript.append("command", Unpinned(text="The cat is called Mio."))
     again = await r.open()
@@ -222,19 +234,18 @@ async def test_compaction_by_hand_reports_before_and_after_and_follows_the_focus
     r = room(SUMMARY, window=40_000, settings={"compaction": {"keepRecentTokens": 300, "keepRecentTurns": 1}})
     conversation = await filled(r)
     shrunk = await compact(conversation, "t", "command", focus="the kitchen")
-    assert shrunk is not None
     assert shrunk.after < shrunk.before
     assert "Dwell on: the kitchen" in r.model.requests[-1].messages[-1].text
 
 
 async def test_two_sessions_compact_at_once_without_touching_each_other(room: Make, tmp_path: Any) -> None:
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = lambda request: f"## Done\nA summary of {len(request.messages)} messages about words."
+    r.model._answerer = lambda request: f"## Done\nSome plain talk was heard, {len(request.messages)} times in all."
     first = await filled(r, turns=30)
     r.root = tmp_path / "other"
     second = await filled(r, turns=24)
     shrunk = await asyncio.gather(compact(first, "t", "threshold"), compact(second, "t", "threshold"))
-    assert all(one is not None and one.summarised for one in shrunk)
+    assert all(one.summarised for one in shrunk)
     assert first.messages() != second.messages()
 
 
@@ -375,3 +386,139 @@ async def test_an_overflow_teaches_the_real_window_and_the_flush_fits_into_it(ro
         assert (await r.say(f"message {n} " + "plain words " * 400, f"t{n}")).reply == "Heard."
     assert len(refused) == 1, "one overflow is enough to know"
     assert r.conversation.window.size < 16_000
+
+
+REFUSALS = [
+    "I can't help with that right now, sorry.",
+    "Hello! How can I help?",
+    "Let me look at the file first.",
+    "## Goal\nI'm sorry, but I can't help with that request right now.",
+    "## Goal: Write a summary that lets the work go on.\n## Done\nUse these headings and leave out empty ones.",
+    "## Goal\nUse a word that has a special meaning.\n" + "### Use a word that has a special meaning.\n" * 8,
+    "## Done\n" + "the boiler in Graz is old " * 40,
+]  # fmt: skip
+TALK = [
+    "Vera lives in Graz.",
+    "The boiler is from 1998.",
+    "The plumber comes on 14 May.",
+    "We chose larch for the stairs, not oak.",
+]
+GOOD = "## Exact details\nVera, Graz; boiler of 1998; plumber 14 May.\n## Decisions\nLarch for the stairs, not oak."
+
+
+async def talked(r: Room, turns: int = 20) -> Conversation:
+    conversation = await r.open()
+    await conversation.prepare()
+    for n in range(turns):
+        await exchanged(r, f"talk{n}", TALK[n % 4] + " And plain talk of the weather went on for a good while" * 20)
+    return conversation
+
+
+def test_what_is_no_summary_is_told_from_one() -> None:
+    order = SHAPE.format(words=300)
+    for text in REFUSALS:
+        assert fault_in(text, order, TALK, HEADINGS), text
+    assert fault_in(GOOD, order, TALK, HEADINGS) == ""
+    german = "## Ziel\nVera zieht nach Graz.\n## Stand\nHeizkessel von 1998, Klempner am 14. Mai, Treppe aus Lärche."
+    assert fault_in(german, order, [*TALK, "Heizkessel, Treppe, Lärche, Klempner: Vera zieht um."], HEADINGS) == ""
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_an_answer_that_is_no_summary_replaces_nothing(room: Make, refusal: str) -> None:
+    r = room(window=12_000, settings=SMALL)
+    r.model._answerer = lambda _: refusal
+    conversation = await talked(r)
+    before = conversation.messages()
+    shrunk = await compact(conversation, "t", "threshold")
+    assert not shrunk.summarised
+    assert "the model wrote no summary" in shrunk.problem
+    assert conversation.messages() == before
+    assert "Your last answer was of no use" in r.model.requests[1].messages[-1].text
+
+
+async def test_a_summary_is_asked_for_again_before_it_is_given_up(room: Make) -> None:
+    r = room(REFUSALS[0], GOOD, window=12_000, settings=SMALL)
+    conversation = await talked(r)
+    shrunk = await compact(conversation, "t", "threshold")
+    assert shrunk.summarised
+    assert len(r.model.requests) == 2
+    assert "Larch" in conversation.messages()[0].text
+
+
+async def test_a_summary_that_was_cut_off_is_asked_for_shorter_and_keeps_its_exact_details(room: Make) -> None:
+    def cut(request: Any) -> AssistantMessage:
+        return AssistantMessage(content=(Text(text=f"{GOOD}\n## Next steps\nCall the"),), model="m", stop="length")
+
+    r = room(window=200_000, settings={"compaction": {"keepRecentTokens": 300, "keepRecentTurns": 1}})
+    r.model._answerer = cut
+    conversation = await talked(r, 100)
+    shrunk = await compact(conversation, "t", "threshold")
+    assert shrunk.summarised
+    first, second = r.model.requests
+    assert "in at most 1500 words" in first.messages[-1].text
+    assert first.max_output >= 8000, "more than the words that are asked for need"
+    assert "cut off" in second.messages[-1].text
+    shown = conversation.messages()[0].text
+    assert "boiler of 1998" in shown
+    assert "Call the" not in shown
+
+
+async def test_messages_that_the_running_turn_has_not_answered_stay_in_sight(room: Make) -> None:
+    """Ten collected messages and the tool rounds after them: a compaction between the rounds folded the messages away."""
+    r = room(GOOD, GOOD, window=22_000, settings=SMALL)
+    conversation = await talked(r, 6)
+    for n in range(10):
+        await conversation.transcript.append(
+            f"w~{n}", Said(message=r.message(f"Question {n} of ten: " + "about the roof " * 60))
+        )
+    for n in range(20):
+        call = AssistantMessage(content=(ToolCall(id=f"c{n}", name="read", arguments={}),), model="m", stop="tools")
+        await conversation.transcript.append("w", Said(message=call))
+        result = ToolMessage(call_id=f"c{n}", name="read", text="Vera's boiler in Graz, 1998. " * 60)
+        await conversation.transcript.append("w", Said(message=result))
+    shrunk = await compact(conversation, "t", "threshold")
+    assert shrunk.summarised
+    for again in (conversation, await r.open()):
+        await again.prepare()
+        shown = [m.text for m in again.messages() if isinstance(m, UserMessage)]
+        assert [sum(f"Question {n} of ten" in text for text in shown[1:]) for n in range(10)] == [1] * 10
+
+
+async def test_a_turn_makes_room_twice_and_no_more(room: Make) -> None:
+    r = room(window=12_000, settings=SMALL)
+    r.model._answerer = lambda request: (
+        GOOD if "[Summary request]" in last_text(request) else "NO_REPLY" if "[Memory flush]" in last_text(request)
+        else Failure(kind="overflow", message="prompt is too long")
+    )  # fmt: skip
+    r.conversation = await talked(r)
+    assert (await r.say("hello")).outcome == "failed"
+    questions = [q for q in r.model.requests if last_text(q).endswith("hello")]
+    assert len(questions) == 3, "the question, and once more after each of two compactions"
+
+
+def last_text(request: Any) -> str:
+    return request.messages[-1].text
+
+
+async def test_where_no_summary_fits_the_oldest_turns_are_left_out_and_that_is_told_once(room: Make) -> None:
+    """A window of 2,048: every message failed from the sixth turn on, and /compact said that there was nothing to do."""
+    r = room(settings=SMALL)
+    r.model.window = 3000
+
+    def model(request: Any) -> object:
+        if estimate_of(request) > r.model.window:
+            return Failure(kind="overflow", message="prompt is too long")
+        return "NO_REPLY" if "[Memory flush]" in last_text(request) else "I see."
+
+    r.model._answerer = model
+    told = []
+    for n in range(25):
+        result = await r.say(f"Item {n} is in box {n}. " + "It is an old thing of no worth. " * 12, f"t{n}")
+        assert result.reply == "I see.", n
+        told += result.asides
+    assert sum("not shown to the model" in aside for aside in told) == 1
+    assert "box 24" in r.conversation.messages()[-2].text
+    shown = "".join(m.text for m in r.conversation.messages())
+    assert all(f"box {n}." in r.note() + shown for n in range(25)), "what is not shown is found by search"
+    assert "box 0." in r.note()
+    assert r.conversation.transcript.path.read_text().count('"kind":"compacted","id"') < 12, "not one by one"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Make = Callable[..., Room]
 
 SMALL = {"compaction": {"reserveTokens": 2000, "reserveTokensFloor": 2000, "keepRecentTokens": 1200, "keepRecentTurns": 1}}
-SUMMARY = "## Done\nWe talked about plain words for quite a while."
+SUMMARY = "## Done\nWe talked in plain words for quite a long afternoon, and each was heard."
 
 
 def write(content: str, **more: object) -> ToolCall:
@@ -118,7 +118,7 @@ async def test_one_huge_turn_is_flushed_on_its_way_out_of_the_window(room: Make)
         return Failure(kind="overflow", message="too long") if seen.count("question") == 2 else "fine"
 
     r.model._answerer = model
-    await r.say("first words " * 600, "t0")
+    await r.say("plain words heard " * 400, "t0")
     await r.say("the code is 4711", "t1")
     assert seen == ["question", "question", "[Memory flush]", "[Summary reque", "question"]
 
@@ -320,14 +320,15 @@ async def test_a_flush_cut_off_by_the_closing_house_is_void(room: Make) -> None:
     assert flush.is_worthwhile(r.conversation)
 
 
-async def test_a_session_left_after_its_cache_ran_out_is_flushed_without_long_results(room: Make) -> None:
+@pytest.mark.parametrize("reason", ["reset", "shutdown"])
+async def test_a_session_left_after_its_cache_ran_out_is_flushed_without_long_results(room: Make, reason: Any) -> None:
     r = room(ToolCall(id="r", name="read", arguments={"path": "big.md"}), "read it", "NO_REPLY", "NO_REPLY")
     (r.workspace.root / "big.md").write_text("word " * 5000)
     await r.say("read big.md and remember teal")
-    await flush.flush(r.conversation, "leave", "reset")
+    await flush.flush(r.conversation, "leave", reason)
     warm = r.model.requests[-1]
     r.clock.move(9 * 3600)
-    await flush.flush(r.conversation, "leave", "reset")
+    await flush.flush(r.conversation, "leave", reason)
     cold = r.model.requests[-1]
     assert len(str(cold.messages)) < len(str(warm.messages)) / 4
     assert "remember teal" in str(cold.messages)

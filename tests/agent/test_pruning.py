@@ -57,7 +57,7 @@ def results(entries: list[Entry]) -> list[str]:
 
 def test_the_defaults_are_the_documented_ones() -> None:
     rules = PruningSettings()
-    assert (rules.keep_last_assistants, rules.soft_trim_ratio, rules.hard_clear_ratio) == (3, 0.3, 0.5)
+    assert (rules.keep_last_assistants, rules.soft_trim_ratio, rules.hard_clear_ratio) == (3, 0.0, 0.5)
     assert rules.min_prunable_tool_chars == 50_000
     assert (rules.soft_trim.max_chars, rules.soft_trim.head_chars, rules.soft_trim.tail_chars) == (4000, 1500, 1500)
     assert rules.hard_clear.placeholder == "[Old tool result content cleared]"
@@ -78,7 +78,7 @@ def test_a_ttl_that_is_none_is_refused(written: object) -> None:
 
 
 def test_below_a_third_of_the_window_nothing_is_touched() -> None:
-    assert pruned(history(5000, 10, 10, 10), settings()) is None
+    assert pruned(history(5000, 10, 10, 10), settings(softTrimRatio=0.3)) is None
 
 
 def test_long_results_keep_their_head_and_tail() -> None:

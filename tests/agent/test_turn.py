@@ -230,7 +230,7 @@ async def test_memory_is_flushed_before_history_is_compacted_and_nobody_sees_it(
                 else call("write", "flush1", path="memory/wrong.md", content="- The colour is teal.", mode="overwrite")
             )
         if "[Summary request]" in last:
-            return "## Decisions\nThe colour is teal, chosen in the first messages."
+            return "## Decisions\nThe colour is teal; some plain talk was heard before."
         if isinstance(request.messages[-1], ToolMessage):
             return "NO_REPLY"
         return "Heard."
@@ -333,7 +333,7 @@ async def test_an_overflow_is_answered_by_flush_compaction_and_the_same_question
         for mark in ("[Memory flush]", "[Summary request]"):
             if mark in last:
                 seen.append(mark)
-                return "NO_REPLY" if "flush" in mark else "## Done\nFour messages of plain words were heard."
+                return "NO_REPLY" if "flush" in mark else "## Done\nFour times some plain talk was heard."
         seen.append("question")
         return Failure(kind="overflow", message="prompt is too long") if seen.count("question") == 1 else "here"
 

@@ -87,7 +87,7 @@ def predicted(body: dict[str, Any]) -> tuple[dict[str, Any], str]:
     if "[Memory flush]" in said:
         return _flushed(messages[:last_said], [message for message in messages[last_said:] if message["role"] == "tool"])
     if not body.get("tools") or "summar" in said.casefold():
-        return _words("A summary: " + " ".join(sorted(set(FACT.findall(json.dumps(messages))))))
+        return _words("## Exact details\nFacts so far: " + " ".join(sorted(set(FACT.findall(json.dumps(messages))))))
     unanswered = messages[_after_last_answer(messages) :]
     answers = []
     notes = [note for message in messages for note in _NOTE.findall(_text(message))]

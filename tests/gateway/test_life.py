@@ -75,6 +75,19 @@ async def test_titles_that_are_speeches_are_no_titles(street: Make) -> None:
     assert kept(s) == ["2026-03-01-1030.md"]
 
 
+async def test_what_the_notebook_says_of_itself_is_not_kept(street: Make) -> None:
+    s = street(agent={"model": "offline/notebook"})
+    async with s.house() as (house, talk):
+        await talk.ask("remember that the spare key is under the blue pot")
+        await talk.ask("where is the zebra?")
+        await talk.ask("/new")
+        await house.agents["main"].quiet()
+    [name] = kept(s)
+    text = (s.workspace / "memory" / name).read_text()
+    assert "blue pot" in text
+    assert "**Agent**" not in text
+
+
 async def test_nothing_is_kept_where_nothing_was_said_or_the_hook_is_off(street: Make) -> None:
     s = street(hooks={"internal": {"entries": {"session-memory": {"enabled": False}}}})
     s.model._answerer = model()

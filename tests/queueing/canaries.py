@@ -53,7 +53,7 @@ class Nosy:
         if "[Memory flush]" in last.text:
             return ToolCall(id="flush", name="write", arguments={"path": "x.md", "content": "- We spoke.", "mode": "append"})
         if "[Summary request]" in last.text:
-            return "## Summary\n" + " ".join(word for message in request.messages for word in message.text.split())[-4000:]
+            return "## Done\n" + " ".join(word for message in request.messages for word in message.text.split())[-4000:]
         if text.startswith("remember"):
             return ToolCall(
                 id="note",

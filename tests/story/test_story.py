@@ -49,7 +49,9 @@ def answers() -> list[dict[str, Any]]:
         {"match": {"userMessage": "[Memory flush]"}, "response": boat},
         {
             "match": {"userMessage": "[Summary request]"},
-            "response": {"content": "## Done\nWe talked about walks by the water.\n## Decisions\nNone that matter."},
+            "response": {
+                "content": "## Done\nWe talked of mild weather and a walk along the water.\n## Decisions\nNone that matter."
+            },
         },
         *once_and_after("remember that the spare key", pot, "Noted."),
         *once_and_after("what is my boat called", tool("memory_search", query="boat name"), "It is Wavedancer, in box 12."),
