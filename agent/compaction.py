@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from agent.accounting import added
 from agent.cutting import cut_at, find_cut, message_of
 from agent.entries import Compacted, ResultsCleared, Said
+from agent.flush import keep_unseen
 from agent.messages import UserMessage
 from agent.summary import former_summary, longest, summarise
 
@@ -98,6 +99,7 @@ async def compact(conversation: Conversation, turn: str, reason: str, *, focus: 
         draft = replace(draft, summary=made.text, usage=usage)
         after = conversation.size_if(draft)
         if after <= most:
+            await keep_unseen(conversation, turn, cut.dropped)
             await conversation.transcript.append(turn, replace(draft, tokens_after=after))
             return Shrunk(before, after, summarised=True)
         problem = "the summary was hardly shorter than what it replaces"
@@ -142,7 +144,8 @@ async def _drop_oldest(conversation: Conversation, turn: str, reason: str, so_fa
     """Leave the oldest turns out of what the model sees: no more than needed, and never what waits for an answer."""
     said = [entry for entry in conversation.transcript.entries if isinstance(entry.body, Said)]
     starts = [n for n, entry in enumerate(said) if n and isinstance(message_of(entry), UserMessage)]
-    marks = [mark for n in starts if (mark := _dropping(conversation, cut_at(conversation, said, n), reason)) is not None]
+    cuts = [cut for n in starts if (cut := cut_at(conversation, said, n)) is not None]
+    marks = [_dropping(conversation, cut, reason) for cut in cuts]
     if not marks:
         return so_far
     line = conversation.window.compact_above
@@ -154,13 +157,12 @@ async def _drop_oldest(conversation: Conversation, turn: str, reason: str, so_fa
     if after >= conversation.tokens():
         return so_far
     earlier = _dropped_before(conversation)
+    await keep_unseen(conversation, turn, cuts[best].dropped)
     await conversation.transcript.append(turn, replace(mark, tokens_before=so_far.before, tokens_after=after))
     return replace(so_far, after=after, dropped=mark.dropped - earlier, first_drop=earlier == 0)
 
 
-def _dropping(conversation: Conversation, cut: Cut | None, reason: str) -> Compacted | None:
-    if cut is None:
-        return None
+def _dropping(conversation: Conversation, cut: Cut, reason: str) -> Compacted:
     return Compacted(
         summary=former_summary(conversation),
         first_kept=cut.first.id,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from agent.conversation import Conversation
+    from agent.entries import Entry
     from agent.messages import Message
 
 MAX_ROUNDS = 6
@@ -160,6 +161,20 @@ async def make_good(conversation: Conversation, turn: str) -> None:
     await keeper.add_statements(_statements(conversation), everything=True)
     problem = "; ".join(filter(None, ("interrupted by a restart", keeper.problem)))
     await conversation.transcript.append(turn, _receipt(begun.cycle, begun.reason, keeper, problem, wrote=False))
+
+
+async def keep_unseen(conversation: Conversation, turn: str, dropped: Sequence[Entry]) -> None:
+    """Write down by rule what people said after the last flush in messages that the model is about to lose sight of.
+
+    A flush comes well before its compaction, and none will see these messages any more.
+    """
+    if not _is_possible(conversation) or not conversation.settings.compaction.memory_flush.verbatim:
+        return
+    unseen = {entry.id for entry in conversation.said_since_flush()}
+    bodies = [entry.body for entry in dropped if entry.id in unseen]
+    said = [body.message for body in bodies if isinstance(body, Said) and isinstance(body.message, UserMessage)]
+    statements = [(conversation.day_of(message), message.text) for message in said]
+    await NoteKeeper(conversation, turn).add_statements(statements, everything=True)
 
 
 def _left_open(conversation: Conversation) -> FlushBegun | None:

@@ -519,6 +519,7 @@ async def test_where_no_summary_fits_the_oldest_turns_are_left_out_and_that_is_t
     assert sum("not shown to the model" in aside for aside in told) == 1
     assert "box 24" in r.conversation.messages()[-2].text
     shown = "".join(m.text for m in r.conversation.messages())
-    assert all(f"box {n}." in r.note() + shown for n in range(25)), "what is not shown is found by search"
-    assert "box 0." in r.note()
+    notes = "".join(path.read_text() for path in (r.workspace.root / "memory").glob("*.md"))
+    assert all(f"box {n}." in notes + shown for n in range(25)), "what is not shown is found by search"
+    assert "box 0." in notes
     assert r.conversation.transcript.path.read_text().count('"kind":"compacted","id"') < 12, "not one by one"
