@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gateway.lanes import Lanes, Ticket
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import NewOutbound, Turn, TurnEnd
+    from gateway.outbound.held_back import HeldBack
     from gateway.queueing.line import Line
     from gateway.sessions.store import SessionRecord
 
@@ -82,7 +83,9 @@ class Answering:
         answered: Callable[[Iterable[Arrived]], None] = lambda _: None,
         signature: Callable[[Arrived], str] = lambda _: "",
         manner: Callable[[Place, HousedAgent], Manner] = lambda _place, _agent: Manner(),
+        held: HeldBack | None = None,
     ) -> None:
+        self._held = held
         self._ledger = ledger
         self._read = read
         self._channel = channel
@@ -114,8 +117,9 @@ class Answering:
             clock=self._clock,
             signature=signature,
             greeting=case.greeting,
+            held=self._held,
         )
-        showing = Showing(channel, place, case.turn.id, sign, verbose=case.record.verbose, sent=manner.sent)
+        showing = Showing(channel, place, case.turn.id, sign, verbose=case.record.verbose, sent=manner.sent, held=self._held)
         with bound(turn=case.turn.id):
             try:
                 async with showing.shown():
@@ -208,7 +212,9 @@ class Answering:
         """Return what is to be queued for a text. ``continued``: it goes on from what was sent before it."""
         channel = self._channel(arrived.inbound.conversation)
         text = self._signature(arrived) + text if text and not continued else text
-        return await replies(channel, arrived, text, knows=self._ledger.knows, buttons=buttons, continued=continued)
+        return await replies(
+            channel, arrived, text, knows=self._ledger.knows, buttons=buttons, continued=continued, held=self._held
+        )
 
     def all_done(self, messages: Sequence[Arrived], facts: dict[str, Any]) -> None:
         """Tell those who wait for any of a turn's messages; the reply is counted with the first."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from gateway.clock import SystemClock
 from gateway.lock import Holder, boot_id
 from gateway.logs.known import known_secrets
+from gateway.logs.redaction import Redactor
+from gateway.outbound.held_back import telling_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,6 +38,8 @@ class Foundation:
     restart_on_stall: bool = False
     logs: Closer | None = None
     notices: tuple[str, ...] = ()
+    outgoing: Redactor = field(default_factory=Redactor)
+    """What no message of the house may hold."""
 
     @property
     def socket(self) -> Path | None:
@@ -43,14 +47,15 @@ class Foundation:
         return self.paths.state / "gateway.sock" if self.serving else None
 
     def learn(self, secrets: Iterable[str]) -> None:
-        """Have secrets taken out of the logs from now on. To be called before they are used for anything."""
+        """Have secrets taken out of logs and replies from now on. To be called before they are used for anything."""
+        secrets = list(secrets)
+        self.outgoing.learn(telling_apart(secrets))
         if self.logs is not None:
             self.logs.learn(secrets)
 
     def learn_all(self, settings: Settings) -> None:
         """The same for every secret that ``settings`` and the files they name hold now. Reads files: call it in a thread."""
-        if self.logs is not None:
-            self.logs.learn(known_secrets(settings, self.paths, self.env))
+        self.learn(known_secrets(settings, self.paths, self.env))
 
     def holder(self) -> Holder:
         """Say who holds the state, for others that would."""

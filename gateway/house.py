@@ -39,6 +39,7 @@ from gateway.model_shelf import ModelShelf, open_shelf
 from gateway.notices import Notices
 from gateway.outbound.block_settings import Manner, manner_of
 from gateway.outbound.delivery import Delivery
+from gateway.outbound.held_back import HeldBack
 from gateway.outbound.telling import Telling
 from gateway.owner import OwnerLine
 from gateway.queueing.acks import Acks
@@ -90,7 +91,8 @@ class House:
             largest=lambda place: largest_file(self.on.settings.channels, place),
         )
         telling, jitter = Telling(self.notices, lambda: self.owner), on.random.random
-        self.delivery = Delivery(ledger, on.clock, jitter=jitter, delivered=self.post.delivered, telling=telling)
+        held = HeldBack(on.outgoing, lambda text: self.owner.say(text))  # noqa: PLW0108 - it is made further down
+        self.delivery = Delivery(ledger, on.clock, jitter=jitter, delivered=self.post.delivered, telling=telling, held=held)
         self.keepers = Keepers(self._keeper, self.delivery)
         troubles, attached = self.delivery.troubles, self.terminal.attached
         self.owner = OwnerLine(ledger, self.agents, self.keepers.working, failing=troubles.failing, attached=attached)
@@ -153,6 +155,7 @@ class House:
             signature=self._signature,
             post=self.post,
             manner=self._manner,
+            held=held,
         )
         self.turns = Turns(
             ledger=ledger,

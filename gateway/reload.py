@@ -53,7 +53,9 @@ class Reload:
         self._waiting: tuple[str, ...] = ()
         self._complaint = ""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._had_file = house.on.paths.config_file().exists()
+        source = house.on.paths.config_file()
+        self._had_file = source.exists()
+        self._had_settings = self._had_file and _says_something(source)
 
     def facts(self) -> dict[str, Any]:
         """Which keys wait for a restart, and what is wrong with the file, as JSON values."""
@@ -128,7 +130,13 @@ class Reload:
             raise HomebodyError(
                 "the settings file is gone", where=str(on.paths.config_file()), mend="Put it back; until then nothing changes."
             )
-        self._had_file = loaded.source is not None
+        has_settings = loaded.source is not None and (
+            bool(loaded.given) or await asyncio.to_thread(_says_something, loaded.source)
+        )
+        if self._had_settings and not has_settings:
+            mend = "Put the settings back (dated copies lie beside it); until then nothing changes. For defaults alone, restart me."
+            raise HomebodyError("the settings file is empty", where=str(loaded.source), mend=mend)
+        self._had_file, self._had_settings = loaded.source is not None, has_settings
         await asyncio.to_thread(on.learn_all, loaded.settings)  # first: also what waits for a restart, or is refused below
         for warning in loaded.warnings:
             log.warning("settings: %s", warning.as_text())
@@ -220,4 +228,12 @@ def _same_account(former: ChannelsSettings, now: ChannelsSettings, name: str) ->
     try:
         return alike(getattr(former, platform).account(account), getattr(now, platform).account(account))
     except KeyError:  # it came or went
+        return False
+
+
+def _says_something(file: Path) -> bool:
+    """Whether a settings file holds more than nothing: one that was emptied is a mishap, and no wish for all defaults."""
+    try:
+        return bool(file.read_bytes().strip())
+    except OSError:
         return False

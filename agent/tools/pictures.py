@@ -33,10 +33,16 @@ def picture(data: bytes) -> Picture | None:
     return None
 
 
+_STEPS = 65_536
+"""Steps to the frame header of a picture at most, filling included. Real ones take some dozens."""
+
+
 def _jpeg_sides(data: bytes) -> tuple[int, int]:
-    """Walk the segments to the first frame header (SOF0-SOF15 but for DHT, JPG and DAC)."""
+    """Walk the segments to the first frame header (SOF0-SOF15 but for DHT, JPG and DAC); one that comes late is not found."""
     at = 2
-    while at + 9 <= len(data) and data[at] == _MARKER:
+    for _ in range(_STEPS):
+        if at + 9 > len(data) or data[at] != _MARKER:
+            break
         if data[at + 1] in _FRAMES:
             return _big(data[at + 7 : at + 9]), _big(data[at + 5 : at + 7])
         at += 1 if data[at + 1] == _MARKER else 2 + _big(data[at + 2 : at + 4])

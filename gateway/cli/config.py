@@ -209,11 +209,16 @@ def _count(found: tuple[Problem, ...], noun: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    from gateway.config.secrets import unseen_passwords
+
+    shown = unseen_passwords(value)
+    return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
 
 
 def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    from gateway.config.secrets import unseen_passwords
+
+    click.echo(json.dumps(unseen_passwords(value), ensure_ascii=False, indent=2))
 
 
 @config.command()

@@ -52,8 +52,13 @@ class Invocation:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print text for a person, with every command in it written as it works in this shell. Not for data or JSON."""
-    click.echo(as_started(text), err=err)
+    """Print text for a person, with every command in it written as it works in this shell. Not for data or JSON.
+
+    What could move the cursor or rearrange a line is left out: the text may hold what strangers wrote.
+    """
+    from channels.terminal.visible import visible
+
+    click.echo(visible(as_started(text)), err=err)
 
 
 def tell(facts: Any, text: str, *, as_json: bool) -> None:

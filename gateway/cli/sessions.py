@@ -109,6 +109,7 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
 
     KEY is a session key or a session id, also of a conversation that was left (`homebody sessions list --all`).
     """
+    from channels.terminal.visible import visible
     from gateway.memories import owner_zone
     from gateway.sessions.export import page
 
@@ -118,7 +119,7 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
         text = b"".join(line + b"\n" for line in found.lines())
     else:
         zone = owner_zone(invocation.loaded.settings.agent(found.agent))
-        text = ("\n\n".join(page(found.entries(), zone)) + "\n").encode("utf-8", "replace")
+        text = (visible("\n\n".join(page(found.entries(), zone))) + "\n").encode("utf-8", "replace")
     if output is None:
         click.echo(text, nl=False)
         return

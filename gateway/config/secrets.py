@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from pydantic import BaseModel, SecretStr
 
@@ -16,6 +17,7 @@ MASK = "********"
 NAMES = re.compile(r"(?i)(token|secret|password|passphrase|credentials?|(api|access|private|signing)[-_]?key)$")
 """What a secret is called in settings whose shape is another package's, and not known here."""
 _MAX_BYTES = 65_536
+_PASSWORD = re.compile(r"(?i)([a-z][a-z0-9+.-]*://[^\s/:@\"]*):([^\s/@\"]+)@")
 
 
 class SecretMissing(LookupError):
@@ -24,6 +26,22 @@ class SecretMissing(LookupError):
     def __init__(self, message: str, mend: str) -> None:
         super().__init__(message)
         self.mend = mend
+
+
+def unseen_passwords(value: Any) -> Any:
+    """Return a copy of plain values in which the passwords of addresses, as in ``http://ann:PASSWORD@host``, are masked."""
+    if isinstance(value, str):
+        return _PASSWORD.sub(rf"\1:{MASK}@", value)
+    if isinstance(value, Mapping):
+        return {key: unseen_passwords(one) for key, one in value.items()}
+    return [unseen_passwords(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def passwords_in(text: str) -> Iterator[str]:
+    """Yield the passwords of the addresses in a text, as they are written and as they are meant."""
+    for _, password in _PASSWORD.findall(text):
+        yield password
+        yield unquote(password)
 
 
 def resolve(reference: str, env: Mapping[str, str], beside: Path) -> SecretStr:

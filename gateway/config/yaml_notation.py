@@ -77,7 +77,13 @@ class _Reading:
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
             return self._place(node, "list", tuple(self.convert(child) for child in node.value))
         if isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
-            return self._place(node, "scalar", _SCALARS[node.tag](node.value))
+            try:
+                return self._place(node, "scalar", _SCALARS[node.tag](node.value))
+            except ValueError:
+                wanted = "a whole number" if node.tag == _TAG + "int" else "a number"
+                return self._wrong(
+                    node, f"{node.value!r} is marked as {wanted} and is none", "Correct it, or take the tag away."
+                )
         return self._wrong(
             node, f"the tag {node.tag.removeprefix(_TAG)!r} has no meaning in the settings", "Write a plain value."
         )

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, Va
 from pydantic.alias_generators import to_camel
 
 from gateway.errors import HomebodyError
+from gateway.http.token import token_from_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +45,14 @@ def _origin(text: str) -> str:
     return f"{scheme.lower()}://{_host(host)}"
 
 
+def _good_token(token: SecretStr) -> SecretStr:
+    try:
+        token_from_settings(token.get_secret_value())
+    except HomebodyError as error:
+        raise ValueError(f"{error} ({error.mend})") from error
+    return token
+
+
 class Section(BaseModel):
     """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
 
@@ -53,7 +62,7 @@ class Section(BaseModel):
 class GatewayAuth(Section):
     """Who may ask."""
 
-    token: SecretStr | None = None
+    token: Annotated[SecretStr, AfterValidator(_good_token)] | None = None
     """Bearer token for the HTTP surface, at least 24 characters; unset: one is made at first start in `state/gateway.token`."""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from gateway.auth.profiles import Profiles
-from gateway.config.secrets import secrets_of
+from gateway.config.secrets import passwords_in, secrets_of
 from gateway.http.token import FILE_NAME
 from gateway.logs.redaction import secrets_in
 
@@ -26,6 +26,7 @@ def known_secrets(settings: Settings, paths: Paths, env: Mapping[str, str]) -> l
     files = [paths.state / FILE_NAME, *_files_of(settings.channels)]
     return [
         *secrets_of(settings),
+        *passwords_in(settings.model_dump_json()),
         *secrets_in(env),
         *Profiles(paths, settings.auth).secrets(settings.agent_ids),
         *(secret for file in files if (secret := _content(file))),

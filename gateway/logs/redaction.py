@@ -8,13 +8,17 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
+from gateway.config.secrets import passwords_in
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 REDACTED = "[secret]"
 SHORTEST = 6  # a shorter one would black out ordinary words, and is no secret for long
 _SECRET_NAME = re.compile(
-    r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(?:_\d+)?$", re.IGNORECASE
+    r"(?:^|_)(?:API_?KEY|KEY|ACCESS_?KEY_?ID|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PW|PASSPHRASE|CREDENTIAL|JWT|AUTH|BEARER|REFRESH|PIN"
+    r"|COOKIE|DSN|DATABASE_URL|CONNECTION_STRING|PRIVATE)S?(?:_\d+)?$",
+    re.IGNORECASE,
 )
 
 _LISTED = re.compile(r"[,;\s]+")  # several keys in one variable
@@ -59,8 +63,12 @@ class Redactor:
 
 
 def secrets_in(env: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of those environment variables whose names say that they are secret, and each of several in one."""
+    """Yield the values of those environment variables whose names say that they are secret, and each of several in one.
+
+    The password of an address, such as ``postgres://ann:PASSWORD@host``, is one whatever the name.
+    """
     for name, value in env.items():
+        yield from passwords_in(value)
         if _SECRET_NAME.search(name):
             yield value
             yield from (part for part in _LISTED.split(value) if part and part != value)

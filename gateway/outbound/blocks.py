@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.errors import NotKept
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import NewOutbound
     from gateway.outbound.block_settings import Manner
+    from gateway.outbound.held_back import HeldBack
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +56,9 @@ class Blocks:
         clock: Clock,
         signature: str = "",
         greeting: str = "",
+        held: HeldBack | None = None,
     ) -> None:
+        self._held = held
         self._ledger = ledger
         self._channel = channel
         self._arrived = arrived
@@ -142,8 +146,9 @@ class Blocks:
                 if piece.place in self._queued:
                     continue
                 text = self._signature + piece.text if piece.begins else piece.text
-                rows = await replies(self._channel, self._arrived, text, knows=self._ledger.knows, continued=not piece.begins)
-                before = [] if self._queued else await replies(self._channel, self._arrived, self._greeting)
+                cut = partial(replies, self._channel, self._arrived, knows=self._ledger.knows, held=self._held)
+                rows = await cut(text, continued=not piece.begins)
+                before = [] if self._queued else await cut(self._greeting)
                 await self._ledger.say(self._turn, [*self._named("g", before), *self._named(f"b{piece.place}", rows)])
                 self._queued.add(piece.place)
 

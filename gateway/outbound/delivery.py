@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from channels.protocol import Channel
     from gateway.ledger.protocol import OutboxLedger
     from gateway.ledger.rows import OutboxRow
+    from gateway.outbound.held_back import HeldBack
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +90,8 @@ class Delivery:
 
     Nothing is sent on an account before its channel said that it is ready. What becomes of a chunk is decided here: a clean refusal is
     tried again with back-off until it expires, or given up when it is permanent; a doubtful one is repeated where that is safe, and
-    otherwise by ``gateway.outbound.doubt``, each time only once the platform answers again. ``jitter`` returns a number from 0 to 1;
+    otherwise by ``gateway.outbound.doubt``, each time only once the platform answers again.
+    ``held`` takes secrets out of what is sent. ``jitter`` returns a number from 0 to 1;
     ``delivered`` is told of files that arrived, ``telling`` of messages that do not go out; neither raises anything.
     """
 
@@ -101,7 +104,9 @@ class Delivery:
         parallel: int = 8,
         delivered: Callable[[Path], Awaitable[None]] | None = None,
         telling: Telling | None = None,
+        held: HeldBack | None = None,
     ) -> None:
+        self._held = held
         self._ledger = ledger
         self._clock = clock
         self._jitter = jitter
@@ -265,6 +270,8 @@ class Delivery:
 
         shown = partial(outward, channel, row, restarted=restarted)
         outbound = shown() if row.enclosure is None else await asyncio.to_thread(shown)
+        if self._held is not None:
+            outbound = replace(outbound, text=self._held.text(outbound.text, address))
         try:
             sent = await channel.send(outbound, record)
         except NotSent as refusal:

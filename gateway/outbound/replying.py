@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from channels.messages import Button
     from channels.protocol import Channel
     from gateway.inbound.arrived import Arrived
+    from gateway.outbound.held_back import HeldBack
     from gateway.outbound.reply_tags import Tagged
 
     Knows = Callable[[str, str], Awaitable[bool]]
@@ -38,15 +39,18 @@ async def replies(
     knows: Knows | None = None,
     buttons: Sequence[Button] = (),
     continued: bool = False,
+    held: HeldBack | None = None,
 ) -> list[NewOutbound]:
     """Cut a reply to a message. One that the channel cannot cut, whatever the reason, is said as it was written.
 
     What it is shown as a reply to is said by a tag in the text, or by the channel's ``reply_to_mode``. Buttons go under the last piece.
     ``continued``: it goes on from what was sent already.
     """
-    said = untagged(text)
-    pieces = _pieces(channel, said.text) if len(text) < QUICK_CHARS else await asyncio.to_thread(_pieces, channel, said.text)
     place = arrived.inbound.conversation
+    said = untagged(
+        text if held is None else held.text(text, place.address)
+    )  # before it is cut, which could cut a secret in two
+    pieces = _pieces(channel, said.text) if len(text) < QUICK_CHARS else await asyncio.to_thread(_pieces, channel, said.text)
     mode = getattr(channel, "reply_to_mode", "off") if place.kind == "group" else "off"
     usual = arrived.inbound.message_id or None if mode != "off" else None
     rest = usual if mode == "all" else None

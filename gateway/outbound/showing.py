@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from channels.protocol import Channel, Drafts
     from channels.terminal.link import Frame
     from gateway.outbound.block_settings import Sending
+    from gateway.outbound.held_back import HeldBack
     from gateway.outbound.typing_sign import TypingSign
 
 _SHOWN = {"path": "", "query": "“{}”", "pattern": "“{}”"}
@@ -42,7 +43,9 @@ class Showing:
         *,
         verbose: bool,
         sent: Sending = "whole",
+        held: HeldBack | None = None,
     ) -> None:
+        self._held = held
         self._channel = channel
         self._conversation = conversation
         self._turn = turn
@@ -98,7 +101,10 @@ class Showing:
         while True:
             await self._news.wait()
             self._news.clear()
-            await drafts.draft(self._conversation, self._turn, shown(self._finished + self._text))
+            text = shown(self._finished + self._text)
+            if self._held is not None:  # the owner is told when the answer itself is sent
+                text = self._held.text(text, quietly=True)
+            await drafts.draft(self._conversation, self._turn, text)
 
 
 def show_frame(channel: Channel, place: Conversation, frame: Frame) -> None:

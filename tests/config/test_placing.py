@@ -114,3 +114,11 @@ def test_files_that_hold_secrets_by_custom_are_opened_by_no_tool(tmp_path: Path,
     with pytest.raises(FileTrouble):
         enclosure.append(PurePosixPath(name), b"x")
     assert place.read_text() == "TOKEN=1"
+
+
+@pytest.mark.parametrize("token", ["undefined", "null-null", "short", "changeme-changeme-changeme", "a" * 40])
+def test_a_token_that_anyone_could_guess_fails_the_check_of_the_settings(house: Paths, token: str) -> None:
+    checked = check(f"gateway: {{auth: {{token: {token!r}}}}}", house.config_file(), os.environ, house)
+    assert len(checked.problems) == 1
+    assert "token" in checked.problems[0].as_text()
+    assert "openssl rand" in checked.problems[0].as_text()

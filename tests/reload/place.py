@@ -122,6 +122,7 @@ def listening(house: House) -> list[str]:
 class _Owner:
     def __init__(self, said: list[str]) -> None:
         self.say = said.append
+        self.heard = lambda _arrived: None
 
 
 async def homebody(place: Place, *arguments: str) -> str:

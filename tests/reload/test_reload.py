@@ -8,6 +8,8 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from agent.events import TextDelta
 from agent.models.scripted import Stall
 from channels.messages import Conversation, Inbound, Sender
@@ -132,6 +134,20 @@ async def test_a_file_that_is_gone_or_empty_for_a_moment_is_waited_for(place: Pl
         place.clock.move(1)
         assert "the settings file is gone" in (await reading)["complaint"]
         assert await ask(house, "hello") == "scripted/two"
+
+
+@pytest.mark.parametrize("emptied", ["", "\n \n"])
+async def test_an_emptied_file_is_a_broken_one_and_the_old_settings_stay(place: Place, emptied: str) -> None:
+    place.write({"agents": {"defaults": {"model": "scripted/two"}}})
+    async with place.open() as house:
+        place.file.write_text(emptied)
+        reading = asyncio.ensure_future(house.reload.now())
+        await until(lambda: any(at == place.clock.monotonic() + EMPTY_SECONDS for at, _ in place.clock._sleepers))
+        place.clock.move(1)
+        assert "the settings file is empty" in (await reading)["complaint"]
+        assert await ask(house, "hello") == "scripted/two"
+        place.write({"agents": {"defaults": {"model": "scripted/one"}}})
+        assert (await house.reload.now())["complaint"] is None
 
 
 async def test_a_change_of_the_file_is_noticed(place: Place) -> None:

@@ -1,0 +1,42 @@
+"""Values that are marked as what they are not, pictures that never begin, text that moves a terminal's cursor."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from agent.tools.pictures import picture
+from channels.terminal.visible import visible
+from gateway.config.yaml_notation import read_yaml
+from gateway.errors import SettingsWrong
+
+
+@pytest.mark.parametrize("text", ["a: !!int x", "a: !!float x", "a: !!int ''", "a: {b: [!!int 1.5]}", "? !!int x\n: !!int y"])
+def test_a_value_that_is_not_what_its_tag_says_is_named_with_its_line(text: str) -> None:
+    with pytest.raises(SettingsWrong) as wrong:
+        read_yaml(f"first: 1\n{text}\n", "homebody.yaml")
+    problem = wrong.value.problems[0]
+    assert (problem.file, problem.line >= 2) == ("homebody.yaml", True)
+    assert "is marked as" in problem.message
+
+
+def test_a_picture_that_never_begins_costs_little() -> None:
+    data = b"\xff\xd8" + b"\xff" * 20_000_000
+    before = time.process_time()
+    found = picture(data)
+    assert time.process_time() - before < 1
+    assert found is None or (found.width, found.height) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("a\x1b]0;title\x07b", "a]0;titleb"), ("\x9b2Jx", "2Jx"), ("x\u202egnp.exe", "xgnp.exe"), ("a\u200bb\u2066c\u2069", "abc"),
+        ("👨\u200d👩\u200d👧", "👨\u200d👩\u200d👧"), ("می\u200cخواهم", "می\u200cخواهم"), ("a\u200db", "ab"),
+        ("tab\there\r\nnext", "tab\there\nnext"),
+        ("one\u2028two", "one\ntwo"),
+    ],
+)  # fmt: skip
+def test_a_terminal_is_shown_nothing_that_moves_or_rearranges(raw: str, shown: str) -> None:
+    assert visible(raw) == shown
