@@ -195,7 +195,7 @@ class LimitSettings(Section):
     timeout_seconds: Annotated[float, Field(gt=0)] = 600.0
     """Longest duration of one turn, in seconds."""
     tool_result_chars: Annotated[int, Field(ge=1000)] = 64_000
-    """Longest tool result that a model is shown, in characters; the model's window bounds it too."""
+    """Longest tool result that a model is shown, in characters; at most 16,000 below a window of 100,000 tokens, 32,000 below 400,000."""
 
 
 class AgentSettings(Section):

@@ -7,6 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from agent.headroom import short
+from agent.toolless import asked_in_vain
 from channels.errors import NotSent, Uncertain
 from channels.messages import Outbound
 from channels.terminal.link import Done
@@ -154,6 +155,11 @@ class Urgent:
                 f"- Session since {record.started.astimezone(agent.zone):%a %d %b %H:%M}: {counted(record.turns, 'turn')}",
                 f"- 🧹 Compactions: {record.compactions}",
             ]
+            if vain := asked_in_vain(conversation.transcript.entries, conversation.model.name):
+                lines.append(
+                    f"- ⚠️ {conversation.model.name} has called no tool here, though {counted(vain, 'message')} asked for what needs one: "
+                    "it may be unable to, and nothing was written or looked up. Choose another with /model."
+                )
         ahead = self._lanes.queued(route.session)
         lines += self._at_work(agent, route)
         lines.append(f"- Queue: {self._line.told(route.session, inbound.conversation.channel)}")

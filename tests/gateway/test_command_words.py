@@ -50,3 +50,13 @@ def test_what_costs_an_unknown_amount_is_not_told_as_free() -> None:
     assert "| ? |" in told(facts([row(0.0, 2)]))
     assert "| ≥ $0.10 |" in told(facts([row(0.1, 2)]))
     assert "| $0.10 |" in told(facts([row(0.1, 0)]))
+
+
+async def test_status_tells_of_a_model_that_calls_no_tools(street: Make) -> None:
+    s = street()
+    s.model.then("Noted!", "I will.")
+    async with s.house() as (_, talk):
+        await talk.ask("Remember that Vera lives in Graz.")
+        assert "has called no tool" not in (await talk.ask("/status"))["reply"]
+        await talk.ask("Remind me to call her at nine.")
+        assert "has called no tool here, though 2 messages asked" in (await talk.ask("/status"))["reply"]
