@@ -41,6 +41,8 @@ class Said:
     """Seconds between two words."""
     refusal: dict[str, Any] | None = None
     """An error of the server in place of an answer, with its HTTP status under ``code``."""
+    hangs_up: bool = False
+    """Whether the connection is closed behind the headers, before the first event."""
 
 
 @dataclass(frozen=True)
@@ -216,6 +218,8 @@ class Model:
         ]
         try:
             await answer.prepare(request)
+            if said.hangs_up:
+                raise Cut
             for choice in ends:
                 await answer.write(_event({**frame, "object": "chat.completion.chunk", "choices": [choice]}))
                 await asyncio.sleep(said.pause)

@@ -1,7 +1,8 @@
 """What a small language model did wrong when it was tried (`make live`), as moods of the scripted one.
 
 Seen with SmolLM2-135M at windows of 2,048 and 8,192: answers that repeat themselves to the limit, an echo of the order in place of a
-summary, prose where a tool was to be called, and llama.cpp's refusal of what is longer than its window.
+summary, prose where a tool was to be called, and what llama.cpp's servers do with a prompt
+that is longer than their window.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ USUAL_SHARE = 4
 
 @dataclass
 class Small:
-    """A model with a window of ``window`` tokens that is told by nobody but the refusal, and that does all of it wrong.
+    """A model with a window of ``window`` tokens that does all of it wrong; every third answer is a loop.
 
-    ``said`` counts the messages of a person that it was asked about; every third answer is a loop.
+    hangs_up: whether it closes the stream where the prompt is too long, as llama-cpp-python's server does; else it refuses in words,
+        as llama.cpp's own server does. It then has no form for tools either, and drops them.
     """
 
     window: int
+    hangs_up: bool = False
     refused: int = 0
     summaries: int = 0
     flushes: int = 0
@@ -47,13 +50,12 @@ class Small:
     largest: int = 0
 
     def __call__(self, asked: Asked) -> Said:
-        size = (
-            len(json.dumps(asked.body["messages"])) // USUAL_SHARE
-            + len(json.dumps(asked.body.get("tools") or [])) // USUAL_SHARE
-        )
+        size = len(json.dumps(asked.body["messages"])) // USUAL_SHARE
+        if not self.hangs_up:
+            size += len(json.dumps(asked.body.get("tools") or [])) // USUAL_SHARE
         if size > self.window:
             self.refused += 1
-            return Said(refusal=overflow(size, self.window))
+            return Said(hangs_up=True) if self.hangs_up else Said(refusal=overflow(size, self.window))
         self.largest = max(self.largest, size)
         if asked.is_flush:
             self.flushes += 1
