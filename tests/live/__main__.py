@@ -68,6 +68,7 @@ class Book:
 
     model: Counter[str] = field(default_factory=Counter)
     product: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
 
 
 class Server:
@@ -139,6 +140,12 @@ def _answers(address: str) -> bool:
         return False
 
 
+def same(text: str, before: list[str]) -> bool:
+    """Tell whether an answer is one of the three before it, times of day aside."""
+    bare = re.sub(r"\d+|\W+", " ", text).split()[2:]
+    return len(bare) > 2 and any(re.sub(r"\d+|\W+", " ", one).split()[2:] == bare for one in before[-3:])
+
+
 def loops(text: str) -> bool:
     """Tell whether an answer repeats a piece of 8 to 60 letters at least five times in a row."""
     return re.search(r"(.{8,60}?)\1{4,}", text, re.DOTALL) is not None
@@ -160,6 +167,9 @@ def judge(said: str, done: Done, book: Book) -> str:
     wrong = [
         name for name, found in (("loop", loops(text)), ("echo", echoes(text, said)), ("empty", not text.strip())) if found
     ]
+    if same(text, book.answers):
+        wrong.append("the same answer again")
+    book.answers.append(text)
     if said.startswith(WISHES_A_CALL) and not told.get("toolCalls"):
         wrong.append("prose instead of a call")
     book.model.update(wrong)
@@ -214,6 +224,8 @@ async def live(window: int, library: Path, folder: Path) -> Book:
                 _say(line)
             status = await house.run("chat", "--plain", given="/status\n", patience=120)
             _say(f"   /status: {' '.join(status.out.split())[:400]}")
+            for summary in summaries(house):
+                _say(f"   a summary that was believed: {summary[:300]}")
             missing = [
                 word
                 for question, word in FACTS.items()
