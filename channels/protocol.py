@@ -229,6 +229,7 @@ class Hooked(Protocol):
     async def hear(self, request: HookRequest) -> HookAnswer:
         """Check that the request is the platform's own, have the door accept what it says, and only then answer.
 
-        Called while ``run`` runs; before that, and for what is forged, it answers without touching anything.
+        Called while ``run`` runs; before that, and for what is forged, it answers without touching anything. A channel that can
+        tell a forged request by its headers also has ``refuses(request) -> HookAnswer | None``, which is asked before a body is read.
         """
         ...

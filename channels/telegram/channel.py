@@ -154,13 +154,18 @@ class TelegramChannel:
 
     async def hear(self, request: HookRequest) -> HookAnswer:
         """Take a call of Telegram's. One without the secret is answered with 401, whatever else it says."""
-        from channels.telegram.secret import is_ours
-
-        if not self.hooked or not is_ours(request, self._settings):
-            return HookAnswer(status=401)
+        refused = self.refuses(request)
+        if refused is not None:
+            return refused
         if self._listener is None:
             return HookAnswer(status=503, headers={"retry-after": "5"})
         return await self._listener.hear(request)
+
+    def refuses(self, request: HookRequest) -> HookAnswer | None:
+        """Refuse a call without the secret by its headers alone, so that nothing more of it is read."""
+        from channels.telegram.secret import is_ours
+
+        return None if self.hooked and is_ours(request, self._settings) else HookAnswer(status=401)
 
     def remarks(self) -> list[str]:
         """See ``channels.protocol.Remarks``."""

@@ -80,7 +80,7 @@ class Hook:
         try:
             raw = json.loads(request.body)
             number = int(raw["update_id"])
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return HookAnswer(status=400, body=b"not an update")
         update = Update.de_json(raw, self._station.bot) if readable(raw) else Update(number)
         async with self._in_order:

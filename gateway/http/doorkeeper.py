@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +30,10 @@ FORWARDING = frozenset(
 )
 FORWARDING_PREFIX = b"x-forwarded"
 HEADERS = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+
+
+FIRST_ERROR: Final = 400
+"""From this status on, an answer ends its connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,12 @@ class Doorkeeper:
         async def noting(message: Message) -> None:
             nonlocal began
             began = True
+            if message["type"] == "http.response.start" and message["status"] >= FIRST_ERROR:
+                kept = [(name, value) for name, value in message.get("headers", ()) if name.lower() != b"connection"]
+                message = {
+                    **message,
+                    "headers": [*kept, (b"connection", b"close")],
+                }  # what is left of its body is not waited for
             await send(message)
 
         try:
@@ -86,7 +96,8 @@ class Doorkeeper:
         """Say why a request is refused; None when it may pass."""
         headers: list[tuple[bytes, bytes]] = list(scope["headers"])
         return (
-            _bulky(scope, headers)
+            _framed_twice(headers)
+            or _bulky(scope, headers)
             or self._forwarded(headers, scope.get("client"))
             or (None if scope["path"].startswith(HOOKS) else self._called_wrongly(headers))
             or _oversized(_values(headers, b"content-length"))
@@ -147,6 +158,14 @@ def _values(headers: list[tuple[bytes, bytes]], wanted: bytes) -> list[bytes]:
 
 def _shown(values: list[bytes]) -> str:
     return ", ".join(repr(value[:100].decode("latin-1")) for value in values) or "nothing"
+
+
+def _framed_twice(headers: list[tuple[bytes, bytes]]) -> Refusal | None:
+    """Refuse a body whose end is said in two ways: a proxy may believe the other one, and take a part for the next request."""
+    if not _values(headers, b"transfer-encoding") or not _values(headers, b"content-length"):
+        return None
+    error = "the request has both Content-Length and Transfer-Encoding"
+    return Refusal(400, "framed-twice", error, "Send one of the two.")
 
 
 def _bulky(scope: Scope, headers: list[tuple[bytes, bytes]]) -> Refusal | None:

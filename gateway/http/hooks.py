@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from channels.protocol import HookRequest
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     import structlog
     from starlette.requests import Request
 
-    from channels.protocol import Hooked
+    from channels.protocol import HookAnswer, Hooked
 
     FindHook = Callable[[str, str], Hooked | Literal["unknown", "not running"]]
     """Finds the channel of a name and an account that takes calls."""
@@ -46,20 +48,31 @@ class Hooks:
             raise HTTPException(404, "no channel is called here")
         if channel == "not running":
             raise HTTPException(503, "the channel is not running; call again", {"retry-after": "10"})
+        asked = HookRequest(method=request.method, query=request.url.query, headers=_headers(request.headers.items()), body=b"")
+        refuses = getattr(channel, "refuses", None)
+        refused = None if refuses is None else refuses(asked)  # before a byte of its body is read
+        if refused is not None:
+            return _told(refused)
         try:
             async with asyncio.timeout(self._body_seconds):
-                body = await request.body()
+                asked = replace(asked, body=await request.body())
         except TimeoutError:
             raise HTTPException(408, "the body did not come in time") from None
-        asked = HookRequest(
-            method=request.method, query=request.url.query, headers=_headers(request.headers.items()), body=body
-        )
+        except ClientDisconnect:
+            self._log.info("a call ended before its body was there", channel=name, account=account)
+            raise HTTPException(400, "the body did not come") from None
         try:
             answer = await channel.hear(asked)
+        except (RecursionError, OverflowError) as error:  # a body that is nested, or holds numbers, beyond all measure
+            raise HTTPException(400, f"the body cannot be read ({type(error).__name__})") from None
         except StorageFailed as error:  # nothing was taken: the platform is to call again
             self._log.warning("a call could not be stored", channel=name, account=account, error=str(error))
             raise HTTPException(503, "it could not be stored; call again", {"retry-after": "10"}) from None
-        return Response(answer.body, answer.status, {**_fixed(answer.headers), **_plain(answer.headers)})
+        return _told(answer)
+
+
+def _told(answer: HookAnswer) -> Response:
+    return Response(answer.body, answer.status, {**_fixed(answer.headers), **_plain(answer.headers)})
 
 
 def _headers(found: list[tuple[str, str]]) -> dict[str, str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 HEAD_SECONDS = 10.0
-"""How long a peer may take over a request line and headers."""
+"""How long a peer may take over a whole request: line, headers and body."""
 
 MOST_CONNECTIONS = 200
 CLOSING_SECONDS = 3
@@ -28,7 +28,7 @@ _KEEP_ALIVE_SECONDS = 5
 
 
 class Wire(H11Protocol):
-    """One connection. A peer that does not finish a request head in time is cut off, so that slow ones cannot fill the house."""
+    """One connection. A peer that does not finish a request in time is cut off, so that slow ones cannot take all connections."""
 
     head_seconds = HEAD_SECONDS
     _deadline: asyncio.TimerHandle | None = None
@@ -44,9 +44,9 @@ class Wire(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Stop the clock when a head is whole, and start it when the next one begins."""
+        """Stop the clock when a request is whole, and start it when the next one begins."""
         super().data_received(data)
-        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+        if self.conn.their_state in {h11.IDLE, h11.SEND_BODY} and not self.transport.is_closing():
             self._watch()
         else:
             self._unwatch()

@@ -180,3 +180,77 @@ def test_only_what_lies_below_hooks_is_spared_the_name(path: str, host: bytes) -
     for whole in (path, f"/{path}", HOOKS + path, HOOKS.rstrip("/") + path):
         refused = keeper.judge({"type": "http", "path": whole, "headers": [(b"host", host)], "client": ("127.0.0.1", 1)})
         assert (refused is None) == (host == b"127.0.0.1:1" or whole.startswith("/hooks/"))
+
+
+@dataclass
+class Early(Called):
+    """A channel that tells a forged call by its headers."""
+
+    def refuses(self, request: HookRequest) -> HookAnswer | None:
+        assert request.body == b""
+        return None if request.headers.get("x-secret") == "s3cret" else HookAnswer(status=401)
+
+
+async def said(port: int, sent: bytes, *, ends: bool = False) -> bytes:
+    """Send bytes and read what comes until the connection ends; ``ends``: nothing more will be sent."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    if ends:
+        writer.write_eof()
+    got = await asyncio.wait_for(reader.read(), 60)
+    writer.close()
+    return got
+
+
+HEAD = b"POST /hooks/slack/default HTTP/1.1\r\nHost: x\r\n"
+
+
+async def test_a_forged_call_is_refused_before_its_body_is_there_and_its_connection_ends() -> None:
+    channel = Early()
+    async with serving(channel) as port:
+        got = await said(port, HEAD + b"Content-Length: 900000\r\n\r\nabc")
+        assert got.startswith(b"HTTP/1.1 401")
+        assert b"connection: close" in got.lower()
+        assert channel.heard == []
+        assert (await call(port, "/hooks/slack/default", "Host: x", "X-Secret: s3cret", body=b"hi"))[0] == 202
+        assert channel.heard[0].body == b"hi"
+
+
+async def test_a_body_whose_end_is_said_twice_is_refused_and_nothing_behind_it_is_read() -> None:
+    channel = Called()
+    async with serving(channel) as port:
+        twice = b"X-Secret: s3cret\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        got = await said(port, HEAD + twice + HEAD + b"X-Secret: s3cret\r\nContent-Length: 0\r\n\r\n")
+        assert got.startswith(b"HTTP/1.1 400")
+        assert got.count(b"HTTP/1.1 ") == 1
+        assert channel.heard == []
+
+
+async def test_an_error_ends_its_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Called()) as port:
+        for sent in (b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", HEAD + b"Content-Length: 2\r\n\r\nhi"):
+            got = await said(port, sent)
+            assert b"connection: close" in got.lower()
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_call_that_is_cut_off_is_no_defect(caplog: pytest.LogCaptureFixture) -> None:
+    channel = Called()
+    async with serving(channel) as port:
+        for _ in range(3):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD + b"X-Secret: s3cret\r\nContent-Length: 1000\r\n\r\nabc")
+            await writer.drain()
+            writer.transport.abort()
+        assert (await call(port, "/hooks/slack/default", "Host: x", "X-Secret: s3cret", body=b"hi"))[0] == 202
+    assert "Traceback" not in caplog.text
+    assert all(record.exc_info is None for record in caplog.records)
+
+
+@pytest.mark.parametrize("error", [RecursionError("deep"), OverflowError("1e400")])
+async def test_a_body_beyond_all_measure_is_answered_400(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(Called(fails=error)) as port:
+        status, _, body = await call(port, "/hooks/slack/default", "Host: x", "X-Secret: s3cret", body=b"[" * 200_000)
+        assert status == 400
+        assert b"cannot be read" in body
+    assert all(record.exc_info is None for record in caplog.records)
