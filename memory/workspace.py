@@ -5,27 +5,27 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from memory.accounts import Status, account_of, look, why
 from memory.embedding.backfill import LARGE
-from memory.errors import EmbeddingFailed, IndexBroken, MemoryTrouble, MemoryUnreadable
+from memory.errors import EmbeddingFailed, MemoryTrouble, MemoryUnreadable
 from memory.export import export_notes
 from memory.freshness import Freshness
 from memory.history import History
 from memory.journal import Author, Journal
+from memory.opening import OpenIndex
 from memory.protocol import Excerpt, SearchAnswer
 from memory.querying import QueryVectors
 from memory.reading import read_lines
 from memory.recall import ask, recall
 from memory.sources import UNREADABLE, Sources, audience_key, audience_of, readable
-from memory.store.thread import StoreThread
 from memory.transcripts import PREFIX, Transcripts
 from memory.upkeep import Synced, Upkeep
 from memory.vectoring import Vectoring, identity
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
     from datetime import tzinfo
     from pathlib import Path
 
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from memory.store.drivers import Parts
     from memory.store.index import Index
     from memory.upkeep import Progress
-
-T = TypeVar("T")
 
 _MOST_NAMED = 3
 _MANY = 3
@@ -85,23 +83,22 @@ class WorkspaceMemory:
         self._clock = clock
         self._zone = zone
         self._tell = tell
-        self._parts = parts
         self._embedder = embedder
-        self._thread = StoreThread(f"memory of {agent}")
+        self._open = OpenIndex(
+            self.store, settings, clock, agent=agent, tell=tell, renewed=self._index_was_renewed, parts=parts
+        )
         self.history = History(journal or Journal(self.store.with_name(f"{self.store.stem}.history")), self.sources, clock)
         searched = sessions if settings.searches_sessions else None
         transcripts = Transcripts(searched, settings.sync.sessions, own_session) if searched else None
         self._upkeep = Upkeep(
-            self.sources, self._thread, clock, changed=self.history.noticed, transcripts=transcripts, template=template
+            self.sources, self._open.thread, clock, changed=self.history.noticed, transcripts=transcripts, template=template
         )
         self._vectoring: Vectoring | None = None
         if embedder is not None:
             self._vectoring = Vectoring(
-                embedder, self._thread, clock, settings=settings.remote.batch, batch=batch, tell=tell, large=batch_from
+                embedder, self._open.thread, clock, settings=settings.remote.batch, batch=batch, tell=tell, large=batch_from
             )
         self._queries = QueryVectors(clock)
-        self._opened: Index | None = None
-        self._opening = asyncio.Lock()
         self._syncing = asyncio.Lock()
         self._freshness = Freshness(
             self.sources,
@@ -160,11 +157,11 @@ class WorkspaceMemory:
         self, query: str, *, audience: Audience, max_results: int | None = None, min_score: float | None = None
     ) -> tuple[Recalled, list[str]]:
         """Search, and return everything there is to know of how the hits came about, with sentences for the reader."""
-        index = await self._index()
+        index = await self._open.index()
         notes: list[str] = []
         vector = await self._query_vector(query, notes)
         question = self._question(query, audience, vector, max_results, min_score)
-        recalled = await self._run(lambda index: recall(index, question, self.settings.query))
+        recalled = await self._open.run(lambda index: recall(index, question, self.settings.query))
         if recalled.floored:
             notes.insert(0, "Nothing in memory comes close to this question.")
         if vector is not None and recalled.scan == "vec0":
@@ -187,9 +184,9 @@ class WorkspaceMemory:
         if embedder is None:
             return None
         who = identity(embedder)
-        answers, dims = await self._run(lambda index: (index.answers_by_vector(who), index.live.dims))
+        answers, dims = await self._open.run(lambda index: (index.answers_by_vector(who), index.live.dims))
         if not answers:
-            notes.append(await self._run(self._why_without_vectors))
+            notes.append(await self._open.run(self._why_without_vectors))
             return None
         vector = await self._queries.vector(embedder, query, notes)
         if identity(embedder) != who:
@@ -253,8 +250,8 @@ class WorkspaceMemory:
             await self.history.wrote(name, by or Author("agent", self.agent))
         except OSError as error:
             self._tell(f"The history of {name} cannot be written: {error.strerror or error}")
-        index = await self._index()
-        await self._mending(lambda: self._upkeep.take(index, name))
+        index = await self._open.index()
+        await self._open.mending(lambda: self._upkeep.take(index, name))
         if self._embedder is not None:
             self._in_background(self._fill_vectors())
 
@@ -268,17 +265,17 @@ class WorkspaceMemory:
             self._dirty = False
             try:
                 who = self._embedder and identity(self._embedder)
-                synced = await self._mending(lambda: self._follow(progress))
+                synced = await self._open.mending(lambda: self._follow(progress))
                 if vectors:
-                    await self._mending(lambda: self._complete(progress))
+                    await self._open.mending(lambda: self._complete(progress))
                 if vectors and self._embedder and identity(self._embedder) != who:  # a fallback stepped in
-                    await self._mending(lambda: self._follow(progress))
-                    await self._mending(lambda: self._complete(progress))
+                    await self._open.mending(lambda: self._follow(progress))
+                    await self._open.mending(lambda: self._complete(progress))
             except BaseException:  # also when cancelled: what was not followed is still to be done
                 self._dirty = True
                 raise
             if synced.chunks or synced.removed:
-                await self._run(lambda index: index.database.fold_in())
+                await self._open.run(lambda index: index.database.fold_in())
             return synced
 
     async def status(self, *, deep: bool = False) -> Status:
@@ -286,7 +283,7 @@ class WorkspaceMemory:
         found = await asyncio.to_thread(lambda: list(self.sources.walk()))
         embedder = self._embedder
         who = identity(embedder) if embedder else None
-        status = await self._run(lambda index: look(index, who, found))
+        status = await self._open.run(lambda index: look(index, who, found))
         status.agent, status.workspace = self.agent, readable(str(self.sources.workspace))
         status.provider = embedder.provider if embedder else "none"
         status.model = embedder.model if embedder else "bm25"
@@ -311,14 +308,14 @@ class WorkspaceMemory:
             if not path or not number.isdigit():
                 raise MemoryUnreadable(f"{line!r} is no place in a note", mend="write it as memory/2026-01-31.md:12")
             await self.get(path, audience=audience, from_line=int(number), lines=1)
-            account["line"] = await self._run(lambda index: why(index, recalled, path, int(number)))
+            account["line"] = await self._open.run(lambda index: why(index, recalled, path, int(number)))
         return account
 
     async def forget_stamps(self) -> None:
         """Have the next sync read and cut every file again, as if all had changed, and ask again for what was refused a vector."""
         self._measure = True
-        await self._run(lambda index: index.notes.forget_files())
-        await self._run(lambda index: index.reconsider(None, now=0))
+        await self._open.run(lambda index: index.notes.forget_files())
+        await self._open.run(lambda index: index.reconsider(None, now=0))
 
     async def export(self, target: Path) -> int:
         """Write all notes into a zip file, under the names that search gives them; say how many there are."""
@@ -341,7 +338,7 @@ class WorkspaceMemory:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._queries.close()
-        await self._thread.close(lambda: self._opened.close() if self._opened else None)
+        await self._open.close()
         if self._embedder is not None:
             await self._embedder.close()
 
@@ -353,9 +350,9 @@ class WorkspaceMemory:
         return ask(query, self.settings.query, today=today, audience=key, vector=vector, most=most, min_score=min_score)
 
     async def _follow(self, progress: Progress | None) -> Synced:
-        index = await self._index()
+        index = await self._open.index()
         who = identity(self._embedder) if self._embedder else None
-        generations = await self._thread.run(lambda: index.plan(who), urgent=False)
+        generations = await self._open.thread.run(lambda: index.plan(who), urgent=False)
         synced = await self._upkeep.follow(index, generations, progress)
         self._unreadable = {path: trouble for path, trouble in synced.troubles.items() if UNREADABLE in trouble}
         if synced.removed >= _MANY and synced.removed > synced.files:
@@ -363,14 +360,14 @@ class WorkspaceMemory:
                 f"{synced.removed} notes of {readable(str(self.sources.workspace))} are gone. If it lies on a disk that is not mounted, "
                 "mount it and restart; else `homebody memory log` lists what was there, and `homebody memory undo NUMBER` brings it back."
             )
-        await self._to_the_end(index.sweep)
+        await self._open.to_the_end(index.sweep)
         return synced
 
     async def _complete(self, progress: Progress | None) -> None:
         """Make the vectors that are missing, and let a finished generation take over."""
-        index = await self._index()
-        building = await self._thread.run(index.notes.building, urgent=False)
-        live = await self._thread.run(lambda: index.live, urgent=False)
+        index = await self._open.index()
+        building = await self._open.thread.run(index.notes.building, urgent=False)
+        live = await self._open.thread.run(lambda: index.live, urgent=False)
         target = building or live
         complete = True
         if self._vectoring is not None:
@@ -379,14 +376,14 @@ class WorkspaceMemory:
             if not complete:
                 self._try_again_later(self._vectoring.resumes_in)
         if complete and building is not None:
-            await self._thread.run(index.switch, urgent=False)
-            await self._to_the_end(index.sweep)
+            await self._open.thread.run(index.switch, urgent=False)
+            await self._open.to_the_end(index.sweep)
 
     async def _fill_vectors(self, *, measure: bool = False) -> None:
         who = self._embedder and identity(self._embedder)
         async with self._syncing:
             self._measure = self._measure or measure
-            await self._mending(lambda: self._complete(None))
+            await self._open.mending(lambda: self._complete(None))
         if self._embedder and identity(self._embedder) != who:  # a fallback stepped in: the index is rebuilt with it
             self.sync_soon()
 
@@ -399,12 +396,14 @@ class WorkspaceMemory:
         synced = Synced()
 
         async def follow() -> None:
-            index = await self._index()
-            generations = await self._thread.run(lambda: [g for g in (index.live, index.notes.building()) if g], urgent=False)
+            index = await self._open.index()
+            generations = await self._open.thread.run(
+                lambda: [g for g in (index.live, index.notes.building()) if g], urgent=False
+            )
             await self._upkeep.follow_sessions(index, generations, synced)
 
         async with self._syncing:
-            await self._mending(follow)
+            await self._open.mending(follow)
         if synced.changed and self._embedder is not None:
             await self._fill_vectors()
 
@@ -426,69 +425,10 @@ class WorkspaceMemory:
 
     async def _load_vectors(self, index: Index) -> None:
         """Bring the vectors into RAM, where they are searched several times faster; a part at a time, behind all searches."""
-        await self._to_the_end(lambda: index.vectors.load_slice(index.live))
+        await self._open.to_the_end(lambda: index.vectors.load_slice(index.live))
 
-    async def _to_the_end(self, step: Callable[[], bool]) -> None:
-        """Repeat a piece of housekeeping until it says that nothing is left; searches go in between."""
-        more = True
-        while more:
-            more = await self._thread.run(step, urgent=False)
-
-    async def _index(self) -> Index:
-        async with self._opening:
-            if self._opened is None:
-                self._opened = await self._thread.run(self._open)
-                if self._opened.database.told:
-                    self._tell(self._opened.database.told)
-            return self._opened
-
-    def _open(self) -> Index:
-        from memory.store.index import Index
-
-        return Index.open(self.store, self.settings, now=self._clock.now(), parts=self._parts)
-
-    async def _run(self, work: Callable[[Index], T]) -> T:
-        """Run something on the open index, ahead of housekeeping."""
-
-        async def on_thread() -> T:
-            index = await self._index()
-            return await self._thread.run(lambda: work(index))
-
-        return await self._mending(on_thread)
-
-    async def _mending(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run ``work``; if it shows that the file is damaged, set the file aside and run it once more on a new one."""
-        import apsw
-
-        try:
-            return await work()
-        except (apsw.CorruptError, apsw.NotADBError) as error:
-            await self._set_aside(str(error))
-        except apsw.FullError as error:
-            raise IndexBroken(
-                f"the disk of {self.store} is full; notes are searched as they were", mend="free some space"
-            ) from error
-        except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, apsw.BusyError) as error:
-            raise IndexBroken(
-                f"the memory index {self.store} cannot be written: {error}", mend="homebody memory status"
-            ) from error
-        return await work()
-
-    async def _set_aside(self, reason: str) -> None:
-        from memory.store.database import set_aside
-
-        async with self._opening:
-            broken, self._opened = self._opened, None
-            if broken is None:
-                return
-
-            def put_away() -> Path:
-                broken.close()
-                return set_aside(self.store, self._clock.now())
-
-            aside = await self._thread.run(put_away)
+    def _index_was_renewed(self) -> None:
         self._dirty = True
-        self._tell(f"The memory index was damaged ({reason}); it was set aside as {aside.name} and is rebuilt.")
         self.sync_soon()
 
     def _in_background(self, work: Coroutine[object, object, object]) -> asyncio.Task[object] | None:

@@ -155,9 +155,13 @@ class Database:
 
     def fold_in(self) -> None:
         """Take the write-ahead log into the file and give its room back, unless somebody reads in it just now."""
+        import apsw
+
         self.connection.set_busy_timeout(0)
         try:
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except (apsw.BusyError, apsw.LockedError):
+            return
         finally:
             self.connection.set_busy_timeout(_BUSY_MS)
 

@@ -35,7 +35,7 @@ async def test_indexing_commits_in_short_transactions_and_never_while_holding_th
         clock=ManualClock(NOW),
         embedder=BagOfWords(),
     )
-    index = await memory._index()
+    index = await memory._open.index()
     statements: list[str] = []
     rows: list[int] = []
 
@@ -47,9 +47,9 @@ async def test_indexing_commits_in_short_transactions_and_never_while_holding_th
         if sql.startswith(("INSERT INTO CHUNKS ", "INSERT INTO CHUNKS_VEC ")):
             rows[-1] += 1
 
-    await memory._thread.run(lambda: index.database.connection.trace_v2(apsw.SQLITE_TRACE_STMT, seen))
+    await memory._open.thread.run(lambda: index.database.connection.trace_v2(apsw.SQLITE_TRACE_STMT, seen))
     synced = await memory.sync()
-    await memory._thread.run(lambda: index.database.connection.trace_v2(0, None))
+    await memory._open.thread.run(lambda: index.database.connection.trace_v2(0, None))
     assert synced.chunks > MOST_ROWS
     assert sum(rows) == 2 * synced.chunks
     assert max(rows) <= MOST_ROWS
