@@ -14,6 +14,7 @@ from agent.compaction import MUST_SHRINK, compact
 from agent.cutting import find_cut
 from agent.entries import Compacted, Pinned, ResultsCleared, Said, Unpinned
 from agent.events import Notice
+from agent.headroom import Headroom
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, ToolMessage, UserMessage
 from agent.models.scripted import Stall
 from agent.particulars import HEAD, particulars
@@ -486,14 +487,15 @@ async def test_messages_that_the_running_turn_has_not_answered_stay_in_sight(roo
 
 async def test_a_turn_makes_room_twice_and_no_more(room: Make) -> None:
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = lambda request: (
-        GOOD if "[Summary request]" in last_text(request) else "NO_REPLY" if "[Memory flush]" in last_text(request)
-        else Failure(kind="overflow", message="prompt is too long")
-    )  # fmt: skip
-    r.conversation = await talked(r)
-    assert (await r.say("hello")).outcome == "failed"
-    questions = [q for q in r.model.requests if last_text(q).endswith("hello")]
-    assert len(questions) == 3, "the question, and once more after each of two compactions"
+    r.model._answerer = lambda request: GOOD if "[Summary request]" in last_text(request) else "NO_REPLY"
+    conversation = await talked(r)
+    headroom = Headroom(conversation, "t", lambda _: None)
+    made = []
+    for n in range(4):
+        made.append(await headroom.after_overflow())
+        for more in range(20):
+            await exchanged(r, f"more{n}-{more}", TALK[more % 4] + " And plain talk went on" * 40)
+    assert made == [True, True, False, False], "what two compactions did not free, a third will not"
 
 
 def last_text(request: Any) -> str:
