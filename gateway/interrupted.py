@@ -1,7 +1,7 @@
 """Turns that the last process did not finish: which of them are gone on with, and what is said of the others.
 
-A turn is judged by its first message. When it is given up, only those messages end with it that were there at every attempt, or
-are as old; the others wait again for a turn of their own.
+A turn is judged by its first message. When it is given up, those messages end with it that were there at every attempt, or are as old,
+and those for which tools were used already: in another turn that would be done again. The others wait again for a turn of their own.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from agent.entries import Unanswered
+from agent.entries import Said, Unanswered
+from agent.messages import AssistantMessage
 from agent.wire import UNANSWERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from datetime import datetime, tzinfo
 
+    from agent.entries import Entry
     from gateway.inbound.arrived import Arrived
     from gateway.ledger.rows import Turn, TurnEnd
 
@@ -61,19 +63,46 @@ class GivenUp:
         )
 
 
-def given_up(turn: Turn, found: Sequence[Arrived], now: datetime, zone: tzinfo | None) -> GivenUp | None:
-    """Judge a turn with these messages, at least one; None: it goes on. No ``zone``: its agent or session is gone."""
+def worked_on(over: GivenUp, entries: Sequence[Entry]) -> set[str]:
+    """Return the names of the messages behind which the transcript has the use of a tool."""
+    first = over.ended[0].row.uid
+    used = [index for index, entry in enumerate(entries) if _uses_tools(entry)]
+    places = {entry.id: index for index, entry in enumerate(entries)}
+    return {
+        one.row.uid
+        for one in over.returned
+        if (place := places.get(f"{first}~{one.row.uid}:0")) is not None and used and used[-1] > place
+    }
+
+
+def _uses_tools(entry: Entry) -> bool:
+    return isinstance(entry.body, Said) and isinstance(entry.body.message, AssistantMessage) and bool(entry.body.message.calls)
+
+
+def given_up(
+    turn: Turn, found: Sequence[Arrived], now: datetime, zone: tzinfo | None, begun: Collection[str] = ()
+) -> GivenUp | None:
+    """Judge a turn with these messages, at least one; None: it goes on. No ``zone``: its agent or session is gone.
+
+    ``begun`` names messages (``InboxRow.uid``) that end with it in any case, because tools were used for them.
+    """
     first, times = found[0], found[0].row.attempts
     if zone is None:
         over = "and the conversation it belongs to cannot be found any more"
         return _ended(found, lambda _: True, "failed", "the conversation is gone", f"⚠️ I was interrupted over {{}}, {over}.")
     if times >= MAX_ATTEMPTS:
         told = f"⚠️ I was interrupted {times} times over {{}} and gave it up."
-        return _ended(found, lambda one: one.row.attempts >= MAX_ATTEMPTS, "failed", "interrupted too often", told)
+        return _ended(
+            found, lambda one: one.row.attempts >= MAX_ATTEMPTS or one.row.uid in begun, "failed", "interrupted too often", told
+        )
     if now - turn.started_at > FRESH:
         told = f"I was interrupted over {{}} ({turn.started_at.astimezone(zone):%a %H:%M}) and am back. It is a while ago."
         return _ended(
-            found, lambda one: one is first or now - one.row.received_at > FRESH, "stopped", "interrupted long ago", told
+            found,
+            lambda one: one is first or now - one.row.received_at > FRESH or one.row.uid in begun,
+            "stopped",
+            "interrupted long ago",
+            told,
         )
     return None
 

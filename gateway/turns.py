@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError
@@ -21,7 +22,7 @@ from gateway.answering import Answering, Case
 from gateway.desks.command_desk import CommandDesk
 from gateway.desks.commands import parse
 from gateway.desks.model_desk import ModelDesk
-from gateway.interrupted import given_up
+from gateway.interrupted import given_up, worked_on
 from gateway.outbound.offers import offered
 from gateway.outbound.showing import show_frame
 from gateway.queueing.line import Queued
@@ -207,11 +208,12 @@ class Turns:
         agent = self._agents.get(turn.agent)
         record = agent.store.get(turn.session) if agent else None
         zone = agent.zone if agent is not None and record is not None else None
-        over = given_up(turn, found, self._clock.now(), zone)
+        judged = partial(given_up, turn, found, self._clock.now(), zone)
+        over = judged()
         if over is not None or agent is None or record is None:
             assert over is not None
             if agent is not None and record is not None:
-                await self._noted(agent, record, over)
+                over = await self._noted(agent, record, over, judged)
             await self._give_up(ticket, turn, over)
             return
         turn = await whole(self._ledger.retry(turn.id))
@@ -224,14 +226,21 @@ class Turns:
             finally:
                 del self._under_way[turn.session]
 
-    async def _noted(self, agent: HousedAgent, record: SessionRecord, over: GivenUp) -> None:
-        """Have the transcript say what was given up, so that the next turn does not answer it; once, however often it is tried."""
+    async def _noted(
+        self, agent: HousedAgent, record: SessionRecord, over: GivenUp, judged: Callable[[set[str]], GivenUp | None]
+    ) -> GivenUp:
+        """Have the transcript say what was given up, so that the next turn does not answer it; once, however often it is tried.
+
+        Return how the turn ends, judged anew by what the transcript holds.
+        """
         try:
             transcript = await agent.conversations.transcript(record)
+            over = judged(worked_on(over, transcript.entries)) or over
             entry = over.entry({entry.id for entry in transcript.entries})
             await transcript.append(f"{over.ended[0].row.uid}~over", entry, n=0)
         except AgentError as error:
             log.warning("the transcript does not tell what was given up: %s", error)
+        return over
 
     async def _give_up(self, ticket: Ticket[Any], turn: Turn, over: GivenUp) -> None:
         """End what is given up, and let the other messages wait for a turn of their own."""

@@ -14,7 +14,7 @@ from gateway.clock import ManualClock
 from gateway.errors import StorageFailed
 from gateway.ledger.schema import APPLICATION_ID, STEPS
 from gateway.ledger.sqlite import SqliteLedger
-from tests.fire.world import Life, Nursery, World, missing_tools
+from tests.fire.world import STATE, Kill, Life, Nursery, World, missing_tools
 from tests.full_disk import no_file_may_grow
 
 if TYPE_CHECKING:
@@ -106,3 +106,34 @@ async def test_the_ledger_is_opened_once_by_sqlite_and_by_nobody_else(tmp_path: 
         assert opened.count("ledger.sqlite") == 1
         # its log may be read: SQLite locks the file itself alone
         assert set(opened) <= {"ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-open"}
+
+
+@pytest.mark.skipif("Linux with pidfd" in missing_tools(), reason="gateways are forked and watched as Linux does it")
+@pytest.mark.parametrize("damage", ["flip", "zeros", "cut", "the file is gone"])
+async def test_damage_in_the_log_of_a_killed_house_is_told_and_nothing_is_said_again(tmp_path: Path, damage: str) -> None:
+    """Judged by what the person sees: each answer once, and a word of it where the message that was in flight is not answered."""
+    async with Nursery.opened() as nursery, World(tmp_path / "house", nursery) as world:
+        await world.say("tell me apple", "tell me pear")
+        life = await world.start(Kill("before-finish", 3))
+        assert await world.quiet(life)
+        await world.say("tell me plum")
+        assert not await world.quiet(life)
+        file = world.root / STATE / "ledger.sqlite"
+        log = file.with_name("ledger.sqlite-wal")
+        data = bytearray(log.read_bytes())
+        middle = len(data) * 6 // 10
+        if damage == "flip":
+            data[middle] ^= 4
+        elif damage == "zeros":
+            data[middle : middle + 4096] = bytes(4096)
+        elif damage == "cut":
+            del data[middle:]
+        else:
+            file.unlink()
+        log.write_bytes(data)
+        assert not await world.live()
+        said = world.said()
+        assert [text for text in said if text.startswith("heard")][:2] == ["heard apple", "heard pear"]
+        assert sum("heard apple" in text for text in said) == sum("heard pear" in text for text in said) == 1
+        assert any("ledger of messages could not be used" in text for text in said), said
+        assert any("homebody inbox missed" in text for text in said) or "heard plum" in said or damage in {"cut", "zeros"}, said

@@ -179,7 +179,7 @@ async def test_a_message_of_files_alone_is_named_by_them(tmp_path: Path) -> None
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     lives=st.lists(st.integers(0, 3), min_size=3, max_size=7),
-    mode=st.sampled_from(["collect", "steer", "followup", "interrupt"]),
+    mode=st.sampled_from(["collect", "steer", "followup"]),
 )
 def test_each_message_is_answered_or_named_and_none_without_all_its_attempts(lives: list[int], mode: str) -> None:
     asyncio.run(_lived(lives, mode))
@@ -199,6 +199,6 @@ async def _lived(said: Sequence[int], mode: str) -> None:
         assert {row.state for row in lives.rows} <= {"answered", "failed"}, [row.state for row in lives.rows]
         for word, row in by_word.items():
             assert named[word] + answered[word] == 1, (word, row.state, row.reason, lives.heard)
-            if named[word]:
+            if named[word] and mode != "steer":  # tools may have been used for one that was steered in
                 assert row.attempts >= MAX_ATTEMPTS, (word, row.attempts)
         assert all(lives.shown(word) <= 1 for word in by_word), "no request shows a message twice"
