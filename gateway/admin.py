@@ -53,7 +53,7 @@ class AdminServer:
             asked = json.loads(line)
             call, given = self._calls[asked["call"]], asked.get("with", {})
             signature(call).bind(**given)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             return HomebodyError(f"not a call that this gateway knows: {error}", mend="Restart the gateway.").as_json()
         try:
             return {"result": await call(**given)}

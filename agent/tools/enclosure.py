@@ -165,6 +165,8 @@ class Enclosure:
                 self.create(path, block)
                 return True
             with self._opened(path, os.O_RDWR | os.O_APPEND) as descriptor, translated(path):
+                if (size := os.fstat(descriptor).st_size) + len(block) > MAX_FILE_BYTES:
+                    raise FileTrouble(f"{path} has {size:,} bytes and may grow to {MAX_FILE_BYTES:,}; begin another file")
                 return _append(descriptor, block, path)
 
     def remove(self, path: PurePosixPath, *, expected: bytes) -> None:

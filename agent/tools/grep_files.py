@@ -29,6 +29,8 @@ SECONDS = 5.0
 MAX_BYTES = 16_000_000
 """How much text one search looks at."""
 MAX_MATCHES = 100
+AT_ONCE = 2
+"""Searches of one agent that run at the same time."""
 Spawn: TypeAlias = "Callable[..., Awaitable[asyncio.subprocess.Process]]"
 """Starts a program with pipes, as ``asyncio.create_subprocess_exec`` does."""
 _DEPTH = 24
@@ -68,9 +70,14 @@ class GrepFiles(CheckedTool[GrepArguments]):
         self._desk = desk
         self._spawn = spawn
         self._seconds = seconds
+        self._free = asyncio.Semaphore(AT_ONCE)
 
     async def act(self, arguments: GrepArguments, scene: Scene) -> Outcome:
-        """Collect the texts, then match them."""
+        """Collect the texts, then match them; a few at once, for each takes a process and some megabytes."""
+        async with self._free:
+            return await self._act(arguments, scene)
+
+    async def _act(self, arguments: GrepArguments, scene: Scene) -> Outcome:
         haystack = await asyncio.to_thread(self._collect, arguments, scene)
         try:
             async with asyncio.timeout(self._seconds):

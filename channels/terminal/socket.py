@@ -44,7 +44,10 @@ async def _read(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     line = await reader.readline()
     if not line.endswith(b"\n"):
         return None
-    message = json.loads(line)
+    try:
+        message = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
     if not isinstance(message, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - the same trouble as any other broken line
     return message

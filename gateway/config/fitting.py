@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gateway.config.key import KeyPath, dotted
@@ -85,9 +86,18 @@ def nearest(key: str, path: KeyPath, known: list[str], model: type[BaseModel]) -
     close = get_close_matches(_folded(key), list(by_folded), n=1, cutoff=0.75)
     if close:
         return dotted((*path, by_folded[close[0]]))
-    elsewhere = [other for other in every_key(model) if _folded(str(other[-1])) == _folded(key)]
+    elsewhere = _by_name(model).get(_folded(key), [])
     ranks = {other: (-_shared(other, path), len(other)) for other in elsewhere}
     return " or ".join(dotted(other) for other in elsewhere if ranks[other] == min(ranks.values()))
+
+
+@cache
+def _by_name(model: type[BaseModel]) -> dict[str, list[KeyPath]]:
+    """Return where in the settings there is a key of a name."""
+    places: dict[str, list[KeyPath]] = {}
+    for place in every_key(model):
+        places.setdefault(_folded(str(place[-1])), []).append(place)
+    return places
 
 
 def _shared(one: KeyPath, other: KeyPath) -> int:

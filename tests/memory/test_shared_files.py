@@ -161,3 +161,10 @@ def test_nobody_sees_what_is_neither_shared_nor_their_own(parts: list[str], shar
             assert own or opened
             assert not any(part.startswith(".") for part in path.parts)
             assert path.name.lower() not in {"memory.md", "user.md"} or len(path.parts) > 1
+
+
+async def test_a_file_does_not_grow_without_bound_by_appending(root: Path) -> None:
+    box = toolbox(root)
+    (root / "big.md").write_bytes(b"x" * 9_999_990 + b"\n")
+    assert "begin another file" in await run(box, OWNER, "write", path="big.md", content="more " * 10, mode="append")
+    assert (root / "big.md").stat().st_size == 9_999_991
