@@ -122,6 +122,7 @@ async def measure(label: str, port: int, longest: Longest) -> None:
             {
                 "agents": {"defaults": {"model": "bench/m", "workspace": str(root / "workspace"), "userTimezone": "UTC"}},
                 "models": {"providers": {"bench": provider}},
+                "budgets": {"enabled": False},
             }
         )
         on = Foundation(settings=settings, paths=Paths(root / "state"), env={}, clock=SystemClock(), random=random.Random(1))

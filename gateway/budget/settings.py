@@ -20,7 +20,7 @@ class PurseSettings(BaseModel):
 class DayPurse(PurseSettings):
     """What the whole house may use in a day."""
 
-    tokens: int | None = Field(default=10_000_000, ge=0)
+    tokens: int | None = Field(default=25_000_000, ge=0)
     """Tokens a day, those read from a cache included; null: any number."""
     usd: float | None = Field(default=5.0, ge=0)
     """Dollars a day; null: any sum. A model without a known price counts with a high estimate: see `homebody usage`."""
@@ -29,7 +29,7 @@ class DayPurse(PurseSettings):
 class BackgroundPurse(PurseSettings):
     """What may be used in a day by work that nobody waits for."""
 
-    tokens: int | None = Field(default=4_000_000, ge=0)
+    tokens: int | None = Field(default=10_000_000, ge=0)
     """Tokens a day, those read from a cache included; null: any number."""
     usd: float | None = Field(default=1.0, ge=0)
     """Dollars a day; null: any sum. A model without a known price counts with a high estimate: see `homebody usage`."""
