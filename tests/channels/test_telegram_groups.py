@@ -188,7 +188,7 @@ async def test_an_answer_to_a_group_that_moved_goes_to_the_new_one() -> None:
         line.peer.chats.group(FAMILY)
         line.peer.chats.moved[-5] = FAMILY
         async with line.running():
-            await line.peer.until(lambda: line.peer.count("getUpdates") > 0)
+            await line.peer.until(lambda: line.peer.asked)
             sent = await line.send("here", former, reply_to="17")
     assert line.door.moves == [(former, GROUP)]
     assert line.peer.chats.said(FAMILY) == ["here"]
@@ -282,7 +282,7 @@ async def test_the_log_tells_the_id_of_a_group_that_the_bot_was_added_to() -> No
 async def test_privacy_mode_is_told_where_it_is_in_the_way(groups: dict[int, Any], told: bool) -> None:
     async with opened(groups=groups) as line:
         async with line.running():
-            await line.peer.until(lambda: line.peer.count("getUpdates") > 0)
+            await line.peer.until(lambda: line.peer.asked)
         assert any("privacy mode" in event for event in line.log.events) == told
         assert ("privacy mode" in await line.channel.probe()) == told
 

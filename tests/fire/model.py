@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from aiohttp import web
 
 from agent.wire import UNANSWERED
+from tests.peers.mood import today
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -74,7 +75,8 @@ class PredictableModel:
                 ([{"index": 0, "delta": {}, "finish_reason": reason}], None),
                 ([], usage),
             ):
-                await response.write(f"data: {json.dumps({**frame, 'choices': choices, 'usage': used})}\n\n".encode())
+                told = today().more({**frame, "choices": choices, "usage": used})
+                await response.write(f"data: {json.dumps(told)}\n\n".encode())
             await response.write(b"data: [DONE]\n\n")
         return response
 

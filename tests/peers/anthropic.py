@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
+from tests.peers.mood import today
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -108,6 +110,7 @@ class AnthropicPeer:
         return web.json_response({**base, "lifecycle": "active", **info})
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
+        await today().late()
         body = await request.json()
         self.requests.append(copy.deepcopy(body))
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
@@ -222,7 +225,7 @@ def _halves(words: str) -> list[str]:
 
 
 async def _send(response: web.StreamResponse, event: dict[str, Any]) -> None:
-    await response.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+    await response.write(f"event: {event['type']}\ndata: {json.dumps(today().more(event))}\n\n".encode())
 
 
 def _error(

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
+from tests.peers.mood import today
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -111,6 +113,7 @@ class CompatiblePeer:
         return web.json_response(self.pages[request.path])
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
+        await today().late()
         body = await request.json()
         self.requests.append(copy.deepcopy(body))
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
@@ -127,6 +130,7 @@ class CompatiblePeer:
         return await self._end(response, request, answer, body)
 
     async def _responses(self, request: web.Request) -> web.StreamResponse:
+        await today().late()
         body = await request.json()
         self.requests.append(copy.deepcopy(body))
         answer = self._answers.popleft() if self._answers else said("Very well.")
@@ -144,7 +148,7 @@ class CompatiblePeer:
             whole = {"id": "resp_1", "object": "response", "status": "completed", "output": list(answer.output), **answer.final}
             final = [{"type": f"response.{whole['status']}", "response": whole}]
         for event in (*answer.events, *items, *final):
-            await response.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+            await response.write(f"event: {event['type']}\ndata: {json.dumps(today().more(event))}\n\n".encode())
         await self._spoil(response, request, answer.how)
         return response
 
@@ -178,7 +182,7 @@ class CompatiblePeer:
                 "choices": [],
                 "usage": answer.usage,
             }
-            await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
+            await response.write(f"data: {json.dumps(today().more(chunk))}\n\n".encode())
         await response.write(b"data: [DONE]\n\n")
         return response
 
@@ -186,7 +190,7 @@ class CompatiblePeer:
 async def _send(response: web.StreamResponse, model: str, delta: dict[str, Any], finish: str | None) -> None:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     chunk = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": [choice]}
-    await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
+    await response.write(f"data: {json.dumps(today().more(chunk))}\n\n".encode())
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from memory.embedding.fake import BagOfWords
+from tests.peers.mood import today
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -155,7 +156,9 @@ def _openai_answer(peer: EmbeddingPeer, body: dict[str, Any]) -> dict[str, Any]:
     packed = body.get("encoding_format") == "base64" and peer.base64_only_when_asked
     data = [{"object": "embedding", "index": i, "embedding": _pack(v) if packed else v} for i, v in enumerate(vectors)]
     data.reverse()  # the index counts, not the place
-    return {"object": "list", "model": body["model"], "data": data, "usage": {"prompt_tokens": 1, "total_tokens": 1}}
+    usage = {"prompt_tokens": 1, "total_tokens": 1}
+    found: dict[str, Any] = today().more({"object": "list", "model": body["model"], "data": data, "usage": usage})
+    return found
 
 
 class OpenAISide:
@@ -188,6 +191,7 @@ class OpenAISide:
         if (refusal := self._locked(request) or _told_to_fail(self.peer, request)) is not None:
             return refusal
         await asyncio.sleep(self.peer.delay)
+        await today().late()
         body = await request.json()
         if problem := _openai_body_error(body):
             return _error(400, problem, type="invalid_request_error")

@@ -19,6 +19,8 @@ LATEST: Final = 0.004
 """Seconds that an answer may be late: enough for another order of things, and little for a test."""
 OFTEN, SELDOM = 0.3, 0.1
 DEEPEST = 4
+_KEPT: Final = frozenset({"input", "arguments", "embedding", "item", "output", "diagnostics"})
+"""Fields whose content is the caller's own."""
 _WORDS = ("x_tomorrow", "undocumented", "_meta", "ext", "beta_flags")
 _VALUES: tuple[Any, ...] = (None, 0, -1, True, "", "ü\u202e", [], {}, [None], {"type": "future", "id": "?"}, 2**53)
 Failure = Literal["status", "page", "cut before", "cut after"]
@@ -49,10 +51,10 @@ class Mood:
         if depth > DEEPEST or self._calm:
             return told
         if isinstance(told, list):
-            return [self.more(one, depth + 1) for one in told]
+            return told if not told or not isinstance(told[0], dict | list) else [self.more(one, depth + 1) for one in told]
         if not isinstance(told, dict):
             return told
-        found = {key: self.more(value, depth + 1) for key, value in told.items()}
+        found = {key: value if key in _KEPT else self.more(value, depth + 1) for key, value in told.items()}
         if self.may(OFTEN):
             found.setdefault(self._random.choice(_WORDS), self._random.choice(_VALUES))
         return found
@@ -72,3 +74,15 @@ class Mood:
 
 CALM: Final = Mood(calm=True)
 """For tests whose oracle is the platform's every word."""
+
+
+def today() -> Mood:
+    """Return the mood of the running test, for peers that are made of functions."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    if _today[0] != test:
+        _today[:] = [test, Mood()]
+    mood: Mood = _today[1]
+    return mood
+
+
+_today: Final[list[Any]] = [None, CALM]
