@@ -29,7 +29,7 @@ if not __package__:
 from gateway.guards.breaker import NAME as STARTS
 from gateway.guards.breaker import TOO_OFTEN
 from gateway.interrupted import MAX_ATTEMPTS
-from tests.fire.platforms import PLATFORMS
+from tests.fire.platforms import PLATFORMS, away
 from tests.fire.scenarios import SCENARIOS, Scenario, Verdict, judge
 from tests.fire.world import STATE, Kill, Nursery, Stuck, World, missing_tools, told_missing
 
@@ -76,6 +76,9 @@ STEPS = {
 }
 """The durable steps, by the names of ``agent.fault``, and about how often they are taken in one life."""
 PLACES = tuple(f"{moment}-{step}" for step in STEPS for moment in ("before", "after"))
+OUTAGES = ("telegram", "slack", "discord")
+"""Platforms that go away for some seconds in one run of each scenario, in which nobody is killed."""
+UNKILLED = Kill("after-never", 1)
 TOLD_EVERY = 100
 """Runs after which a long sample says how far it has come."""
 
@@ -145,6 +148,7 @@ class Fire:
         hits = 0
         youth = self._youths[scenario.name] if scenario.youth else None
         peer = (platform or PLATFORMS[scenario.platform])()
+        how += f"  # with {peer.outage}" if peer.outage else ""
         async with World(root, self._nursery, settings=self._settings(scenario), platform=peer, grown_from=youth) as world:
             world.meanwhile, world.files, world.corrections = dict(scenario.meanwhile), scenario.files, scenario.corrections
             await world.say(*(text for text in scenario.says if text not in world.meanwhile))
@@ -298,6 +302,7 @@ def _jobs(fire: Fire, given: argparse.Namespace, chosen: Sequence[Scenario], beg
     elif given.kills:
         dice = random.Random(given.seed)
         drawn = disk_faults(dice, chosen) if given.disk else sample(dice, chosen, calls=traced)
+        yield from () if given.disk else _outages(fire, given, chosen)
         for count in range(given.kills):
             if given.seconds and time.monotonic() - began > given.seconds:
                 return
@@ -306,10 +311,19 @@ def _jobs(fire: Fire, given: argparse.Namespace, chosen: Sequence[Scenario], beg
             yield fire.run(*next(drawn))
     else:
         calls = given.call or (*CALLS, *PLACES)
+        yield from _outages(fire, given, chosen)
         for scenario in chosen:
             yield from (fire.exhaust(scenario, call) for call in calls if traced or call in PLACES)
             for after in moments(scenario) if traced else ():
                 yield from (fire.exhaust(scenario, call, after) for call in calls if call in CALLS)
+
+
+def _outages(fire: Fire, given: argparse.Namespace, chosen: Sequence[Scenario]) -> Iterator[Any]:
+    """Yield a run of each scenario in which the platform is away for a while, and nobody is killed."""
+    dice = random.Random(given.seed)
+    for scenario in chosen:
+        if scenario.platform in OUTAGES:
+            yield fire.run(scenario, (UNKILLED,), platform=away(scenario.platform, dice))
 
 
 async def main() -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import itertools
 import re
 import socket
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 from tests.peers.discord import DiscordPeer
 from tests.peers.discord_links import Links
@@ -17,6 +18,7 @@ from tests.peers.slack import SlackPeer
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Awaitable, Callable
 
     from aiohttp import web
@@ -40,6 +42,15 @@ class Document:
     media_type: str = "text/plain"
 
 
+@dataclass(frozen=True)
+class Outage:
+    """Nobody reaches the platform for some seconds, from ``before`` a send has its effect, or ``after`` it had."""
+
+    send: int
+    seconds: float
+    cut: Literal["before", "after"]
+
+
 async def nobody(_peer: str, _count: int) -> None:
     """Look away."""
 
@@ -55,6 +66,7 @@ class Platform(Protocol):
     """What a gateway imports for it, so that the nursery can do it once."""
     tells_all: ClassVar[bool]
     """Whether all that the house has not taken is ``unconfirmed``; else the house looks back once it is connected."""
+    outage: Outage | None
     sends: int
     fetches: int
     watcher: Watcher
@@ -89,11 +101,32 @@ class Platform(Protocol):
 
 
 class Watched:
-    """What every platform has: its counters, and whoever looks on."""
+    """What every platform has: its counters, whoever looks on, and an outage that is still to come."""
 
+    outage: Outage | None = None
     sends = 0
     fetches = 0
     watcher: Watcher = staticmethod(nobody)
+
+    async def weather(self, when: Literal["before", "after"]) -> None:
+        """Let the outage begin where this is its moment; whoever asked gets no answer."""
+        outage = self.outage
+        if outage is None or outage.cut != when or outage.send != self.sends + (when == "before"):
+            return
+        self.outage = None
+        await self.go_away()
+        self._returning = asyncio.ensure_future(self._return(outage.seconds))
+        raise asyncio.CancelledError
+
+    async def _return(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await self.come_back()
+
+    async def go_away(self) -> None:
+        raise NotImplementedError
+
+    async def come_back(self) -> None:
+        raise NotImplementedError
 
     async def fetched(self) -> None:
         """Note that the house asked for the content of a file."""
@@ -101,7 +134,7 @@ class Watched:
         await self.watcher("file", self.fetches)
 
 
-class WatchedTelegram(Watched, TelegramPeer):
+class WatchedTelegram(TelegramPeer, Watched):
     """Is polled."""
 
     kind = "telegram"
@@ -110,9 +143,13 @@ class WatchedTelegram(Watched, TelegramPeer):
     port_of_house = 0
 
     async def _do(self, method: str, arguments: dict[str, Any]) -> Any:
+        sends = method in {"sendMessage", "editMessageText"}
+        if sends:
+            await self.weather("before")
         result = await super()._do(method, arguments)
-        if method in {"sendMessage", "editMessageText"}:
+        if sends:
             self.sends += 1
+            await self.weather("after")
             await self.watcher(self.kind, self.sends)
         return result
 
@@ -185,7 +222,7 @@ def _kept_places() -> list[socket.socket]:
     raise OSError(errno.EADDRINUSE, "no port is free on both families")
 
 
-class WatchedSlack(Watched, SlackPeer):
+class WatchedSlack(SlackPeer, Watched):
     """Tells the house over a connection that the house opens, and again what it did not acknowledge."""
 
     kind = "slack"
@@ -194,9 +231,13 @@ class WatchedSlack(Watched, SlackPeer):
     port_of_house = 0
 
     async def _web(self, request: web.Request) -> web.Response:
+        sends = request.match_info["method"] in {"chat.postMessage", "chat.update"}
+        if sends:
+            await self.weather("before")
         answer = await super()._web(request)
-        if request.match_info["method"] in {"chat.postMessage", "chat.update"}:
+        if sends:
             self.sends += 1
+            await self.weather("after")
             await self.watcher(self.kind, self.sends)
         return answer
 
@@ -238,7 +279,7 @@ class WatchedLinks(Links):
         return await super().serve(request)
 
 
-class WatchedDiscord(Watched, DiscordPeer):
+class WatchedDiscord(DiscordPeer, Watched):
     """Tells whoever listens, once, and never asks whether it was kept: a house has to read on by itself.
 
     Whoever never wrote to this house before does so once it is there.
@@ -263,9 +304,13 @@ class WatchedDiscord(Watched, DiscordPeer):
 
     async def _rest(self, request: web.Request) -> web.Response:
         self._asked_at = time.monotonic()
+        sends = request.method in {"POST", "PATCH"} and re.search(r"channels/\d+/messages(/\d+)?$", request.path)
+        if sends:
+            await self.weather("before")
         answer = await super()._rest(request)
-        if request.method in {"POST", "PATCH"} and re.search(r"channels/\d+/messages(/\d+)?$", request.path):
+        if sends:
             self.sends += 1
+            await self.weather("after")
             await self.watcher(self.kind, self.sends)
         return answer
 
@@ -305,6 +350,18 @@ class WatchedDiscord(Watched, DiscordPeer):
 
     def shown(self) -> list[str]:
         return self.said(self._place)
+
+
+def away(platform: str, dice: random.Random) -> Callable[[], Platform]:
+    """Return what makes a platform with an outage of 1 to 5 seconds at one of its first sends."""
+    outage = Outage(dice.randint(1, 3), dice.uniform(1.0, 5.0), dice.choice(("before", "after")))
+
+    def made() -> Platform:
+        peer = PLATFORMS[platform]()
+        peer.outage = outage
+        return peer
+
+    return made
 
 
 PLATFORMS: dict[str, type[Platform]] = {
