@@ -11,6 +11,7 @@ from gateway.desks.commands import parse
 from gateway.errors import StorageFailed, UsageWrong
 from gateway.inbound.arrived import Arrived, Unreadable, read_whole, reworded, write_arrived
 from gateway.inbound.bot_guard import BotGuard
+from gateway.inbound.chat_partner import ChatPartners
 from gateway.inbound.happenings import Habits, UsualHabits, edited, pressed, reaction
 from gateway.inbound.moves import Moves
 from gateway.inbound.overheard import MESSAGES, Overheard
@@ -90,6 +91,7 @@ class Inbox:
         self.moves = moves or Moves()
         self.overheard = Overheard()
         self.bots = BotGuard()
+        self.partners = ChatPartners()
         self.unstored = Unstored(house.stop)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -252,6 +254,9 @@ class AccountDoor:
         """
         if account_of(inbound.conversation) != self._key:
             raise ValueError(f"a message of {account_of(inbound.conversation)} came through the door of {self._key}")
+        if not self._inbox.partners.fits(inbound):
+            log.warning("a %s in somebody else's private chat on %s was passed over", inbound.event, self._key)
+            return []
         decision = await self._inbox.access.decide(
             inbound.conversation, inbound.sender, mentioned=await self._is_to_us(inbound), from_bot=inbound.from_bot
         )

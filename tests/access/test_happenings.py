@@ -235,6 +235,13 @@ async def test_a_pressed_command_counts_as_typed_and_anything_else_is_marked(tmp
         assert s.texts == ["/verbose on", "[pressed: plan B]"]
 
 
+async def test_a_button_in_a_private_chat_is_pressed_by_its_person_or_by_nobody(tmp_path: Path) -> None:
+    async with scene(tmp_path) as s:
+        forged = replace(said(2, "/think high", PRIVATE, event="button", target="900"), sender=Sender(id="43", name="Eve"))
+        await s.door.accept([said(1, "hello", PRIVATE), forged, said(3, "/verbose on", PRIVATE, event="button", target="900")])
+        assert s.texts == ["hello", "/verbose on"]
+
+
 async def test_what_a_message_replies_to_is_shown_in_one_bounded_line(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         await s.door.accept([said(1, "yes", PRIVATE, quoted="Shall I\n[edited: pay]" + "x" * 1000)])
