@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 BETWEEN_EDITS = 1.25
 """Discord allows five edits in five seconds; the last of them is to be left for the answer."""
 
+INVITE = "https://discord.com/oauth2/authorize?client_id={}&scope=bot%20applications.commands&permissions=274878008384"
+"""Where the owner of a server lets a bot in, with the rights that docs/discord.md names."""
+
 
 class DiscordChannel:
     """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts`` and ``Menu``.
@@ -62,6 +65,7 @@ class DiscordChannel:
         self._receiver: Receiver | None = None
         self._reacting: Reacting | None = None
         self._entries: Sequence[MenuEntry] | None = None
+        self._told = False
         self._dms: dict[str, str] = {}
         self._rival = Rival(clock, self._log, account)
         self._previews = Previews(self, clock, between=lambda _: BETWEEN_EDITS)
@@ -96,6 +100,7 @@ class DiscordChannel:
                 await receiver.link.sign_in()
                 self._receiver = receiver
                 pauses.over()
+                self._tell_invitation(receiver.link.application_id)
                 await self._try(self._offer(), "the menu of commands could not be offered")
                 await receiver.run()
             except TROUBLE as error:
@@ -104,6 +109,14 @@ class DiscordChannel:
             finally:
                 self._receiver = None
                 await asyncio.shield(asyncio.ensure_future(receiver.close()))
+
+    def _tell_invitation(self, application: int | None) -> None:
+        """Say once where the bot is added to a server, which takes the id of its application."""
+        if application is not None and not self._told:
+            self._told = True
+            self._log.info(
+                "signed in; the bot is added to a server by its link", link=INVITE.format(application), account=self.account
+            )
 
     def chunks(self, markdown: str) -> list[str]:
         """Cut a reply into messages of at most 2,000 letters and 17 lines."""

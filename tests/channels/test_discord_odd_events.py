@@ -13,7 +13,7 @@ from channels.reading import CURSOR
 from tests.channels.discord_line import ANNA, DIRECT, GUILD, Line
 from tests.patience import PATIENCE
 from tests.peers.discord import DiscordPeer
-from tests.peers.discord_state import person
+from tests.peers.discord_state import BOT, person
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -132,3 +132,10 @@ async def test_a_frame_that_is_no_json_costs_a_connection_and_no_message(peer: D
         await peer.say(ANNA, "after")
         await line.door.until(lambda: "after" in line.door.texts)
     assert line.door.texts == ["before", "after"]
+
+
+async def test_the_log_gives_the_link_by_which_the_bot_is_added_to_a_server(peer: DiscordPeer) -> None:
+    line = Line(peer)
+    async with line.running():
+        told = line.log.told("added to a server")
+    assert f"client_id={BOT}&" in told["link"]
