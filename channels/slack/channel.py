@@ -99,9 +99,7 @@ class SlackChannel:
         """Listen until cancelled, with ever longer pauses between connections that do not come about."""
         self._settings.check()
         await asyncio.to_thread(_load)
-        import aiohttp
-
-        from channels.slack.client import make_web
+        from channels.slack.client import make_session, make_web
         from channels.slack.hook import Signature
         from channels.slack.refusals import TROUBLE
 
@@ -109,7 +107,7 @@ class SlackChannel:
         pauses = Pauses(self._clock, self._random, self._log, self.account)
         while True:
             try:
-                async with aiohttp.ClientSession() as session:
+                async with make_session(self._settings) as session:
                     await self._listen(make_web(self._settings, session), door)
             except TROUBLE as error:
                 await pauses.wait("slack does not answer", str(error) or type(error).__name__)
@@ -259,14 +257,12 @@ class SlackChannel:
             ChannelError: it cannot be reached; ``ChannelBroken`` when a token of it is wrong.
         """
         await asyncio.to_thread(_load)
-        import aiohttp
-
-        from channels.slack.client import make_web
+        from channels.slack.client import make_session, make_web
         from channels.slack.refusals import TROUBLE
 
         self._settings.check()
         try:
-            async with aiohttp.ClientSession() as session:
+            async with make_session(self._settings) as session:
                 web = make_web(self._settings, session)
                 who = await self._signed_in(web)
                 await self._may_listen(web)

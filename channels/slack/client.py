@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
@@ -14,9 +15,12 @@ from channels.slack.refusals import refusal
 if TYPE_CHECKING:
     import asyncio
 
-    import aiohttp
-
     from channels.slack.settings import SlackAccount
+
+
+def make_session(settings: SlackAccount) -> aiohttp.ClientSession:
+    """Return a session in which a call ends after ``timeoutSeconds``: the library applies its own time-out to no session it is given."""
+    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=max(1, round(settings.timeout_seconds))))
 
 
 def make_web(settings: SlackAccount, session: aiohttp.ClientSession) -> AsyncWebClient:
