@@ -17,11 +17,14 @@ LABEL: Final = "Go on"
 
 async def goes_on_after_every_event(stage: Stage) -> None:
     """After each kind of event a message arrives, and after a restart the one written meanwhile and the next; sending works too."""
-    cursors: dict[str, str] = {}
     reads_back = "catches_up_after_a_restart" not in stage.lacks
+    async with running(stage) as run:
+        await _write(stage, run, "before everything")
     for event in stage.events:
+        cursors: dict[str, str] = {}  # of a house in which the event is the first thing that happens in the group
         async with running(stage, cursors) as run:
-            await _write(stage, run, f"before {event}")
+            await stage.say(f"before {event}")
+            await run.door.until(lambda: f"before {event}" in run.door.texts, "the message arrived")  # noqa: B023 - awaited here
             shows = getattr(run.channel, "shows", ())
             buttons = (Button(label=LABEL, value="/go"),) if "buttons" in shows else ()
             private = next(one.conversation for one in run.door.messages if one.text == f"before {event}")
