@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from gateway.clock import ManualClock
+from gateway.clock import SystemClock
 from gateway.config.settings import Settings
 from gateway.house import Foundation, House
 from gateway.paths import Paths
@@ -62,13 +62,27 @@ def answers() -> list[dict[str, Any]]:
     ]
 
 
+class ShiftedClock(SystemClock):
+    """The system's clock, set to another date: waits are real, as the platform's are."""
+
+    def __init__(self, now: datetime) -> None:
+        super().__init__()
+        self.set(now)
+
+    def now(self) -> datetime:
+        return super().now() + self._ahead
+
+    def set(self, now: datetime) -> None:
+        self._ahead = now - super().now()
+
+
 class Story:
     """One house on one state, opened again and again, and the two ends it talks to."""
 
     def __init__(self, root: Path, telegram: TelegramPeer, aimock: Aimock) -> None:
         self.root = root
         self.telegram = telegram
-        self.clock = ManualClock(datetime(2026, 3, 1, 9, 0, tzinfo=UTC))
+        self.clock = ShiftedClock(datetime(2026, 3, 1, 9, 0, tzinfo=UTC))
         self.settings = Settings.model_validate(
             {
                 "agents": {
