@@ -196,7 +196,7 @@ def summaries(house: House) -> list[str]:
     """Return the summaries in the transcripts, so that whoever reads this can judge them."""
     lines = [line for file in sorted(house.state.glob("agents/*/sessions/*.jsonl")) for line in file.read_text().splitlines()]
     found = [json.loads(line).get("body", {}).get("summary") for line in lines if '"summary"' in line]
-    return [" ".join(one.split()) for one in found if isinstance(one, str)]
+    return [" ".join(one.split()) for one in found if isinstance(one, str) and one]
 
 
 async def live(window: int, library: Path, folder: Path) -> Book:
