@@ -310,7 +310,7 @@ def _not_kept(path: Path, error: OSError) -> NotKept:
         errno.ENOSPC: "free some disk space, then say it again",
         errno.EDQUOT: "free some of your disk quota, then say it again",
         errno.EROFS: "make the file system writable, then say it again",
-        errno.EACCES: f"chown -R $USER {path.parent}",
+        errno.EACCES: f'sudo chown -R "$USER" {path.parent}',
         errno.ELOOP: f"remove the symbolic link {path}",
     }
     mend = mends.get(error.errno or 0, "homebody status")

@@ -82,6 +82,25 @@ _FILE = re.compile(
     )[\s:：,，、—–-]*(?P<fact>\S.*)$""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
+_DU = r"(?:kannst|könntest|koenntest|würdest|magst|willst)\s+du\s+(?:(?:bitte|dir|mir|mal|dann|noch)\s+)*"
+_FILE_GERMAN = re.compile(
+    rf"""^(?:{_POLITE}[\s,]+)*(?:
+      {_DU}(?:merken|notieren|aufschreiben|festhalten|speichern)
+      |(?:merkst|notierst|schreibst)\s+du(?:\s+(?:dir|mir|bitte|auf|mal))*
+      |(?:merke?|notiere?|schreibe?)(?:\s+(?:dir|mir|bitte|auf|mal))+
+      |vergiss\s+(?:bitte\s+)?nicht
+      |(?:did\s+you\s+know|wusstest\s+du(?:\s+schon)?|weißt\s+du\s+schon)(?=\s*,?\s*(?:that|dass)\b)
+    )\b\s*[:,]?\s*(?:(?:dass|that)\b)?[\s:,-]*(?P<fact>\S.*)$""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+_REMIND_GERMAN = re.compile(
+    rf"^(?:{_POLITE}[\s,]+)*{_DU}mich\s+(?:bitte\s+)?(?P<fact>\S.*?)\s+erinnern$", re.IGNORECASE | re.DOTALL
+)
+_ON_LIST_GERMAN = re.compile(
+    rf"^(?:{_POLITE}[\s,]+)*{_DU}(?P<what>\S.*?)\s+(?:auf|zu)\s+(?:die|den|der|meine[nr]?|unsere[nr]?)\s+(?P<list>[\w-]*(?:liste|zettel))"
+    r"\s+(?:setzen|schreiben|packen|tun|nehmen|hinzufügen)$",
+    re.IGNORECASE | re.DOTALL,
+)
 _FILE_LAST = re.compile(
     r"^(?P<fact>\S.*?)(?:って|と|を|라고|을|를)?[\s、,]*(?:覚えて(?:おいて|おけ|ね)?|覚えといて|メモして(?:おいて)?|기억해|메모해|적어)"
     r"\s*(?:ください|下さい|ね|줘|주세요|둬)?[。．.!！]*$",
@@ -94,7 +113,7 @@ _REMIND = re.compile(
 _TASK = re.compile(rf"^(?:{_POLITE}[\s,]+)*(?:to-?do|task|aufgabe)\s*[:：-]\s*(?P<fact>\S.*)$", re.IGNORECASE | re.DOTALL)
 _TASKS = re.compile(
     r"^(?:(?:show|list|what\s+are|which\s+are|zeig(?:e)?(?:\s+mir)?|was\s+sind)\s+)?(?:me\s+)?(?:all\s+)?(?:my|the|open|meine|die|offene)?\s*(?:open\s+|offenen?\s+)?"
-    r"(?:to-?dos?|tasks|to-?do\s+list|aufgaben|todo-?liste)$|^what\s+(?:do\s+i\s+have|is\s+there)\s+(?:left\s+)?to\s+do$|^was\s+(?:muss|soll)\s+ich\s+(?:noch\s+)?(?:tun|machen)$",
+    r"(?:to-?dos?|tasks|to-?do\s+list|aufgaben|todo-?liste)$|^what\s+(?:do\s+i\s+have|is\s+there)\s+(?:left\s+)?to\s+do$|^was\s+(?:muss|soll)\s+ich\s+(?:noch\s+)?(?:tun|machen|erledigen)$",
     re.IGNORECASE,
 )
 _CLOCK = re.compile(
@@ -117,7 +136,7 @@ _QUESTION = re.compile(
       (?:what|where|when|who|whom|whose|which|why|how)(?:['’]s|['’]re|['’]d)?\b
       |(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|shall)\s+(?:i|you|we|he|she|it|they|there|the|my|our
          |your|his|her|their|any|anyone|someone|this|that)\b
-      |(?:find|search(?:\s+for)?|look\s+(?:up|for)|tell\s+me\s+(?:about|what|where|when|who|how|which|why)|remind\s+me\s+(?:what|where|when|who|how)
+      |(?:find(?!\s+(?:an?|some|out)\b)|search(?:\s+for)?|look\s+(?:up|for)|tell\s+me\s+(?:about|what|where|when|who|how|which|why)|remind\s+me\s+(?:what|where|when|who|how)
          |remember\s+(?:what|where|when|who|how|which|why)|any\s+notes?\s+(?:on|about))\b
       |(?:wo|was|wann|wer|wem|wen|wie|warum|wieso|weshalb|welche[rsmn]?|wohin|woher|weißt\s+du|kennst\s+du)\b
       |(?:d[oó]nde|qu[eé]|cu[aá]ndo|qui[eé]n|c[oó]mo|cu[aá]l(?:es)?|cu[aá]nt[oa]s?|por\s+qu[eé])\b
@@ -127,6 +146,10 @@ _QUESTION = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
+_ASIDE = re.compile(r"[,:;–—]|\.\.\.|…")
+"""Signs of a sentence that only begins like a question ("What a day, the car broke down"): without a question mark it is told."""
+_TOLD_AFTER_ALL = re.compile(rf"[{ASKING}]\s+\S+\s+\S+\s+\S.*[^{ASKING}\s]\s*$", re.DOTALL)
+"""A question that its own speaker answers ("Is it at 5? No, it is at 6")."""
 _QUESTION_CJK = re.compile(
     r"(?:哪里|哪裡|哪儿|在哪|什么|什麼|谁|誰|几点|幾點|多少|怎么|怎麼|为什么|吗|嗎|呢|どこ|なに|何|いつ|だれ|誰|ですか|ますか|어디|무엇|뭐|언제|누구|까)"
     r"[^。.!！]*[。.]?$"
@@ -165,6 +188,10 @@ _SMALLTALK = re.compile(
     r"|na|alles\s+(?:klar|gut)|gute\s+nacht|good\s+night|bye|goodbye|tschüss|see\s+you|bis\s+(?:bald|später|dann))$",
     re.IGNORECASE,
 )
+_COURTESY = re.compile(
+    r"^(?:thanks|thank\s+you|thx|danke(?:schön|sehr)?|vielen\s+dank|tschüss|bye|goodbye|good\s+night|gute\s+nacht)\b(?:[\s,!]+[^\W\d]+['’]?\w*){0,4}$",
+    re.IGNORECASE,
+)
 _THANKS = re.compile(
     r"^(?:thanks|thank\s+you|thx|cheers|great|perfect|ok|okay|nice|cool|danke|vielen\s+dank|gracias|merci|grazie|obrigad[oa]|forget\s+it|never\s*mind|dank\s+je|tack"
     r"|спасибо|дякую|谢谢|謝謝|ありがとう|고마워|감사합니다|शुक्रिया|شكرا)(?:[\s,]+(?:a\s+lot|so\s+much|very\s+much|you|that.s\s+all))*$",
@@ -201,6 +228,7 @@ _SET_PHRASES: tuple[tuple[re.Pattern[str], Intent], ...] = (
     (_GREETING, Talk("greeting")),
     (_SMALLTALK, Talk("smalltalk")),
     (_THANKS, Talk("thanks")),
+    (_COURTESY, Talk("thanks")),
     (_ALL, Show("all")),
     (_TASKS, Show("tasks")),
     (_CLOCK, Show("clock")),
@@ -229,7 +257,14 @@ def understand(text: str) -> Intent:
     if len(words) > _LONGEST_SENTENCE:
         found = _FILE.match(words)
         return File(_lines(found["fact"])) if found else Talk("beyond")
-    return _set_phrase(bare) or _listed(words, bare) or _filed(words, bare) or _question(words, bare) or _statement(words)
+    return (
+        _set_phrase(bare)
+        or _listed(words, bare)
+        or _asked_politely(words, bare)
+        or _filed(words, bare)
+        or _question(words, bare)
+        or _statement(words)
+    )
 
 
 def _set_phrase(bare: str) -> Intent | None:
@@ -247,8 +282,17 @@ def _listed(words: str, bare: str) -> Intent | None:
     """A task becomes a task of Markdown; what goes on a list is kept under its name, by which it is asked for."""
     if found := _TASK.match(words):
         return File(tuple(f"[ ] {line}" for line in _lines(found["fact"])))
-    if (found := _ON_LIST.match(bare)) and "\n" not in bare:
+    if (found := _ON_LIST.match(bare) or _ON_LIST_GERMAN.match(bare)) and "\n" not in bare:
         return File((f"{found['list'][:1].upper()}{found['list'][1:]}: {found['what']}",))
+    return None
+
+
+def _asked_politely(words: str, bare: str) -> Intent | None:
+    """German asks with the verb at the end ("Kannst du dir merken, dass …?") and with the verb in front ("Merkst du dir …?")."""
+    if found := _FILE_GERMAN.match(words):
+        return File(_lines(found["fact"].rstrip(ASKING + " ")))
+    if found := _REMIND_GERMAN.match(bare):
+        return File(_lines(found["fact"]), wish="remind")
     return None
 
 
@@ -268,7 +312,10 @@ def _filed(words: str, bare: str) -> Intent | None:
 
 
 def _question(words: str, bare: str) -> Intent | None:
-    asking = words[-1] in ASKING or words[0] == "¿" or _QUESTION.match(bare) or _QUESTION_CJK.search(words)
+    if _TOLD_AFTER_ALL.search(words):
+        return None
+    unmarked = _QUESTION.match(bare) and not _ASIDE.search(bare)
+    asking = words[-1] in ASKING or words[0] == "¿" or unmarked or _QUESTION_CJK.search(words)
     return Ask(_LEAD.sub("", bare)) if asking else None
 
 

@@ -34,7 +34,7 @@ _STOP_WORDS = {
         der die das den dem des ein eine einen einem einer und oder ist sind war waren bin bist hat habe haben hast
         hatte wo was wann wer wem wen wie warum wieso welche welcher welches mein meine meinen meiner unser unsere
         dein deine ich du er sie es wir ihr mir mich dir dich uns im in am an auf zu zum zur von vom mit für über
-        weißt kennst kommt steht liegt gibt noch nochmal bitte alles alle
+        weißt kennst kommt steht liegt gibt muss musst müssen soll sollen kann können will wollen darf noch nochmal bitte alles alle
     """,
     "es": "el la los las un una unos unas es son está están de en y o a mi mis tu su dónde qué cuándo quién cómo cuál hay",
     "fr": "le la les un une des de du et ou est sont à en mon ma mes ton ta où quoi quand qui comment quel quelle il elle",

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.models.notebook import File, understand
+from agent.models.notebook import Ask, File, understand
+from agent.models.notebook import Talk as Spoken
 from agent.models.relative_days import with_dates
 from tests.models.test_offline import Talk, talk
 
@@ -130,6 +131,52 @@ WORDS = [
     "Äpfel",
     "und",
 ]
+
+
+TOLD = [
+    ("Kannst du dir merken, dass Jonas keine Nüsse essen darf?", "Jonas keine Nüsse essen darf"),
+    ("Kannst du bitte notieren, dass der Keller feucht ist?", "Der Keller feucht ist"),
+    ("Könntest du Käse auf die Einkaufsliste setzen?", "Einkaufsliste: Käse"),
+    ("Schreibst du dir auf, dass Paul am Montag kommt?", "Paul am Montag kommt"),
+    ("Merkst du dir, dass mein Auto HH-AB 123 ist?", "Mein Auto HH-AB 123 ist"),
+    ("Vergiss bitte nicht: Impfpass mitnehmen", "Impfpass mitnehmen"),
+    ("Könntest du dir aufschreiben, dass Lars umzieht?", "Lars umzieht"),
+    ("Notierst du bitte, dass wir 2 Liter Öl brauchen?", "Wir 2 Liter Öl brauchen"),
+    ("Kannst du mich am Freitag an den Müll erinnern?", "Am Freitag an den Müll"),
+    ("Merk dir bitte, dass der Zählerstand 4711 ist", "Der Zählerstand 4711 ist"),
+    ("What a day, the car broke down on the A7", "What a day, the car broke down on the A7"),
+    ("Who would have thought, grandpa sold the boat", "Who would have thought, grandpa sold the boat"),
+    ("Wie schön, Nina hat ein Mädchen bekommen, es heißt Frieda", "Wie schön, Nina hat ein Mädchen bekommen, es heißt Frieda"),
+    (
+        "Wann auch immer Karl anruft, sag ihm die Nummer 0171 222333",
+        "Wann auch immer Karl anruft, sag ihm die Nummer 0171 222333",
+    ),
+    ("What Eva said: she will pay the rent in cash", "What Eva said: she will pay the rent in cash"),
+    ("Where did I put... ah never mind, it is in the desk", "Where did I put... ah never mind, it is in the desk"),
+    ("Find a new dentist for Mia", "Find a new dentist for Mia"),
+    ("Did you know that my aunt Greta lives in Bremen?", "My aunt Greta lives in Bremen"),
+    ("Weißt du schon, dass wir im April umziehen?", "Wir im April umziehen"),
+    ("Is the meeting at 5? No, it is at 6 in room B12.", "Is the meeting at 5? No, it is at 6 in room B12."),
+]
+
+
+@pytest.mark.parametrize(("said", "kept"), TOLD)
+def test_a_polite_or_roundabout_sentence_is_kept(said: str, kept: str) -> None:
+    intent = understand(said)
+    assert isinstance(intent, File)
+    assert intent.lines == (kept,)
+
+
+@pytest.mark.parametrize("said", ["Thanks, that's great!", "Tschüss, bis bald", "Danke dir!", "bye, see you"])
+def test_courtesies_are_no_notes(said: str) -> None:
+    assert isinstance(understand(said), Spoken)
+
+
+@pytest.mark.parametrize(
+    "said", ["where is the key", "wann kommt der Bus", "is the key there?", "Mia, where is the key?", "find the key"]
+)
+def test_a_question_stays_a_question(said: str) -> None:
+    assert isinstance(understand(said), Ask)
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=4).map(lambda words: ["Anna", *words]))
