@@ -39,7 +39,9 @@ QUIET_MS = 300
 """How long the file must be left alone before it is read: editors write in several steps."""
 EMPTY_SECONDS = 1.0
 """How long a file that is suddenly empty or gone is waited for."""
+FIRST_BACK_OFF_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 60.0
+"""How often the file is looked at while it cannot be watched; also the longest back-off."""
 _TERMINAL = "terminal:default"
 _BUILT_IN = ("telegram", "discord", "slack")
 
@@ -62,13 +64,23 @@ class Reload:
         return {"waiting": list(self._waiting), "complaint": self._complaint or None}
 
     async def watch(self) -> None:
-        """Watch the file until cancelled. Where the system cannot watch, it is looked at every minute."""
+        """Watch the file until cancelled. A watch that fails is begun again after a back-off of a minute at most."""
+        back_off = FIRST_BACK_OFF_SECONDS
+        clock = self._house.on.clock
         while True:
+            began = clock.monotonic()
             try:
                 await self._watch()
-            except (OSError, RuntimeError) as error:  # what watchfiles raises when the system's watches are used up
-                log.warning("the settings file cannot be watched and is looked at every minute: %s", error)
-            await self._house.on.clock.sleep(LOOK_AGAIN_SECONDS)
+            except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # noqa: BLE001 - watchfiles raises groups of errors, and Rust's panics are no Exception
+                while isinstance(error, BaseExceptionGroup):
+                    error = error.exceptions[0]
+                log.warning("the watch on the settings file failed and is begun again: %s", error)
+            if clock.monotonic() - began >= LOOK_AGAIN_SECONDS:
+                back_off = FIRST_BACK_OFF_SECONDS
+            await clock.sleep(back_off)
+            back_off = min(back_off * 2, LOOK_AGAIN_SECONDS)
             await self._now_whatever_happens()
 
     def soon(self) -> None:

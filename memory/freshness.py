@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from memory.sources import is_note
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
     from memory.settings import SyncSettings
     from memory.sources import Sources
 
+log = logging.getLogger(__name__)
+
 _LOOK_AGAIN_SECONDS = 30.0
+"""How often notes are looked at while they cannot be watched; also the longest back-off before they are watched again."""
+_FIRST_BACK_OFF_SECONDS = 1.0
+_STEADY_SECONDS = 60.0
+"""A watch that lasted this long begins with the shortest back-off when it fails."""
 
 
 class Freshness:
@@ -74,33 +81,59 @@ class Freshness:
             call()
 
     async def _watch(self, sessions: Path | None = None) -> None:
-        """Watch; when the system cannot (too many watches, a folder that went away), say so once and try again later."""
+        """Watch until cancelled. A watch that fails is begun again after a back-off, and then everything is looked at once."""
+        back_off, failed = _FIRST_BACK_OFF_SECONDS, False
         while True:
             folders = await asyncio.to_thread(self._folders, sessions)
+            if not folders:
+                failed = True
+                await self._clock.sleep(_LOOK_AGAIN_SECONDS)
+                if sessions is None:
+                    self._touched()
+                continue
+            began = self._clock.monotonic()
             try:
-                if folders:
-                    await self._watch_folders(folders, ".jsonl" if sessions else "")
-            except (OSError, RuntimeError) as error:  # what watchfiles raises when the system's watches are used up
-                if not self._told:
-                    self._tell(f"Memory notes cannot be watched ({error}); changes are taken up when somebody searches.")
-                self._told = True
-            await self._clock.sleep(_LOOK_AGAIN_SECONDS)
-            if sessions is None:
-                self._touched()
+                await self._watch_folders(folders, ".jsonl" if sessions else "", look_first=failed)
+            except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # noqa: BLE001 - watchfiles raises groups of errors, and Rust's panics are no Exception
+                self._tell_failure(error)
+            failed = True
+            if self._clock.monotonic() - began >= _STEADY_SECONDS:
+                back_off = _FIRST_BACK_OFF_SECONDS
+            await self._clock.sleep(back_off)
+            back_off = min(back_off * 2, _LOOK_AGAIN_SECONDS)
 
-    async def _watch_folders(self, folders: list[Path], ending: str) -> None:
+    async def _watch_folders(self, folders: list[Path], ending: str, *, look_first: bool) -> None:
         from watchfiles import awatch
 
         def wanted(_change: object, path: str) -> bool:
             return path.endswith(ending) if ending else is_note(path.rsplit("/", 1)[-1])
 
-        quiet = self._settings.watch_debounce_ms
-        async for _ in awatch(*folders, watch_filter=wanted, debounce=max(quiet, 50), step=min(max(quiet, 50), 100)):
+        def changed() -> None:
             if ending:
                 self._grown()
             else:
                 self._touched()
                 self._due()
+
+        quiet = self._settings.watch_debounce_ms
+        if look_first:  # called once the watch below stands, or has failed: so no change falls between
+            asyncio.get_running_loop().call_soon(changed)
+        async for _ in awatch(*folders, watch_filter=wanted, debounce=max(quiet, 50), step=min(max(quiet, 50), 100)):
+            changed()
+
+    def _tell_failure(self, error: BaseException) -> None:
+        """Log every failure; tell the first."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        log.warning("the watch on the memory notes failed and is begun again: %s: %s", type(error).__name__, error)
+        if not self._told:
+            self._tell(
+                f"Memory notes cannot be watched ({error}). They are looked at every {_LOOK_AGAIN_SECONDS:g} seconds at least "
+                "until they can."
+            )
+        self._told = True
 
     def _folders(self, sessions: Path | None) -> list[Path]:
         wanted = self._sources.watched() if sessions is None else [sessions]

@@ -48,7 +48,10 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def opened(
-    workspace: Path, settings: MemorySettings | None = None, clock: ManualClock | SystemClock | None = None
+    workspace: Path,
+    settings: MemorySettings | None = None,
+    clock: ManualClock | SystemClock | None = None,
+    told: list[str] | None = None,
 ) -> WorkspaceMemory:
     return WorkspaceMemory(
         workspace,
@@ -57,6 +60,7 @@ def opened(
         agent="main",
         clock=clock or ManualClock(NOW),
         embedder=BagOfWords(),
+        tell=(told if told is not None else []).append,
     )
 
 
@@ -102,6 +106,30 @@ async def test_the_watcher_goes_on_past_them(workspace: Path) -> None:
             put(workspace / "memory", b"again-\xe9.md", "and again\n")
             put(workspace / "memory", b"seen.md", "A platypus was seen\n")
             await asyncio.sleep(0.1)
+    await memory.close()
+
+
+async def test_notes_are_taken_up_after_such_a_name_ended_the_watch(workspace: Path) -> None:
+    told: list[str] = []
+    settings = MemorySettings(sync=SyncSettings(watch_debounce_ms=50, on_search=False, on_session_start=False))
+    memory = opened(workspace, settings, SystemClock(), told)
+
+    async def is_found(animal: str) -> bool:
+        hits = (await memory.search(animal, audience=OWNER)).hits
+        return any(animal in hit.snippet for hit in hits)
+
+    memory.start()
+    async with asyncio.timeout(PATIENCE):
+        while not await is_found("platypus"):
+            put(workspace / "memory", b"seen.md", "A platypus was seen\n")  # until the watch stands
+            await asyncio.sleep(0.1)
+        for name, animal in ((b"stra\xdfe.md", "quokka"), (b"\xff.md", "wombat")):
+            put(workspace / "memory", name, "x")
+            await asyncio.sleep(0.3)
+            put(workspace / "memory", animal.encode() + b".md", f"A {animal} was seen\n")
+            while not await is_found(animal):  # noqa: ASYNC110 - what changes is on disk
+                await asyncio.sleep(0.1)
+    assert len([sentence for sentence in told if "cannot be watched" in sentence]) == 1
     await memory.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +161,20 @@ async def test_a_change_of_the_file_is_noticed(place: Place) -> None:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         assert await ask(house, "hello") == "scripted/two"
+
+
+async def test_a_change_is_noticed_after_a_file_name_that_is_not_utf8(place: Place) -> None:
+    async with place.open(clock=SystemClock()) as house:
+        watching = asyncio.ensure_future(Reload(house).watch())
+        async with asyncio.timeout(PATIENCE):
+            for model in ("scripted/two", "scripted/one"):
+                while house.on.settings.agents.defaults.model != model:
+                    place.write({"agents": {"defaults": {"model": model}}})  # until the watch stands
+                    await asyncio.sleep(0.5)
+                (place.file.parent / os.fsdecode(b"stra\xdfe.md")).write_text("x")
+                await asyncio.sleep(0.5)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
 async def test_a_hang_up_has_the_file_read(place: Place) -> None:
