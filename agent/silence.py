@@ -1,22 +1,27 @@
-"""NO_REPLY: how an agent says that nothing is to be said, and how no part of it ever reaches a person."""
+"""NO_REPLY: how an agent says that nothing is to be said, and how no part of it ever reaches a person.
+
+A streamed answer is read letter by letter and each letter once: the time for an answer grows with its length alone, whatever it
+consists of and however it is cut up.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 TOKEN = "NO_REPLY"  # noqa: S105  (a word of the protocol, not a secret)
-_STARTS = re.compile(rf"\s*[*`\"']*{TOKEN}(?!\w)")
-_ENDS = re.compile(rf"(?<!\w)[*`\"']*{TOKEN}[*`\"'.]*\s*\Z")
+_MARKS = "*`\"'"
+_STARTS = re.compile(rf"\s*[{_MARKS}]*{TOKEN}(?!\w)")
 
-_BEGINNINGS = "|".join(re.escape(TOKEN[:length]) for length in range(len(TOKEN), 0, -1))
-_TAIL = re.compile(rf"\s*[*`\"']*(?:(?<!\w)(?:{_BEGINNINGS})[*`\"'.]*)?\s*\Z")
+_State = Literal["text", "blanks", "marks", "token", "closing", "after"]
 
 
 def spoken(text: str) -> str:
     """Return what of a finished reply is for people: nothing when it begins with the token; without the token when it ends so."""
     if _STARTS.match(text):
         return ""
-    return _ENDS.sub("", text).rstrip() if _ENDS.search(text) else text
+    end = _closing(text)
+    return text if end is None else text[:end].rstrip()
 
 
 class Gate:
@@ -26,41 +31,121 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        self._held = ""
+        self._held: list[str] = []
+        self._from = 0
         self._before = ""
+        self._tail = _Tail()
         self._begun = False
         self._silent = False
 
     def feed(self, piece: str) -> str:
         """Take the next piece and return what may be shown now."""
-        if self._silent:
+        if self._silent or not piece:
             return ""
-        self._held += piece
-        if not self._begun:
-            bare = self._held.lstrip().lstrip("*`\"'")
-            if TOKEN.startswith(bare) or bare == TOKEN:
-                return ""
-            if _STARTS.match(self._held):
-                self._silent = True
-                return ""
-            self._begun = True
-        keep = min(len(self._held), _doubtful_tail(self._before + self._held))
-        shown, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
-        self._before = (self._before + shown)[-2 * len(TOKEN) :]
+        tail = self._tail
+        for letter in piece:
+            if not self._begun:
+                whole = tail.state == "token" and tail.matched == len(TOKEN)
+                if whole and not _in_word(letter):
+                    self._silent = True
+                    return ""
+            tail.read(letter)
+            self._begun = self._begun or tail.start > 0 or tail.state not in {"blanks", "marks", "token"}
+        self._held.append(piece)
+        if tail.start == self._from:
+            return ""
+        held = "".join(self._held)
+        at = tail.start - self._from
+        shown, self._held, self._from = held[:at], [held[at:]], tail.start
+        self._before = shown[-1]
         return shown
 
     def finish(self) -> str:
         """Return what was still held back and is for people after all."""
-        held, self._held = self._held, ""
+        held, self._held = "".join(self._held), []
         if self._silent:
             return ""
-        if self._begun:
-            closing = _ENDS.search(self._before + held)
-            return held if closing is None else held[: max(0, closing.start() - len(self._before))].rstrip()
-        return spoken(held)
+        if not self._begun:
+            return spoken(held)
+        end = _closing(self._before + held)
+        return held if end is None else held[: max(0, end - len(self._before))].rstrip()
 
 
-def _doubtful_tail(text: str) -> int:
-    """Return how many characters at the end may be the beginning of a closing token, with the blanks and marks around it."""
-    match = _TAIL.search(text)
-    return len(text) - match.start() if match else 0
+class _Tail:
+    """The end of a growing text that may be the beginning of a closing token.
+
+    It is blanks, then marks, then the first letters of the token with marks and dots behind them, then blanks; any part may be
+    missing. ``start`` is where it begins, counted from the beginning of the text; it never goes back.
+    """
+
+    def __init__(self) -> None:
+        self.start = 0
+        self.state: _State = "text"
+        self.matched = 0
+        self._at = 0
+        self._run: int | None = None
+        """Where the marks behind the token, or the blanks at the end, begin: a new tail may begin there."""
+        self._word = False
+
+    def read(self, letter: str) -> None:
+        """Take the next letter."""
+        if letter.isspace():
+            self._blank()
+        elif letter in _MARKS:
+            self._mark()
+        elif letter == "." and self.state in {"token", "closing"}:
+            self.state, self._run = "closing", None
+        elif self.state == "token" and self.matched < len(TOKEN) and letter == TOKEN[self.matched]:
+            self.matched += 1
+        elif letter == TOKEN[0] and not self._word:
+            self._begin()
+        else:
+            self.state = "text"
+        self._at += 1
+        self._word = _in_word(letter)
+        if self.state == "text":
+            self.start = self._at
+
+    def _blank(self) -> None:
+        if self.state == "text":
+            self.state, self.start = "blanks", self._at
+        elif self.state not in {"blanks", "after"}:
+            self.state, self._run = "after", self._at
+
+    def _mark(self) -> None:
+        if self.state == "text":
+            self.state, self.start = "marks", self._at
+        elif self.state == "blanks":
+            self.state = "marks"
+        elif self.state == "after":
+            self.state, self.start = "marks", self._begin_of_run()
+        elif self.state != "marks":
+            self._run = self._at if self.state == "token" or self._run is None else self._run
+            self.state = "closing"
+
+    def _begin(self) -> None:
+        if self.state == "text":
+            self.start = self._at
+        elif self.state in {"closing", "after"}:
+            self.start = self._begin_of_run()
+        self.state, self.matched = "token", 1
+
+    def _begin_of_run(self) -> int:
+        return self._at if self._run is None else self._run
+
+
+def _in_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
+
+
+def _closing(text: str) -> int | None:
+    """Return where the token at the end of a text begins, with the marks before it; None where there is none."""
+    body = text.rstrip().rstrip(_MARKS + ".")
+    if not body.endswith(TOKEN):
+        return None
+    token = len(body) - len(TOKEN)
+    marks = len(body[:token].rstrip(_MARKS))
+    torn = marks > 0 and _in_word(body[marks - 1])
+    if marks == token:
+        return None if torn else token
+    return marks + 1 if torn else marks
