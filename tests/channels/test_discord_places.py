@@ -224,7 +224,7 @@ async def test_a_channel_that_may_not_be_read_any_more_is_told_and_left(peer: Di
     assert (facts["channel"], "View Channels" in facts["mend"]) == (hall.id, True)
     again = Line(peer, dict(line.door.cursors), guilds={GUILD: {}})
     async with again.running():
-        assert again.log.lines == []
+        assert [event for event, _ in again.log.lines if not event.startswith("signed in")] == []
 
 
 async def test_a_server_that_removed_the_bot_is_told_and_what_is_said_there_is_given_up(peer: DiscordPeer) -> None:
