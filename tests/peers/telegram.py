@@ -50,6 +50,8 @@ UPDATE_KINDS = {
 }
 _NOT_BY_DEFAULT = {"chat_member", "message_reaction"}
 LONGEST_POLL = 50
+_IN_A_LIST = 2
+"""How deep an update stands in an answer. It gets its undocumented fields once: asked for again, it is the same."""
 
 
 @dataclass
@@ -146,7 +148,7 @@ class TelegramPeer(People):
             self._news.notify_all()
 
     def _queue(self, kind: str, content: dict[str, Any]) -> None:
-        self._pending.append({"update_id": self._next_update, kind: copy.deepcopy(content)})
+        self._pending.append(self.mood.more({"update_id": self._next_update, kind: copy.deepcopy(content)}, _IN_A_LIST))
         self._next_update += 1
 
     def renumber(self, next_update: int) -> None:
@@ -218,6 +220,8 @@ class TelegramPeer(People):
                 _cut(request)
         except Refused as refused:
             return _refusal(refused)
+        if method == "getUpdates" and method not in self.answers:
+            return web.json_response(self.mood.more({"ok": True}) | {"result": result})
         return web.json_response(self.mood.more({"ok": True, "result": result}))
 
     async def _do(self, method: str, arguments: dict[str, Any]) -> Any:
