@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from agent import prompt, retention, tokens
+from agent.characters import without_controls
 from agent.entries import Entry, Opened, Said
 from agent.models.protocol import Request
 from agent.prefix import PrefixWatch
@@ -149,8 +150,14 @@ class Conversation:
         return self.may_write and _writes(self.toolbox)
 
     async def keep(self, call: ToolCall, turn: str) -> ToolMessage:
-        """Run a call of the house's own, under the workspace's rules but not under those on the model's tools."""
-        return await (self.keeping or self.toolbox).run(call, self.scene(turn), permit=self.permit)
+        """Run a call of the house's own, under the workspace's rules but not under those on the model's tools.
+
+        What people and models said may hold control characters, which no note may: each becomes U+FFFD.
+        """
+        written = {
+            name: without_controls(value) if isinstance(value, str) else value for name, value in (call.arguments or {}).items()
+        }
+        return await (self.keeping or self.toolbox).run(replace(call, arguments=written), self.scene(turn), permit=self.permit)
 
     def permit(self, call: ToolCall) -> str | None:
         """Say why a call may not run under ``sandbox.workspaceAccess``, or None."""

@@ -7,6 +7,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent.characters import without_controls
 from agent.entries import WrittenNote
 from agent.messages import ToolCall
 from agent.note_text import fresh_text
@@ -43,6 +44,7 @@ class NoteKeeper:
     async def add(self, content: str, note: PurePosixPath) -> Added:
         """Append what of ``content`` the note does not hold yet."""
         workspace, name = self._conversation.workspace, str(note)
+        content = without_controls(content)
         before = await asyncio.to_thread(workspace.note, note)
         title = f"{self._conversation.now():%H:%M}"
         fresh = await asyncio.to_thread(fresh_text, before or "", content, title)
@@ -75,7 +77,7 @@ class NoteKeeper:
         days = sorted({day for day, _ in statements})
         wrote = False
         for day in days:
-            said = [text for one, text in statements if one == day]
+            said = [without_controls(text) for one, text in statements if one == day]
             known = await asyncio.to_thread(self._known, day)
             kept = await asyncio.to_thread(kept_statements, said, known, everything=everything)
             if kept:

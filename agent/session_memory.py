@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent import silence
 from agent.asking import ask_aside
+from agent.characters import is_blank
 from agent.entries import Said, Torn, decode
 from agent.errors import FileTrouble
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
@@ -94,9 +95,9 @@ def _last(path: Path, count: int) -> list[Entry]:
 def _is_real(entry: Entry) -> bool:
     message = entry.body.message if isinstance(entry.body, Said) else None
     if isinstance(message, UserMessage):
-        return bool(message.text.strip()) and not message.text.lstrip().startswith("/")
+        return not is_blank(message.text) and not message.text.lstrip().startswith("/")
     if isinstance(message, AssistantMessage):
-        said = message.failure is None and bool(silence.spoken(message.text).strip())
+        said = message.failure is None and not is_blank(silence.spoken(message.text))
         return said and message.model != NOTEBOOK  # what the notebook says stands in the notes already, or is about itself
     return False
 

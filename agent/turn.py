@@ -9,6 +9,7 @@ from agent import loop, silence
 from agent.accounting import added
 from agent.acting import Acting
 from agent.asking import ask
+from agent.characters import is_blank
 from agent.entries import Ahead, Compacted, FlushReceipt, Said, TurnEnded
 from agent.events import AnswerFinished, Aside, StoodIn
 from agent.headroom import Headroom
@@ -288,7 +289,7 @@ def _reply(ending: loop.Ending, timeout: float, *, stuck: bool = False) -> tuple
     answer = ending.answer
     if ending.outcome == "answered":
         reply = silence.spoken(answer.text)
-        if not reply.strip():
+        if is_blank(reply):
             return "", "silent"
         return reply + _REMARKS.get(answer.stop, ""), "answered"
     if ending.outcome == "stopped":

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from agent.characters import is_blank
 from agent.events import Progress, Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking
 from agent.models.repetition import Repetition, shortened
@@ -67,7 +68,7 @@ async def bounded(model: Model, request: Request) -> AsyncIterator[Part]:
 
 def _ended(name: str, text: str, *, looped: bool, most: int) -> AssistantMessage:
     kept = shortened(text) if looped else text
-    if kept.strip():
+    if not is_blank(kept):
         return AssistantMessage(content=(Text(text=kept),), model=name, stop="repeated" if looped else "length")
     told = (
         "began to repeat itself while it was thinking" if looped else f"wrote more than {most:,} characters without an answer"

@@ -15,6 +15,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from agent.characters import is_blank
 from agent.events import Aside, Progress, Restarted, StoodIn
 from agent.messages import AssistantMessage, Failure, UserMessage
 from agent.models.failures import PASSING, answer_with, cut
@@ -143,7 +144,7 @@ def _heard(answer: AssistantMessage, request: Request) -> AssistantMessage:
     *_, former, last = (None, None, *request.messages)
     all_said = isinstance(former, AssistantMessage) and former.stop == "cut"
     asked = isinstance(last, UserMessage) and not request.background and not all_said
-    if not asked or answer.failure is not None or answer.calls or answer.text.strip() or answer.stop != "end":
+    if not asked or answer.failure is not None or answer.calls or not is_blank(answer.text) or answer.stop != "end":
         return answer
     failure = Failure(
         kind="overloaded",

@@ -6,6 +6,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from agent.messages import Failure, ToolCall, ToolMessage
 from agent.models.scripted import ScriptedModel
 from gateway.ledger.rows import NewOutbound
@@ -52,6 +54,23 @@ async def test_the_end_of_a_session_becomes_a_note_that_search_finds(street: Mak
         answer = await house.agents["main"].memory.search("zebra box 9", audience=house.router.audience("agent:main:main"))
         assert any("teal-garden-door" in hit.path for hit in answer.hits)
         assert house.agents["main"].store.get("agent:main:main").unsaved is None
+
+
+@pytest.mark.parametrize("odd", ["\0", "\x1b[2J", "\x85", "\x07"])
+async def test_control_characters_in_an_answer_do_not_keep_a_session_from_being_noted(street: Make, odd: str) -> None:
+    s = street()
+    answerer = model()
+    s.model._answerer = lambda request: (
+        f"The zebra {odd} sleeps." if "where" in request.messages[-1].text[-20:] else answerer(request)
+    )
+    async with s.house() as (house, talk):
+        await talk.ask("where is it")
+        await talk.ask("/new")
+        await house.agents["main"].quiet()
+        [note] = kept(s)
+        text = (s.workspace / "memory" / note).read_text()
+        assert "The zebra \N{REPLACEMENT CHARACTER}" in text
+        assert odd[0] not in text
 
 
 async def test_without_a_title_the_time_of_day_names_the_note_and_none_is_overwritten(street: Make) -> None:

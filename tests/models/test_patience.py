@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.characters import is_blank
 from agent.errors import ScriptOver
 from agent.events import Progress, Restarted, TextDelta
 from agent.messages import AssistantMessage, Failure, Text
@@ -86,8 +87,9 @@ async def test_a_stream_that_breaks_is_taken_back_and_begun_anew() -> None:
     assert shown(deltas[taken_back:]) == answer.text == "The key is under the pot"
 
 
-async def test_an_empty_answer_to_a_person_is_asked_for_again_and_told_in_the_end() -> None:
-    empty = AssistantMessage(content=(), model="scripted/model", stop="end")
+@pytest.mark.parametrize("nothing", ["", " \n", "\u200b\u2060", "\ufeff\u3164 \u00ad", "\0\x07"])
+async def test_an_empty_answer_to_a_person_is_asked_for_again_and_told_in_the_end(nothing: str) -> None:
+    empty = AssistantMessage(content=(Text(text=nothing),) if nothing else (), model="scripted/model", stop="end")
     model, clock = ScriptedModel([empty, "Here."]), ManualClock(NOON)
     (_, answer), _ = await turning(clock, hear(patient(model, clock), REQUEST), step=10)
     assert (answer.text, len(model.requests)) == ("Here.", 2)
@@ -101,12 +103,12 @@ async def test_an_empty_answer_to_a_person_is_asked_for_again_and_told_in_the_en
     for request in (behind_a_tool, behind_a_cut, replace(REQUEST, background=True)):
         model.then(empty)
         (_, answer), _ = await turning(clock, hear(patient(model, clock), request), step=10)
-        assert (answer.failure, answer.text) == (None, ""), "there it may mean that nothing is left to say"
+        assert (answer.failure, answer.text) == (None, nothing), "there it may mean that nothing is left to say"
 
 
 @given(
     st.lists(st.lists(st.text(min_size=1, max_size=5), max_size=4), max_size=2),
-    st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=4).filter(lambda pieces: "".join(pieces).strip()),
+    st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=4).filter(lambda pieces: not is_blank("".join(pieces))),
 )
 async def test_what_is_shown_after_the_last_restart_is_the_answer(broken: list[list[str]], whole: list[str]) -> None:
     scripts = [[*map(TextDelta, pieces), failure("network")] for pieces in broken]
