@@ -52,13 +52,14 @@ from gateway.schedule import Schedule
 from gateway.turns import Interrupted, ResetDue, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from channels.messages import Conversation, Inbound
     from channels.protocol import Channel
     from gateway.agents import HousedAgent
     from gateway.errors import UsageWrong
     from gateway.inbound.arrived import Arrived
+    from gateway.ledger.rows import ApprovedSender
     from gateway.queueing.steering import UnderWay
 
 __all__ = ["Foundation", "House"]
@@ -95,7 +96,9 @@ class House:
         self.delivery = Delivery(ledger, on.clock, jitter=jitter, delivered=self.post.delivered, telling=telling, held=held)
         self.keepers = Keepers(self._keeper, self.delivery)
         troubles, attached = self.delivery.troubles, self.terminal.attached
-        self.owner = OwnerLine(ledger, self.agents, self.keepers.working, failing=troubles.failing, attached=attached)
+        self.owner = OwnerLine(
+            ledger, self.agents, self.keepers.working, failing=troubles.failing, attached=attached, keys=self._owner_keys
+        )
         self.backlog = Backlog(ledger, on.clock, lambda: self.pause)
         self.moves = Moves()
         self.access = Access(
@@ -216,7 +219,7 @@ class House:
         starts = Starts(self.on.paths.state, self.on.clock)
         if self.on.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
             self.pause.begin("crashes", OFTEN_CRASHED)
-        self.notices.begin(self.owner.say)
+        self.notices.begin(partial(self.owner.say, waits=True))
         await self._take_up()
         try:
             await self._serve(started)
@@ -260,6 +263,11 @@ class House:
         door = self.inbox.door(channel.name, channel.account)
         make = partial(ChannelKeeper, menu=MENU, before=self._learn_tokens, tell_owner=self.owner.say)
         return make(channel, policy, door, self.on.clock, self.on.random)
+
+    def _owner_keys(self, agent: str, place: Conversation, approved: Sequence[ApprovedSender]) -> set[str]:
+        """Return the sessions in which an owner speaks with an agent in a private conversation."""
+        owners = self.access.owners_on(place.channel, place.account, approved)
+        return {self.router.session_key(agent, place, owner) for owner in owners}
 
     def _arrived(self, arrived: Arrived) -> None:
         self.owner.heard(arrived)

@@ -49,7 +49,7 @@ async def watch(house: House) -> None:
             house.pause.begin("disk", told)
         else:
             house.pause.end("disk")
-            house.owner.say(f"💾 {told}")
+            house.owner.say(f"💾 {told}", waits=True)
 
     def heard(level: str, told: str) -> None:
         loop.call_soon_threadsafe(changed, level, told)

@@ -174,6 +174,17 @@ class Access:
             + [self.person(one.channel, one.sender) for one in approved if one.role == "owner"]
         )
 
+    def owners_on(self, channel: str, account: str, approved: Sequence[ApprovedSender]) -> list[Actor]:
+        """Return the owners who may write on an account, under each id that they have there."""
+        policy = self._policies().get((channel, account), Policy())
+        linked = [
+            one.removeprefix(f"{channel}:") for ids in self._links().values() for one in ids if one.startswith(f"{channel}:")
+        ]
+        listed = [entry for entry in policy.allow_from if entry != ANYBODY]
+        let_in = [one.sender for one in approved if (one.channel, one.account) == (channel, account)]
+        known = dict.fromkeys([*listed, *linked, *let_in])
+        return [actor for sender in known if (actor := self._actor(channel, sender, approved)).owner]
+
     def person(self, channel: str, sender: str) -> str:
         """Return the name of a person: the linked one, or one made of channel and id."""
         return person(self._links(), channel, sender)

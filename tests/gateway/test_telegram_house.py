@@ -49,12 +49,13 @@ class Home:
         self.seen = Seen()
 
     @contextlib.asynccontextmanager
-    async def lived_in(self, port: int = 0, **telegram: Any) -> AsyncIterator[House]:
+    async def lived_in(self, port: int = 0, session: dict[str, Any] | None = None, **telegram: Any) -> AsyncIterator[House]:
         settings = {"botToken": TOKEN, "apiRoot": self.peer.root, "pollTimeoutSeconds": 2, "pacing": False, "allowFrom": [ANNA]}
         given = {
             "agents": {"defaults": {"workspace": str(self.root / "workspace"), "model": "scripted/model"}},
             "channels": {"telegram": {**settings, **telegram}},
             "gateway": {"port": port},
+            "session": session or {},
         }
         opened = await House.open(
             Foundation(settings=Settings.model_validate(given), paths=Paths(self.root / "home"), env={}, serving=True)
