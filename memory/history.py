@@ -56,22 +56,26 @@ class History:
         versions = await asyncio.to_thread(self.journal.versions, path)
         return [v for v in versions if audience.may_see(PurePosixPath(v.path)) and (key is None or audience_of(v.path) == key)]
 
-    async def undo(self, number: int) -> Version:
-        """Take one change back, keep what was changed since, and return the version that this makes.
+    async def undo(self, name: int | str) -> Version:
+        """Take one change back (named as in ``Journal.version``), keep what was changed since, and return the version that this makes.
 
         Raises:
-            MemoryTrouble: the lines were changed again since, or the note cannot be written.
+            MemoryTrouble: the name is not that of one change, the lines were changed again since, or the note cannot be written.
         """
-        return await asyncio.to_thread(self._undo, number)
 
-    def _undo(self, number: int) -> Version:
-        version = self.journal.version(number)
+        def work() -> Version:
+            with self.journal.exclusively():
+                return self._undo(self.journal.version(name))
+
+        return await asyncio.to_thread(work)
+
+    def _undo(self, version: Version) -> Version:
         self._record(version.path, OWN_HAND)
         now = self._text(version.path)
         wanted = self.journal.undone(version, now)
         if wanted == now:
             raise MemoryTrouble(
-                f"version {number} of {version.path} is undone already", mend=f"homebody memory log {version.path}"
+                f"version {version.name} of {version.path} is undone already", mend=f"homebody memory log {version.path}"
             )
         placed = self._sources.place(version.path)
         if placed is None:
@@ -80,16 +84,17 @@ class History:
             _put(placed[0] / placed[1], wanted)
         except OSError as error:
             raise MemoryTrouble(f"{version.path} cannot be written: {error.strerror}", mend=f"ls -l {version.path}") from error
-        made = self._record(version.path, Author("owner", f"undo of {number}"))
+        made = self._record(version.path, Author("owner", f"undo of {version.name}"))
         assert made is not None
         return made
 
     def _record(self, path: str, by: Author) -> Version | None:
-        try:
-            text = self._text(path)
-        except MemoryUnreadable:
-            return None  # too long, or no text: it is not indexed either
-        return self.journal.record(path, text, at=self._clock.now(), author=by)
+        with self.journal.exclusively():  # else another process may record a newer text between reading and recording
+            try:
+                text = self._text(path)
+            except MemoryUnreadable:
+                return None  # too long, or no text: it is not indexed either
+            return self.journal.record(path, text, at=self._clock.now(), author=by)
 
     def _text(self, path: str) -> str | None:
         return None if self._sources.stamp(path) is None else read_whole(self._sources, path).text

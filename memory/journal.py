@@ -2,17 +2,21 @@
 
 <folder>/log.jsonl          one line a change: number, time, path, who, hashes before and after
 <folder>/texts/ab/cdef...   the texts, compressed, each once, named by their hash
+<folder>/lock               held by the process that appends
 """
 
 from __future__ import annotations
 
 import difflib
+import errno
+import fcntl
 import hashlib
 import json
 import os
 import threading
 import zlib
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from memory.errors import MemoryTrouble
@@ -38,7 +42,11 @@ OWN_HAND = Author()
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One change. ``before`` and ``after`` are hashes of texts; None means that there was, or is, no such note."""
+    """One change. ``before`` and ``after`` are hashes of texts; None means that there was, or is, no such note.
+
+    Logs of former releases may give one number to several changes, when two processes wrote at once. ``same`` then counts these
+    from 1 in the order of the log; it is 0 where a number is unique, and is not stored.
+    """
 
     number: int
     at: str
@@ -46,35 +54,61 @@ class Version:
     before: str | None
     after: str | None
     author: Author = OWN_HAND
+    same: int = 0
+
+    @property
+    def name(self) -> str:
+        """What a person calls this change: its number, with ``same`` behind a point where the number is not unique."""
+        return f"{self.number}.{self.same}" if self.same else str(self.number)
 
 
 class Journal:
-    """Append-only and thread-safe.
+    """Append-only and safe among threads and processes: who appends holds a lock and has read what others appended.
 
     A line is written after the texts that it names. An agent's change is synced to disk; an owner's is there already.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lock = threading.Lock()
-        self._versions: list[Version] | None = None
-        self._heads: dict[str, str | None] = {}
+        self._lock = threading.RLock()
+        self._held = False
+        self._forget()
+
+    @contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """Keep every other thread and process from recording meanwhile. May be nested.
+
+        Raises:
+            OSError: the lock file cannot be made.
+        """
+        with self._lock:
+            if self._held:
+                yield
+                return
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                self._held = True
+                yield
+            finally:
+                self._held = False
+                os.close(fd)
 
     def record(self, path: str, text: str | None, *, at: datetime, author: Author = OWN_HAND) -> Version | None:
         """Note what a file holds now (None: it is gone); return the version, or None when nothing changed.
 
         What was there before is what was last recorded. So an owner's change must be recorded before an agent's next one.
         """
-        with self._lock:
-            versions = self._load()
+        with self.exclusively():
+            self._load()
             before = self._heads.get(path)
             after = None if text is None else self._keep(text, durably=author.kind != OWN_HAND.kind)
             if before == after:
                 return None
-            version = Version(len(versions) + 1, at.isoformat(timespec="seconds"), path, before, after, author)
+            number = self._highest + 1
+            version = Version(number, at.isoformat(timespec="seconds"), path, before, after, author)
             self._append(version, durably=author.kind != OWN_HAND.kind)
-            versions.append(version)
-            self._heads[path] = after
             return version
 
     def versions(self, path: str | None = None) -> list[Version]:
@@ -82,17 +116,28 @@ class Journal:
         with self._lock:
             return [version for version in reversed(self._load()) if path is None or version.path == path]
 
-    def version(self, number: int) -> Version:
-        """Return one change.
+    def version(self, name: int | str) -> Version:
+        """Return one change by its number, or by its name ("12.2") where several have that number.
 
         Raises:
-            MemoryTrouble: there is none of that number.
+            MemoryTrouble: there is none of that name, or several have the number.
         """
+        number, _, same = str(name).partition(".")
+        if not number.isdecimal() or (same and not same.isdecimal()):
+            raise MemoryTrouble(f"{name!r} is no version", mend="homebody memory log")
         with self._lock:
             versions = self._load()
-            if not 1 <= number <= len(versions):
-                raise MemoryTrouble(f"there is no version {number}", mend="homebody memory log")
-            return versions[number - 1]
+            found = [versions[place] for place in self._places.get(int(number), ())]
+        chosen = [one for one in found if int(same) == one.same] if same else found
+        if not chosen:
+            raise MemoryTrouble(f"there is no version {name}", mend="homebody memory log")
+        if len(chosen) > 1:
+            listed = "; ".join(f"{one.name} by the {one.author.kind} in {one.path} at {one.at}" for one in chosen)
+            raise MemoryTrouble(
+                f"version {name} may be any of {len(chosen)} changes: {listed}",
+                mend=f"name one of them, such as {chosen[0].name}",
+            )
+        return chosen[0]
 
     def text(self, digest: str | None) -> str | None:
         """Return a text that a version names; None for None.
@@ -117,7 +162,7 @@ class Journal:
             after.splitlines(),
             version.path,
             version.path,
-            f"before {version.number}",
+            f"before {version.name}",
             version.at,
             lineterm="",
         )
@@ -135,7 +180,7 @@ class Journal:
         merged = _take_back((before or "").split("\n"), (after or "").split("\n"), (now or "").split("\n"))
         if merged is None:
             raise MemoryTrouble(
-                f"{version.path} was changed in the same lines since version {version.number}",
+                f"{version.path} was changed in the same lines since version {version.name}",
                 mend=f"homebody memory log {version.path}: undo the later ones first",
             )
         return "\n".join(merged)
@@ -152,30 +197,59 @@ class Journal:
             lines = [(line, kept.get(number, version)) for number, line in enumerate(new)]
         yield from lines
 
+    def _forget(self) -> None:
+        self._versions: list[Version] = []
+        self._places: dict[int, list[int]] = {}
+        self._heads: dict[str, str | None] = {}
+        self._highest = 0
+        self._read = 0
+        self._file = (0, 0)
+
     def _load(self) -> list[Version]:
-        """Read the log, once; a line that was torn by a crash is passed over, and the next is written behind it."""
-        if self._versions is not None:
+        """Read what was appended since the last time; a line that was torn by a crash is passed over."""
+        try:
+            log = (self._folder / "log.jsonl").open("rb")
+        except FileNotFoundError:
+            self._forget()
             return self._versions
-        self._versions = []
-        log = self._folder / "log.jsonl"
-        for line in log.read_text("utf-8", "replace").splitlines() if log.exists() else ():
-            try:
-                raw = json.loads(line)
-                version = Version(**{**raw, "author": Author(**raw["author"])})
-            except (ValueError, TypeError, KeyError):
-                version = Version(len(self._versions) + 1, "", "", None, None)
-            self._versions.append(version)
-            self._heads[version.path] = version.after
+        with log:
+            status = os.fstat(log.fileno())
+            if (status.st_dev, status.st_ino) != self._file or status.st_size < self._read:  # a backup was put back
+                self._forget()
+                self._file = (status.st_dev, status.st_ino)
+            if status.st_size > self._read:
+                log.seek(self._read)
+                for line in log:
+                    version = _parsed(line)
+                    if version is None and not line.endswith(b"\n"):
+                        break  # another process is writing it, or a crash tore it
+                    self._read += len(line)
+                    if version is not None:
+                        self._add(version)
         return self._versions
 
+    def _add(self, version: Version) -> None:
+        places = self._places.setdefault(version.number, [])
+        if places:
+            first = places[0]
+            self._versions[first] = replace(self._versions[first], same=1)
+            version = replace(version, same=len(places) + 1)
+        places.append(len(self._versions))
+        self._versions.append(version)
+        self._heads[version.path] = version.after
+        self._highest = max(self._highest, version.number)
+
     def _append(self, version: Version, *, durably: bool) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        log = self._folder / "log.jsonl"
-        fd = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fields = asdict(version)
+        del fields["same"]
+        data = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        fd = os.open(self._folder / "log.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             size = os.fstat(fd).st_size
             torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
-            os.write(fd, b"\n" * torn + json.dumps(asdict(version), ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+            data = b"\n" * torn + data
+            if os.write(fd, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder))
             if durably:
                 os.fsync(fd)
         finally:
@@ -198,6 +272,15 @@ class Journal:
 
     def _place(self, digest: str) -> Path:
         return self._folder / "texts" / digest[:2] / digest[2:]
+
+
+def _parsed(line: bytes) -> Version | None:
+    """Return the change that a line of the log tells of, or None if it tells of none."""
+    try:
+        raw = json.loads(line)
+        return Version(**{**raw, "number": int(raw["number"]), "author": Author(**raw["author"]), "same": 0})
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def _take_back(before: list[str], after: list[str], now: list[str]) -> list[str] | None:

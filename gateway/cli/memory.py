@@ -19,7 +19,7 @@ from gateway.errors import UsageWrong
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from memory.journal import Author
+    from memory.journal import Author, Version
 
 
 _ADD_AN_EMBEDDER = [
@@ -177,34 +177,34 @@ def log(invocation: Invocation, /, path: str | None, limit: int, **options: Any)
         async with opened(invocation, options) as notes:
             await notes.sync(vectors=False)
             versions = (await notes.history.log(audience=OWNER, path=path))[:limit]
-        rows = [f"{v.number:5}  {invocation.local_time(v.at)}  {_by(v.author)}  {v.path}" for v in versions]
-        facts = {"versions": [asdict(version) for version in versions]}
+        rows = [f"{v.name:>5}  {invocation.local_time(v.at)}  {_by(v.author)}  {v.path}" for v in versions]
+        facts = {"versions": [_facts(version) for version in versions]}
         _print(facts, "\n".join(rows) or "Nothing was changed yet.", as_json=options["as_json"])
 
     _run(work())
 
 
 @memory.command()
-@click.argument("version", type=int)
+@click.argument("version")
 @_common
 @pass_invocation
-def diff(invocation: Invocation, /, version: int, **options: Any) -> None:
+def diff(invocation: Invocation, /, version: str, **options: Any) -> None:
     """Show what a change did."""
 
     async def work() -> None:
         async with opened(invocation, options) as notes:
             found = notes.history.journal.version(version)
             text = await asyncio.to_thread(notes.history.journal.diff, found)
-        _print({**asdict(found), "diff": text}, text, as_json=options["as_json"])
+        _print({**_facts(found), "diff": text}, text, as_json=options["as_json"])
 
     _run(work())
 
 
 @memory.command()
-@click.argument("version", type=int)
+@click.argument("version")
 @_common
 @pass_invocation
-def undo(invocation: Invocation, /, version: int, **options: Any) -> None:
+def undo(invocation: Invocation, /, version: str, **options: Any) -> None:
     """Take a change back; later changes of other lines stay."""
 
     async def work() -> None:
@@ -212,7 +212,7 @@ def undo(invocation: Invocation, /, version: int, **options: Any) -> None:
             made = await notes.history.undo(version)
             await notes.sync(vectors=False)
         _print(
-            asdict(made), f"{made.path} is without version {version}; that is version {made.number}", as_json=options["as_json"]
+            _facts(made), f"{made.path} is without version {version}; that is version {made.name}", as_json=options["as_json"]
         )
 
     _run(work())
@@ -230,9 +230,12 @@ def blame(invocation: Invocation, /, path: str, **options: Any) -> None:
             await notes.sync(vectors=False)
             lines = await asyncio.to_thread(lambda: list(notes.history.journal.blame(path)))
         rows = [
-            f"{v.number if v else 0:5}  {v.at if v else '':25}  {_by(v.author) if v else '':12}  {line}" for line, v in lines
+            f"{v.name if v else 0:>5}  {v.at if v else '':25}  {_by(v.author) if v else '':12}  {line}" for line, v in lines
         ]
-        facts = {"path": path, "lines": [{"text": line, "version": v.number if v else None} for line, v in lines]}
+        facts = {
+            "path": path,
+            "lines": [{"text": line, "version": v.number if v else None, "name": v.name if v else None} for line, v in lines],
+        }
         _print(facts, "\n".join(rows), as_json=options["as_json"])
 
     _run(work())
@@ -299,6 +302,13 @@ def _print(facts: dict[str, Any], text: str, *, as_json: bool) -> None:
 
 def _place(rank: int | None, score: float | None) -> str:
     return f"#{rank} ({score:.2f})" if rank is not None and score is not None else "-"
+
+
+def _facts(version: Version) -> dict[str, Any]:
+    """Return a change as JSON values; ``name`` is what ``undo`` and ``diff`` take."""
+    fields = asdict(version)
+    del fields["same"]
+    return {**fields, "name": version.name}
 
 
 def _by(author: Author) -> str:
