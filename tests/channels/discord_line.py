@@ -91,6 +91,12 @@ class Line:
         await self.door.until(lambda: any(one.event == event for one in self.door.messages))
         return next(one for one in self.door.messages if one.event == event)
 
+    async def untroubled(self) -> None:
+        """Wait until the channel has read what it could not: where nothing new was found, no accept tells of that."""
+        async with asyncio.timeout(PATIENCE):
+            while self.channel.trouble:  # noqa: ASYNC110 - a property tells nobody
+                await asyncio.sleep(0.001)
+
     async def send(self, text: str, *, to: Conversation | None = None, key: str = "k1", **more: Any) -> str:
         async def record(noted: str) -> None:
             self.recorded.append(noted)
