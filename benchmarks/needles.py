@@ -130,6 +130,7 @@ async def run(
         "workspace": str(root / "workspace"),
         "userTimezone": "UTC",
         "compaction": {"memoryFlush": flush, "keepRecentTokens": 8000},
+        "memorySearch": {"sources": ["memory"]},  # the transcripts hold whatever the mechanisms lose
     }
     hook = {"internal": {"entries": {"session-memory": {"enabled": off != "notes"}}}}
     settings = Settings.model_validate(

@@ -18,7 +18,7 @@ from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage,
 from agent.models.extract import extract
 from agent.models.notebook import STAMP, Ask, File, Forget, Show, Talk, understand
 from agent.models.notebook_reply import NO_MODEL, NOTICE, Asked, page_of, reply_to
-from agent.models.recall import content_words, forms, found_nothing
+from agent.models.recall import content_words, forms, recall
 from agent.models.relative_days import with_dates
 from agent.wire import SUMMARY_HEAD
 
@@ -154,7 +154,7 @@ class _Turn:
         searched = [done[_key(call)] for call in more if _key(call) in done]
         last = (
             _within_words(self.asked.intent, place=self.asked.folder)
-            if len(searched) == len(more) and _found_nothing([*results, *searched])
+            if len(searched) == len(more) and _found_nothing(self.asked.intent, [*results, *searched])
             else []
         )
         return (*self.calls, *more, *last)
@@ -230,14 +230,20 @@ def _second_search(intent: Intent, results: Sequence[ToolMessage]) -> list[ToolC
     if not isinstance(intent, Ask | Forget) or not results or results[0].is_error:
         return []
     words = content_words(intent.query)
-    if len(words) < 2 or not found_nothing(results[0].text):  # noqa: PLR2004  (one word was the whole question)
+    if len(words) < 2 or not _found_nothing(intent, results[:1]):  # noqa: PLR2004  (one word was the whole question)
         return []
     longest = sorted(dict.fromkeys(words), key=len, reverse=True)[:_SECOND_WORDS]
     return [_call("memory_search", query=" ".join(forms(word))) for word in longest]
 
 
-def _found_nothing(results: Sequence[ToolMessage]) -> bool:
-    return bool(results) and all(found_nothing(one.text) for one in results if not one.is_error)
+def _found_nothing(intent: Intent, results: Sequence[ToolMessage]) -> bool:
+    """Say whether searches brought no line that would be shown: a hit in a conversation, or without a shared word, is none."""
+    if not isinstance(intent, Ask | Forget) or not results:
+        return False
+    try:
+        return not recall(intent.query, [one.text for one in results if not one.is_error]).lines
+    except ValueError:
+        return False
 
 
 def _within_words(intent: Intent, *, place: str) -> list[ToolCall]:

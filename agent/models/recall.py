@@ -193,14 +193,6 @@ def _by_meaning(answer: str) -> bool:
     return str(json.loads(answer).get("provider", "unknown")) != "none"
 
 
-def found_nothing(answer: str) -> bool:
-    """Say whether a search brought no note. What was said in conversations is not counted: the question itself is among it."""
-    try:
-        return not _hits(answer)
-    except ValueError:
-        return False
-
-
 def _hits(answer: str) -> list[dict[str, Any]]:
     try:
         results = json.loads(answer)["results"]

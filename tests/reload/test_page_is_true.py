@@ -48,10 +48,11 @@ TRIED: dict[str, tuple[Any, ...]] = {
         {"x": ["y"]},
         {"x": {"x": "y"}},
         {"x": {"provider": "y"}},
+        {"*": "members"},
         *BY_CHANNEL,
     ),
     "section": ({"kind": "group", "id": "2"},),
-    "text": ("x", "y/z", "12h", "Europe/Paris", "/x", "a-token-of-the-house-0123456789", "https://x.example/hook"),
+    "text": ("x", "y/z", "12h", "Europe/Paris", "/x", "a-token-of-the-house-0123456789", "https://x.example/hook", "1:x"),
 }
 """Values by what the page calls them: the first that may stand there, and is a change, is the one."""
 
