@@ -103,14 +103,15 @@ def _sent(row: OutboxRow) -> dict[str, Any]:
     }
 
 
-def _words(inbound: Inbound) -> str:
+def words(inbound: Inbound) -> str:
+    """Return what a message says, in words and by the names of its files."""
     names = (attachment.name or attachment.kind for attachment in inbound.attachments)
     return " ".join(filter(None, [inbound.text, *(f"📎 {name}" for name in names)]))
 
 
 def _heard(row: InboxRow) -> dict[str, Any]:
     try:
-        text = _words(read_arrived(row)[0]) if row.payload else ""
+        text = words(read_arrived(row)[0]) if row.payload else ""
     except Unreadable as error:
         text = f"({error})"
     return {

@@ -13,6 +13,7 @@ from channels.messages import Outbound
 from channels.terminal.link import Done
 from gateway.desks.command_desk import counted, flushed
 from gateway.desks.commands import parse, says_stop
+from gateway.desks.missed import bring_missed
 from gateway.errors import StorageFailed
 from gateway.ledger.rows import NewOutbound
 from gateway.outbound.showing import show_frame
@@ -122,8 +123,7 @@ class Urgent:
         if name == "stop":
             return self._stop(route.session)
         if name == "missed":
-            count = await self._ledger.revive_missed(inbound.conversation.address)
-            return f"📬 {counted(count, 'message')} that had not reached you." if count else "Nothing was missed here."
+            return await bring_missed(self._ledger, inbound.conversation.address)
         if name == "resume":
             if not actor.owner:
                 return "Only my owner can say that."

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from gateway.errors import OutOfStep
 from gateway.ledger.inbox import COLUMNS, read_row
-from gateway.ledger.part import Part
+from gateway.ledger.missed import PATIENCE
+from gateway.ledger.part import Part, clean, stamp
 from gateway.ledger.salvage import DOUBT
 
 if TYPE_CHECKING:
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 
 class DoubtPart(Part):
     """Implements what ``InboxLedger`` says of messages in doubt."""
+
+    async def in_doubt(self, conversation: str) -> list[InboxRow]:
+        """See the protocol."""
+        query = (
+            f"SELECT {COLUMNS} FROM inbox WHERE conversation = ? AND state = 'failed' AND reason = ? AND payload IS NOT NULL "
+            "AND received_at > ? ORDER BY id"
+        )
+        values = (clean(conversation), DOUBT, stamp(self._clock.now() - PATIENCE))
+        return [read_row(row) for row in await self._thread.run(lambda db: db.execute(query, values).fetchall())]
 
     async def take_up(self, row: int) -> InboxRow:
         """See the protocol."""

@@ -11,6 +11,7 @@ from channels.messages import Button
 from gateway.ledger.extras import read_extras, write_extras
 from gateway.ledger.part import listed, stamp
 from gateway.ledger.rows import CHAT_TTL
+from gateway.ledger.salvage import DOUBT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,16 +64,24 @@ def tell_missed(db: apsw.Connection, rows: Sequence[int], *, now: datetime, toke
 
 
 def revive_missed(db: apsw.Connection, conversation: str, now: datetime) -> int:
-    """Make what a conversation was told that it missed ready again, in its old order; return how many chunks.
+    """Make what a conversation missed ready again, in its old order; return how many chunks.
 
-    What may have arrived is repeated as such. Notices themselves are not.
+    That is what a notice told it, and what is in doubt since the ledger was damaged. What may have arrived is repeated as such. Notices
+    themselves are not.
     """
     db.execute(
         "UPDATE outbox SET state = 'ready', reason = NULL, ended_at = NULL, firm = 0, not_before = :now, expires = :expires, "
-        "doubts = min(doubts, 1), "
+        "doubts = CASE WHEN reason = :doubt THEN 1 ELSE min(doubts, 1) END, "
         "epoch = (SELECT value FROM meta WHERE name = 'epoch') WHERE conversation = :at AND state = 'dead' AND missed IS NULL "
-        "AND (reason = 'expired' OR reason GLOB 'may have arrived*') AND ended_at > :since AND NOT (text = '' AND extras IS NULL)",
-        {"at": conversation, "now": stamp(now), "expires": stamp(now + CHAT_TTL), "since": stamp(now - PATIENCE)},
+        "AND (reason = 'expired' OR reason GLOB 'may have arrived*' OR reason = :doubt) AND ended_at > :since "
+        "AND NOT (text = '' AND extras IS NULL)",
+        {
+            "at": conversation,
+            "now": stamp(now),
+            "expires": stamp(now + CHAT_TTL),
+            "since": stamp(now - PATIENCE),
+            "doubt": DOUBT,
+        },
     )
     return db.changes()
 

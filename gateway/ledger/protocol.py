@@ -81,6 +81,10 @@ class InboxLedger(Protocol):
         """Return the latest messages in these states, oldest first, for people to look at."""
         ...
 
+    async def in_doubt(self, conversation: str) -> list[InboxRow]:
+        """Return the messages of a conversation, of the last week, that are in doubt since the ledger was damaged, oldest first."""
+        ...
+
     async def take_up(self, row: int) -> InboxRow:
         """Let a message wait after all that was in doubt since the ledger was damaged. Raises OutOfStep for any other."""
         ...
@@ -226,7 +230,10 @@ class OutboxLedger(Protocol):
         ...
 
     async def revive_missed(self, conversation: str) -> int:
-        """Send what notices told the conversation with this address that it missed, of the last week; return how many chunks."""
+        """Send what the conversation with this address missed, of the last week; return how many chunks.
+
+        That is what a notice told it, and what is in doubt since the ledger was damaged.
+        """
         ...
 
     async def outbox(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:

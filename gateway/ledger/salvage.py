@@ -71,7 +71,8 @@ class Salvaged:
         if self.doubtful_replies:
             replies = _many(self.doubtful_replies, "reply", "replies")
             lines.append(
-                f"{replies} may have been sent already or not: `homebody outbox list`, `homebody outbox retry NUMBER`."
+                f"{replies} may have been sent already or not: `homebody outbox list`, `homebody outbox retry NUMBER`, "
+                "or /missed in their conversation."
             )
         if self.shut_out:
             lines.append(
@@ -146,7 +147,7 @@ class _Salvage:
         if goes_on and (row["state"] != "ready" or row["doubts"]):
             row |= {"state": "ambiguous", "doubts": max(row["doubts"], 1)}
         elif was_open and not goes_on:
-            row |= {"state": "dead", "reason": DOUBT, "ended_at": self._now}
+            row |= {"state": "dead", "reason": DOUBT, "ended_at": self._now, "doubts": max(row["doubts"], 1)}
         row |= {"turn": None, "id": _number(row["id"])}
         epoch = self._db.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchall()[0][0]
         if self._insert("outbox", row | {"epoch": epoch}) and was_open:
