@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
@@ -32,6 +33,7 @@ class _Lane(Generic[Item]):
     waiting: deque[Item] = field(default_factory=deque)
     running: Ticket[Item] | None = None
     task: asyncio.Task[None] | None = None
+    next_stopped: bool = False
 
 
 class Lanes(Generic[Item]):
@@ -129,14 +131,36 @@ class Lanes(Generic[Item]):
             lane.waiting.extendleft(reversed(items))
 
     def stop(self, session: str, ending: Ending = "stop") -> bool:
-        """Cancel what runs in a session; say whether anything did. What waits behind it goes on."""
+        """Cancel what runs in a session; say whether anything did. What waits behind it goes on.
+
+        Where nothing runs yet, or what runs is ending for something newer, a "stop" is also for the first item that waits
+        (``stops_next``): its work is begun with that ending, without a hold and without a place in the house.
+        """
         lane = self._lanes.get(session)
-        if lane is None or lane.running is None or lane.task is None:
+        if lane is None or lane.task is None:
             return False
-        if lane.running.ending is None:
-            lane.running.ending = ending
-            lane.task.cancel()
-        return True
+        also_next = ending == "stop" and self.stops_next(session)
+        if lane.running is not None:
+            lane.next_stopped = lane.next_stopped or also_next
+            if lane.running.ending is None:
+                lane.running.ending = ending
+                lane.task.cancel()
+            elif also_next:
+                lane.running.ending = ending
+            return True
+        if also_next:
+            lane.next_stopped = True
+            held = lane.task
+            self._go_on(session, lane)
+            held.cancel()
+        return also_next
+
+    def stops_next(self, session: str) -> bool:
+        """Say whether ``stop`` would be for the first item that waits: it is about to begin, or what runs ends for it."""
+        lane = self._lanes.get(session)
+        if lane is None or lane.task is None or not lane.waiting or self._paused or self._closed:
+            return False
+        return lane.running is None or lane.running.ending == "interrupt"
 
     def sessions(self) -> list[str]:
         """Return the sessions in which something runs or waits."""
@@ -174,19 +198,24 @@ class Lanes(Generic[Item]):
 
     async def _run_next(self, session: str, lane: _Lane[Item]) -> None:
         try:
-            if self._hold is not None and lane.waiting and not self._paused:
+            stopped, lane.next_stopped = lane.next_stopped, False
+            if self._hold is not None and lane.waiting and not self._paused and not stopped:
                 await self._hold(session)
-            async with self._places:
+            async with contextlib.nullcontext() if stopped else self._places:
                 if lane.waiting and not self._paused:
-                    lane.running = Ticket(session, lane.waiting.popleft())
+                    lane.running = Ticket(session, lane.waiting.popleft(), "stop" if stopped else None)
                     await self._run(lane.running)
         finally:
-            lane.running = lane.task = None
-            if lane.waiting and not self._closed:
-                if not self._paused:
-                    self._go_on(session, lane)
-            elif self._lanes.get(session) is lane:
-                del self._lanes[session]
+            if lane.task is asyncio.current_task():  # another one has taken over where it was stopped before it began
+                self._left(session, lane)
+
+    def _left(self, session: str, lane: _Lane[Item]) -> None:
+        lane.running = lane.task = None
+        if lane.waiting and not self._closed:
+            if not self._paused:
+                self._go_on(session, lane)
+        elif self._lanes.get(session) is lane:
+            del self._lanes[session]
 
     async def _run(self, ticket: Ticket[Item]) -> None:
         try:

@@ -137,6 +137,9 @@ class Turns:
     async def _queued(self, ticket: Ticket[Any], head: Queued) -> None:
         """Deal with a message, and with those in line behind it that belong to it."""
         items = self._line.gather(ticket.session, head)
+        if ticket.ending == "stop":
+            await self._left(ticket, items)
+            return
         under_way, over = UnderWay(ticket.session, head.kin, items), False
         try:
             if not await self._at_once(ticket, items, under_way):

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final, Literal
 from gateway.desks.commands import COMMANDS, help_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from channels.messages import Conversation
     from gateway.desks.commands import Command
+    from gateway.queueing.line import Queued
     from gateway.queueing.steering import UnderWay
     from gateway.routing.access import Actor
 
@@ -43,11 +44,13 @@ class Rights:
             return not (changes and name in COSTLY)
         return not changes or self._open(place)
 
-    def may_stop(self, running: UnderWay | None, place: Conversation, actor: Actor) -> bool:
-        """Say whether ``actor`` may stop the turn that runs: in a group only one that answers nobody but them."""
-        if actor.owner or place.kind == "direct" or self._open(place) or running is None:
+    def may_stop(self, running: UnderWay | None, place: Conversation, actor: Actor, coming: Sequence[Queued] = ()) -> bool:
+        """Say whether ``actor`` may stop the turn that runs, and what is ``coming`` next: in a group only what is by nobody but them."""
+        if actor.owner or place.kind == "direct" or self._open(place) or (running is None and not coming):
             return True
-        senders = {item.sender for item in running.items} | {one.inbound.sender.id for one in running.steered}
+        senders = {item.sender for item in coming}
+        if running is not None:
+            senders |= {item.sender for item in running.items} | {one.inbound.sender.id for one in running.steered}
         return senders == {actor.sender}
 
     def refusal(self, command: Command, place: Conversation) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gateway.desks.rights import Rights
     from gateway.lanes import Lanes
     from gateway.ledger.protocol import Ledger
-    from gateway.queueing.line import Line
+    from gateway.queueing.line import Line, Queued
     from gateway.queueing.steering import UnderWay
     from gateway.routing.access import Actor
     from gateway.routing.router import Route
@@ -65,13 +65,13 @@ class Urgent:
     async def __call__(self, inbound: Inbound, actor: Actor, route: Route) -> bool:
         """Deal with a message if it is urgent, and say whether it was."""
         self._sessions[inbound.conversation] = route.session
-        text = "/stop" if says_stop(inbound.text) and self._lanes.busy(route.session) else inbound.text
+        text = "/stop" if says_stop(inbound.text) and self._stoppable(route.session) else inbound.text
         command = parse(text)
         if command is None or not command[0].urgent:
             return False
         place, stops = inbound.conversation, command[0].name == "stop"
         allowed = (
-            self._rights.may_stop(self._under_way(route.session), place, actor)
+            self._rights.may_stop(self._under_way(route.session), place, actor, self._coming(route.session))
             if stops
             else self._rights.may(command[0], command[1], place, actor)
         )
@@ -136,7 +136,17 @@ class Urgent:
             self._lanes.stop(session)
 
     def _stop(self, session: str) -> str:
-        return "⏹️ Stopped." if self._lanes.stop(session) else "Nothing is running."
+        coming = self._coming(session)
+        if not self._lanes.stop(session):
+            return "Nothing is running."
+        return f"⏹️ Stopped, with {counted(len(coming), 'message')} that I had not begun to answer." if coming else "⏹️ Stopped."
+
+    def _coming(self, session: str) -> list[Queued]:
+        """What has not begun and is stopped all the same: it waits out its pause, or for what it interrupts to end."""
+        return self._line.coming(session) if self._lanes.stops_next(session) else []
+
+    def _stoppable(self, session: str) -> bool:
+        return self._lanes.busy(session) or bool(self._coming(session))
 
     async def _status(self, inbound: Inbound, route: Route) -> str:
         agent = self._agents[route.agent]

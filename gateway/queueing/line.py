@@ -147,10 +147,17 @@ class Line:
 
     def gather(self, session: str, head: Queued) -> list[Queued]:
         """Take what is to be answered with ``head`` out of its lane; return it with ``head`` before it."""
-        rule = self.rule(session, head.place.channel)
-        group = [head, *kindred(head, self._lanes.waiting(session, IN_SIGHT), rule)]
+        group = self._group(head, self._lanes.waiting(session, IN_SIGHT), session)
         self._lanes.take(session, group[1:])
         return group
+
+    def coming(self, session: str) -> list[Queued]:
+        """Return what ``gather`` would give for the first message that waits; nothing where something else comes first."""
+        items = self._lanes.waiting(session, IN_SIGHT)
+        return self._group(items[0], items[1:], session) if items and isinstance(items[0], Queued) else []
+
+    def _group(self, head: Queued, rest: Sequence[Any], session: str) -> list[Queued]:
+        return [head, *kindred(head, rest, self.rule(session, head.place.channel))]
 
     def steerable(self, session: str, kin: str) -> list[Queued]:
         """Return what may enter the turn of that kin which runs in a session: the first that wait, and only in mode ``steer``.

@@ -29,6 +29,10 @@ class Work:
     async def __call__(self, ticket: Ticket[Any]) -> None:
         number, steps = ticket.item
         self.begun[ticket.session].append(number)
+        if ticket.ending is not None:  # stopped before it began: it is only noted, and needs no place
+            assert self.at_once[ticket.session] == 0
+            self.cancelled.append((number, ticket.ending))
+            return
         self.at_once[ticket.session] += 1
         assert self.at_once[ticket.session] == 1
         self.most = max(self.most, self.at_once.total())

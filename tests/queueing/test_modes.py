@@ -440,3 +440,81 @@ async def test_a_word_that_asks_to_stop_does_so_while_a_turn_runs_and_is_a_messa
         await wire.until(lambda: len(wire.sent) == 2)
     assert wire.said()[1] == "you said it"
     assert word in t.model.requests[-1].messages[-1].text
+
+
+async def test_stop_is_also_for_what_interrupted_and_waits_out_its_pause(town: Make) -> None:
+    t = town(messages=mode("interrupt", debounceMs=500))
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire) as house:
+        await wire.say("count to a million")
+        await slow.began.wait()
+        await wire.say("no: to ten")
+        await t.steps(500)
+        await wire.say("/stop")
+        await wire.until(lambda: wire.sent)
+        await house.lanes.quiet()
+        t.clock.move(60)
+        await t.steps()
+        await house.lanes.quiet()
+        rows = await house.ledger.inbox(["waiting", "claimed", "answered"])
+        await wire.say("and now?")
+        await t.steps(500)
+        t.clock.move(60)
+        await wire.until(lambda: len(wire.sent) == 2)
+    assert wire.said()[0] == "⏹️ Stopped, with 1 message that I had not begun to answer."
+    assert [row.state for row in rows] == ["answered"] * 3
+    assert rows[1].reason == "stopped by its owner"
+    assert wire.said()[1].endswith("and now?")
+    assert "no: to ten" not in str(t.model.requests[-1].messages)
+
+
+@pytest.mark.parametrize("steps", range(0, 60, 3))
+async def test_stop_just_behind_an_interruption_leaves_nothing_to_answer(town: Make, steps: int) -> None:
+    t = town(messages=mode("interrupt", debounceMs=500))
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire) as house:
+        await wire.say("count to a million")
+        await slow.began.wait()
+        await wire.say("no: to ten")
+        await t.steps(steps)
+        await wire.say("/stop")
+        await wire.until(lambda: wire.sent)
+        await house.lanes.quiet()
+        rows = await house.ledger.inbox(["waiting", "claimed", "answered"])
+    assert wire.said() == ["⏹️ Stopped, with 1 message that I had not begun to answer."]
+    assert [row.state for row in rows] == ["answered"] * 3
+
+
+@pytest.mark.parametrize("name", ["collect", "steer", "followup", "interrupt"])
+@pytest.mark.parametrize("word", ["/stop", "stop"])
+async def test_stop_ends_what_a_free_lane_holds_back_for_more(town: Make, name: str, word: str) -> None:
+    t = town(messages=mode(name) | {"inbound": {"debounceMs": 2000}})
+    wire = t.wire()
+    async with t.house(wire) as house:
+        await wire.say("one", "two")
+        await t.steps()
+        await wire.say(word)
+        await wire.until(lambda: wire.sent)
+        await house.lanes.quiet()
+        t.clock.move(60)
+        await t.steps()
+        await house.lanes.quiet()
+        rows = await house.ledger.inbox(["waiting", "claimed", "answered"])
+    assert wire.said() == ["⏹️ Stopped, with 2 messages that I had not begun to answer."]
+    assert [row.state for row in rows] == ["answered"] * 3
+    assert not t.model.requests
+
+
+async def test_a_member_of_a_group_does_not_stop_what_another_is_still_saying(town: Make) -> None:
+    t = town(messages={"inbound": {"debounceMs": 2000}})
+    wire = t.wire()
+    async with t.house(wire) as house:
+        await wire.say("buy milk", group="g", by="zoe", mentioned=True)
+        await t.steps()
+        await wire.say("/stop", group="g", by="yan", mentioned=True)
+        await wire.until(lambda: wire.sent)
+        assert "only my owner can use /stop" in wire.said("g")[0]
+        t.clock.move(60)
+        await wire.until(lambda: len(wire.sent) == 2)
+        await house.lanes.quiet()
+    assert wire.said("g")[1] == "re: buy milk"
