@@ -33,7 +33,7 @@ from gateway.inbound.mentions import Mentions
 from gateway.inbound.moves import Moves
 from gateway.keepers import Keepers
 from gateway.lanes import Lanes, Ticket
-from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.sqlite import SqliteLedger, ledger_gone
 from gateway.lock import StateLock
 from gateway.model_shelf import ModelShelf, open_shelf
 from gateway.notices import Notices
@@ -202,6 +202,12 @@ class House:
             house.notices.report(notice)
         try:
             await house.household.open(on.settings)
+            if (
+                ledger.warning is None
+                and any(len(agent.store) for agent in house.agents.values())
+                and not await ledger.took_any()
+            ):
+                house.notices.report(ledger_gone(ledger.path))
         except BaseException:  # the same, with all that was opened so far
             await house.close()
             raise

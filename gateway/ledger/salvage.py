@@ -78,6 +78,7 @@ class Salvaged:
             lines.append(
                 f"Whether these people may still speak is not sure, so they must ask anew: {', '.join(self.shut_out)}."
             )
+        lines.append("Other messages and replies may be missing altogether: whoever got no answer should write again.")
         return " ".join(lines)
 
 

@@ -38,6 +38,15 @@ KEEP_SPENDING: Final = timedelta(days=370)
 _SWEEP = 2000
 
 
+def ledger_gone(path: Path) -> str:
+    """Tell the owner of sessions whose ledger is not there."""
+    return (
+        f"There are sessions, but the ledger of messages is gone and {path} was begun anew. What waited for an answer, and which replies "
+        "were not sent yet, is unknown: whoever got no answer should write again. People who were let in by a pairing code must ask anew. "
+        "If there is a copy of the file: stop the gateway, put it in this place, and start again."
+    )
+
+
 def _new_token() -> str:
     return secrets.token_hex(10)
 
@@ -68,6 +77,11 @@ class SqliteLedger(InboxPart, DoubtPart, MovesPart, TurnPart, OutboxPart, Pairin
         ledger.warning = told[0]
         ledger.path = path
         return ledger
+
+    async def took_any(self) -> bool:
+        """Say whether any message was ever taken into this ledger, however long ago."""
+        query = "SELECT 1 FROM sqlite_sequence WHERE name = 'inbox' AND seq > 0"
+        return await self._thread.run(lambda db: db.execute(query).fetchone()) is not None
 
     async def tally(self) -> Tally:
         """See the protocol."""

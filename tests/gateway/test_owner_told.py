@@ -49,6 +49,24 @@ async def test_a_ledger_that_was_set_aside_is_told_in_the_owners_chat_alone(home
         assert len(home.peer.chats.said(BEN)) == 1
 
 
+async def test_a_ledger_that_is_gone_is_told_where_sessions_remain(home: Home) -> None:
+    given: dict[str, Any] = {"session": {"dmScope": "per-channel-peer"}, "allowFrom": [ANNA, BEN]}
+    await talked(home, **given)
+    for path in state(home).glob("ledger.sqlite*"):
+        path.unlink()
+    async with home.lived_in(**given) as house:
+        told = (await home.says(2))[1]
+        assert told.startswith("⚠️ There are sessions, but the ledger of messages is gone")
+        assert told.removeprefix("⚠️ ") in house.notices.told
+        assert len(home.peer.chats.said(BEN)) == 1
+        await home.peer.say(ANNA, "hello again")
+        await home.says(3)
+    async with home.lived_in(**given) as house:
+        assert not any("is gone" in notice for notice in house.notices.told), (
+            "it is told until the new ledger has taken a message"
+        )
+
+
 @pytest.mark.parametrize("scope", SCOPES)
 async def test_a_pause_after_crashes_is_told_in_the_owners_chat(home: Home, scope: str) -> None:
     given: dict[str, Any] = {"session": {"dmScope": scope}, "allowFrom": [ANNA, BEN]}

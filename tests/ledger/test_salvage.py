@@ -319,6 +319,7 @@ def test_a_log_that_is_gone_is_noticed_though_the_file_itself_is_sound(crashed: 
     warning = opened_again(path)
     assert warning is not None
     assert "its write-ahead log is gone" in warning
+    assert "Other messages and replies may be missing altogether" in warning
     assert "Ben" in warning, "who may have been shut out since must ask anew"
     assert table(path, "SELECT sender, role FROM approved") == {"anna": ("owner",)}
     nothing_twice_but_for_the_log = {state for state, text, *_ in table(path, REPLIES).values() if text != "the house speaks"}
