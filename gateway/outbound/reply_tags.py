@@ -11,7 +11,9 @@ from agent import silence
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_TAG: Final = re.compile(r"\[\[\s*(?:reply_to_current|reply_to\s*:\s*(?P<id>[^\[\]\r\n]{1,120}?))\s*\]\][ \t]?", re.IGNORECASE)
+_TAG: Final = re.compile(
+    r"\[\[\s{0,20}(?:reply_to_current|reply_to\s{0,20}:\s{0,20}(?P<id>[^\[\]\r\n]{1,120}?))\s{0,20}\]\][ \t]?", re.IGNORECASE
+)
 LONGEST: Final = 160
 """No tag is longer: what is open for longer is none."""
 _WORD: Final = "reply_to"

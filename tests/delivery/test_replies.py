@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +16,7 @@ from gateway.desks.commands import COMMANDS, parse
 from gateway.inbound.arrived import Arrived
 from gateway.ledger.rows import InboxRow
 from gateway.outbound.offers import LONGEST_VALUE, MOST, after_command, after_turn
-from gateway.outbound.reply_tags import shown, untagged
+from gateway.outbound.reply_tags import may_end, shown, untagged
 from gateway.outbound.replying import replies
 from gateway.routing.access import Actor
 from gateway.routing.router import Route
@@ -161,3 +162,16 @@ def test_only_the_owner_may_let_one_more_through() -> None:
     assert after_turn("billing", held, replace(owner, role="peer")) == ()
     assert after_turn("billing", "Your account with the provider is empty.", owner) == ()
     assert after_turn(None, held, owner) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[[reply_to:" + " " * 20_000 + "x", "[[" + " " * 50_000 + "x", ("[[reply_to:" + " " * 1_000) * 50],
+    ids=["in a tag", "behind brackets", "in many"],
+)
+def test_a_run_of_blanks_in_what_looks_like_a_tag_costs_no_time(text: str) -> None:
+    before = time.process_time()
+    assert untagged(text).text == text
+    shown(text)
+    may_end(text)
+    assert time.process_time() - before < 1.0
