@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from memory.embedding.attempt import FOLLOWED, Attempt
 from memory.embedding.vectors import is_unit
 from memory.errors import EmbeddingFailed
 from memory.vectoring import identity
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _MOST_REMEMBERED = 64
 PATIENCE_SECONDS = 3.0
 """How long a search waits for the vector of its question, which its words have long been looked up."""
+_LOADING_SECONDS = 30.0
+"""How long a search waits besides for this process to load a provider's client, once after its start."""
 _PAUSE_SECONDS = 30.0
 
 
@@ -49,14 +52,13 @@ class QueryVectors:
         if self._overdue is not None or self._clock.monotonic() < self._not_before:
             notes.append(self._trouble)
             return None
-        asked = asyncio.create_task(self._ask(embedder, key))
+        attempt = Attempt()
+        asked = asyncio.create_task(self._ask(embedder, key, attempt))
         asked.add_done_callback(_look_at)
-        if not await self._in_time(asked):
+        if not await self._in_time(asked, attempt):
             self._overdue = asked
             asked.add_done_callback(self._arrived)
-            self._trouble = (
-                f"{embedder.provider} has not answered within {self._patience:g} seconds: these hits are by keyword alone."
-            )
+            self._trouble = self._why_late(embedder.provider, attempt)
             notes.append(self._trouble)
             return None
         try:
@@ -71,16 +73,35 @@ class QueryVectors:
             self._overdue.cancel()
             await asyncio.gather(self._overdue, return_exceptions=True)
 
-    async def _in_time(self, asked: asyncio.Task[list[float]]) -> bool:
+    async def _in_time(self, asked: asyncio.Task[list[float]], attempt: Attempt) -> bool:
+        """Wait for an answer, and say whether it came. Patience is used up only while no client is being loaded."""
+        time = asyncio.get_running_loop().time
+        left = {False: self._patience, True: _LOADING_SECONDS}
         try:
-            await asyncio.wait({asked}, timeout=self._patience)
+            while not asked.done() and left[attempt.loading] > 0:
+                loading, began = attempt.loading, time()
+                attempt.changed.clear()
+                changed = asyncio.create_task(attempt.changed.wait())
+                try:
+                    await asyncio.wait({asked, changed}, timeout=left[loading], return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    changed.cancel()
+                left[loading] -= time() - began
         except asyncio.CancelledError:
             asked.cancel()
             raise
         return asked.done()
 
-    async def _ask(self, embedder: Embedder, key: Key) -> list[float]:
+    def _why_late(self, provider: str, attempt: Attempt) -> str:
+        if attempt.loading:
+            return f"the client of {provider} is still being loaded: these hits are by keyword alone."
+        if attempt.failure is not None:
+            return f"{provider} could not embed the question ({attempt.failure}): these hits are by keyword alone."
+        return f"{provider} has not answered within {self._patience:g} seconds: these hits are by keyword alone."
+
+    async def _ask(self, embedder: Embedder, key: Key, attempt: Attempt) -> list[float]:
         who, question = key
+        FOLLOWED.set(attempt)
         try:
             vectors = await embedder.embed([question], purpose="query")
             if len(vectors) != 1 or not is_unit(vectors[0]):

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
+from memory.embedding.attempt import loading
 from memory.embedding.batching import groups, sendable
 from memory.embedding.identity import fingerprint
 from memory.embedding.refusals import google_delay, refused, unreachable
@@ -100,8 +101,9 @@ class GeminiEmbedder:
         """Return the HTTP client, made in a thread at the first call: reading certificates takes its time."""
         async with self._opening:
             if self._client is None:
-                http: Any = await asyncio.to_thread(importlib.import_module, "httpx2")
-                made: httpx2.AsyncClient = await asyncio.to_thread(http.AsyncClient)
+                with loading():
+                    http: Any = await asyncio.to_thread(importlib.import_module, "httpx2")
+                    made: httpx2.AsyncClient = await asyncio.to_thread(http.AsyncClient)
                 self._client = made
             return self._client
 

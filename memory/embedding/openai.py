@@ -18,6 +18,7 @@ import importlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from memory.embedding.attempt import loading
 from memory.embedding.batching import groups, sendable
 from memory.embedding.identity import fingerprint
 from memory.embedding.prompts import prompted
@@ -85,7 +86,8 @@ class OpenAIEmbedder:
         """Return the SDK's client, made at the first call. Its own retries are off: ours are the only ones."""
         async with self._opening:
             if self._client is None:
-                self._client = await asyncio.to_thread(self._open)
+                with loading():
+                    self._client = await asyncio.to_thread(self._open)
             return self._client
 
     def failure(self, error: Exception) -> EmbeddingFailed:
@@ -104,8 +106,9 @@ class OpenAIEmbedder:
             )
         if isinstance(error, sdk.APIConnectionError):  # time-outs are of this kind
             return unreachable(error, self.endpoint)
+        reason = "text or a web page instead of the API's JSON" if isinstance(error, AttributeError) else str(error)
         return EmbeddingFailed(
-            f"{self._who} gave no usable answer: {error}",
+            f"{self._who} gave no usable answer: {reason}",
             mend="Check that memorySearch.remote.baseUrl ends where /embeddings begins (often in /v1).",
             passing=True,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from memory.embedding.attempt import note_failure
 from memory.errors import EmbeddingFailed
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Retries:
                 failure = EmbeddingFailed(f"the embedding provider did not answer within {limit:g} seconds.", passing=True)
             except EmbeddingFailed as error:
                 failure = error
+            note_failure(failure)
             wait = failure.retry_after if failure.retry_after is not None else self._backoff(tried)
             left = limit - (self.clock.monotonic() - started)
             if not failure.passing or tried == _TRIES or wait >= left:

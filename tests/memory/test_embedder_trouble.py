@@ -11,6 +11,7 @@ import pytest
 
 from gateway.clock import ManualClock, SystemClock
 from memory.audience import OWNER
+from memory.embedding.attempt import loading
 from memory.embedding.endpoint import Endpoint
 from memory.embedding.fake import BagOfWords
 from memory.embedding.fallback import Fallback
@@ -280,6 +281,45 @@ async def test_a_service_that_hangs_holds_a_search_for_three_seconds_and_the_nex
     began = time.monotonic()
     assert (await memory.search("what does Alice drink?", audience=OWNER)).hits
     assert time.monotonic() - began < took
+    await memory.close()
+
+
+@pytest.mark.parametrize(
+    ("page", "fault"),
+    [
+        ((500, ""), "answered 500"),
+        ((502, "<html>Bad gateway</html>"), "answered 502"),
+        ((200, "<html>Welcome</html>"), "no usable answer: text or a web page instead"),
+        ((200, ""), "no usable answer"),
+    ],
+)
+async def test_a_wrong_answer_is_told_as_such_and_not_as_none(
+    peer: EmbeddingPeer, workspace: Path, page: tuple[int, str], fault: str
+) -> None:
+    memory = opened(workspace, client(peer))
+    await memory.sync()
+    peer.page = page
+    note = (await memory.search("who drinks jasmine?", audience=OWNER)).note or ""
+    assert fault in note
+    assert "has not answered" not in note
+    await memory.close()
+
+
+class SlowToLoad(BagOfWords):
+    """An embedder whose client takes its time before it asks anybody."""
+
+    async def embed(self, texts: Sequence[str], *, purpose: Any) -> list[list[float]]:
+        with loading():
+            await asyncio.sleep(0.5)
+        return await super().embed(texts, purpose=purpose)
+
+
+async def test_loading_a_client_uses_up_no_patience(workspace: Path) -> None:
+    memory = opened(workspace, SlowToLoad())
+    await memory.sync()
+    memory._queries._patience = 0.3
+    answer = await memory.search("who drinks jasmine?", audience=OWNER)
+    assert answer.provider == SlowToLoad.provider
     await memory.close()
 
 

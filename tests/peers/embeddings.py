@@ -61,6 +61,8 @@ class EmbeddingPeer:
     keys: set[str] = field(default_factory=lambda: {KEY})
     seen: list[Seen] = field(default_factory=list)
     refusals: list[tuple[int, dict[str, str], dict[str, Any]]] = field(default_factory=list)
+    page: tuple[int, str] | None = None
+    """Status and HTML of every answer, where it is none of the API's."""
     drops: int = 0
     spoilt: dict[str, str] = field(default_factory=dict)
     spoil_all: str = ""
@@ -120,6 +122,8 @@ async def _note(peer: EmbeddingPeer, request: web.Request) -> None:
 
 
 def _told_to_fail(peer: EmbeddingPeer, request: web.Request) -> web.Response | None:
+    if peer.page is not None:
+        return web.Response(status=peer.page[0], text=peer.page[1], content_type="text/html")
     if peer.drops:
         peer.drops -= 1
         assert request.transport is not None
