@@ -30,7 +30,12 @@ PRIVATE = re.compile(
 )
 """Environment variables that would make a test depend on the person or the machine that runs it (not those that draw its cases)."""
 
-hypothesis.settings.register_profile("house", deadline=None, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.register_profile(
+    "house",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],  # it goes by time on the wall, as a deadline does
+    derandomize=bool(os.environ.get("CI")),
+)
 hypothesis.settings.load_profile("house")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from bisect import bisect_left
 from typing import Any, NoReturn
 
@@ -19,6 +20,8 @@ MAX_DEPTH = 100
 MAX_DIGITS = 30
 _GAP = re.compile(r"(?:\s|\ufeff|//[^\n\r\u2028\u2029]*|/\*.*?\*/)*", re.DOTALL)
 _WORD = re.compile(r"[\w$\u200c\u200d]+")
+_MARKS = {"Mn", "Mc"}
+"""Accents that stand apart from their letters, as some keyboards write them; a key may hold them."""
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(?![\w$.])")
 _STRING = {
     '"': re.compile(r'"((?:[^"\\\n\r]|\\(?:\r\n|.))*)"', re.DOTALL),
@@ -116,11 +119,14 @@ class _Reading:
     def key(self) -> str:
         if self.peek() in _STRING:
             return self.string()
-        word = _WORD.match(self.text, self.at)
-        if word is None:
+        start = self.at
+        while word := _WORD.match(self.text, self.at):
+            self.at = word.end()
+            while unicodedata.category(self.text[self.at : self.at + 1] or " ") in _MARKS:
+                self.at += 1
+        if self.at == start:
             self.fail(f"{self.text[self.at]!r} stands where a key should be")
-        self.at = word.end()
-        return word[0]
+        return self.text[start : self.at]
 
     def scalar(self, sign: str) -> Any:
         if sign in _STRING:

@@ -1,6 +1,7 @@
 """Two notations, one tree: values, and where each of them stands."""
 
 import json
+import re
 
 import json5
 import pytest
@@ -13,7 +14,10 @@ from gateway.config.node import lines, plain
 from gateway.config.writing import bracketed, yaml_lines
 from gateway.config.yaml_notation import read_yaml
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"], max_codepoint=0xFFFF), max_size=10)  # json5 breaks the others apart
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], max_codepoint=0xFFFF), max_size=10).filter(
+    lambda text: not re.search("\0[0-9]", text)
+)
+"""What the other library can read of its own: it breaks larger characters apart, and writes NUL and a digit as an octal escape."""
 SCALARS = st.none() | st.booleans() | st.integers(-(10**29), 10**29) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
 TREES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4), max_leaves=12
@@ -40,6 +44,7 @@ def test_our_json5_agrees_with_an_independent_reader(tree, quoted):
         "{a: 0x1F, b: -.5, c: +3, d: 5., e: 1e3, $f_1: 'it\\'s', \"g h\": \"a\\\nb\", i: '\\x41\\u00e9\\v\\0'}",
         "/* one */ {// two\n a /*three*/ : [1,/*four*/2,],}",
         "'just text'",
+        "{a: {Ku\u0308che: 1, e\u0301te\u0301: 2}}",
     ],
 )
 def test_the_corners_of_json5_agree_with_an_independent_reader(text):
