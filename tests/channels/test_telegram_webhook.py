@@ -15,6 +15,7 @@ from channels.protocol import HookRequest
 from channels.telegram.webhook import address_of
 from tests.channels.telegram_line import ANNA, Line
 from tests.peers.hasty import HastyClock
+from tests.peers.mood import CALM
 from tests.peers.telegram import TelegramPeer
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def call(update: object = None, secret: str | None = SECRET, method: str = "POST
 
 async def test_messages_come_in_order_and_are_confirmed_only_when_the_house_has_them() -> None:
     async with hooked() as (line, door):
+        line.peer.mood = CALM  # each update is counted
         assert line.channel.hooked
         line.door.refuse = OSError("disk full")
         async with line.running():
