@@ -36,13 +36,20 @@ class ForgetfulDiscord(HastyDiscord):
         await super().changed()
 
 
+TRIES = 3
+"""Runs until a kill strikes: on a busy machine a change may come too late for the place it is meant for."""
+
+
 async def told(fire: Fire, name: str, kill: str, *, youth: tuple[str, ...] = (), **broken: Any) -> tuple[set[str], str]:
     """Kill once; return the kinds of what is found wrong, and how it is told."""
-    scenario, before = replace(SCENARIOS[name], youth=youth), len(fire.rows[name].failures)
-    fire.rows[name].verdict.problems.clear()
+    scenario = replace(SCENARIOS[name], youth=youth)
     await fire.grow([scenario])
-    assert await fire.run(scenario, (Kill.parse(kill),), **broken)
-    return set(fire.rows[name].verdict.problems), "\n".join(fire.rows[name].failures[before:])
+    for _ in range(TRIES):
+        before = len(fire.rows[name].failures)
+        fire.rows[name].verdict.problems.clear()
+        if await fire.run(scenario, (Kill.parse(kill),), **broken):
+            return set(fire.rows[name].verdict.problems), "\n".join(fire.rows[name].failures[before:])
+    raise AssertionError(f"{kill} was never reached in {TRIES} runs of {name!r}")
 
 
 async def test_noting_how_far_was_read_before_storing_that_is_seen_as_a_loss_and_forgetting_a_send_as_a_double(
