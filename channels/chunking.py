@@ -107,7 +107,7 @@ def _section(source: str, limit: int, length: Callable[[str], int], *, apart: bo
             return [piece for part in parts for piece in cutter.sure(cutter.pieces(part))]
     except _TooMuchWork:
         pass
-    except Exception:
+    except Exception:  # whatever the parser makes of a model's text, the reply has to go out
         log.warning("a reply could not be cut by its blocks and is cut as it is written", exc_info=True)
     return as_written(source, limit, length)
 

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from memory.store.index import Identity
 
 _REMEMBERED = 100
 _ENOUGH = 20
 
 
 class Nearness:
-    """Remembers the best cosine of questions that were answered by their words. Cosines of two models do not compare."""
+    """Remembers the best cosine of questions that were answered by their words. Cosines of two models do not compare.
+
+    ``embedder`` is whatever tells one model from another by equality.
+    """
 
     def __init__(self) -> None:
-        self._of: Identity | None = None
+        self._of: object = None
         self._seen: deque[float] = deque(maxlen=_REMEMBERED)
 
-    def learn(self, embedder: Identity, best: float) -> None:
+    def learn(self, embedder: object, best: float) -> None:
         """Take note of a question that was answered, and how near the nearest vector was to it."""
         if embedder != self._of:
             self._of = embedder
             self._seen.clear()
         self._seen.append(best)
 
-    def level(self, embedder: Identity) -> float | None:
+    def level(self, embedder: object) -> float | None:
         """Return how near the least near of them was; None until there are enough."""
         return min(self._seen) if embedder == self._of and len(self._seen) >= _ENOUGH else None

@@ -35,10 +35,8 @@ def gateway(invocation: Invocation, restart_on_stall: bool) -> None:
     try:
         asyncio.run(_run(invocation, closer, (notice,) if notice else (), restart_on_stall=restart_on_stall))
     finally:
-        for number in (
-            signal.SIGINT,
-            signal.SIGTERM,
-        ):  # all is done but the last lines of the log: there is nothing left to stop
+        # All is done but the last lines of the log: there is nothing left to stop.
+        for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         closer.close()
 
