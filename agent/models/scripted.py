@@ -32,25 +32,32 @@ Part: TypeAlias = TextDelta | ThinkingDelta | ToolCall | Stall | Failure | Assis
 Answer: TypeAlias = "str | Part | Sequence[Part]"
 """One scripted answer. Plain text streams word by word; deltas followed by a Failure are a stream that was cut."""
 
-Usable: TypeAlias = "Iterable[Answer] | Callable[[Request], Answer]"
+Answerer: TypeAlias = "Callable[[Request], Answer]"
+"""Computes the answer to a request."""
 
 
 class ScriptedModel:
     """A Model whose answers are given beforehand, in order, or computed by a function of the request.
 
-    Every request is kept in ``requests``, also those that were cancelled or failed. Usage that an answer does not bring is
-    estimated. Raises ScriptOver when asked once more than the script goes: a test that gets there has found something.
+    ``then`` queues further answers, ``reply_with`` sets the function that answers once the queue is empty. Every request is kept
+    in ``requests``, also those that were cancelled or failed. Usage that an answer does not bring is estimated. Raises ScriptOver
+    when asked with an empty queue and no function: a test that gets there has found something.
     """
 
     def __init__(
-        self, answers: Usable = (), *, name: str = "scripted/model", window: int = 200_000, max_output: int = 8_192
+        self,
+        answers: Iterable[Answer] | Answerer = (),
+        *,
+        name: str = "scripted/model",
+        window: int = 200_000,
+        max_output: int = 8_192,
     ) -> None:
         self.name = name
         self.window = window
         self.max_output = max_output
         self.requests: list[Request] = []
         self.closed = False
-        self._answerer = answers if callable(answers) else None
+        self._answerer: Answerer | None = answers if callable(answers) else None
         self._queue: deque[Answer] = deque() if callable(answers) else deque(answers)
 
     @property
@@ -59,8 +66,12 @@ class ScriptedModel:
         return len(self._queue)
 
     def then(self, *answers: Answer) -> None:
-        """Put further answers at the end of the queue; those of a function come after the queue."""
+        """Put further answers at the end of the queue."""
         self._queue.extend(answers)
+
+    def reply_with(self, answerer: Answerer) -> None:
+        """Compute the answers with this function from the next request on; answers still in the queue come first."""
+        self._answerer = answerer
 
     async def stream(self, request: Request) -> AsyncIterator[TextDelta | ThinkingDelta | AssistantMessage]:
         """Play the next answer."""

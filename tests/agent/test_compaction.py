@@ -102,7 +102,7 @@ async def test_the_request_for_a_summary_rides_on_the_unchanged_prefix(room: Mak
 async def test_a_summariser_that_gives_no_summary_costs_no_history(room: Make, answer: object) -> None:
     """Known defect 13624: a failing compaction made every later message fail too."""
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = lambda request: answer if "[Summary request]" in request.messages[-1].text else "still here"
+    r.model.reply_with(lambda request: answer if "[Summary request]" in request.messages[-1].text else "still here")
     conversation = await filled(r, turns=20)
     messages = conversation.messages()
     await compact(conversation, "t", "threshold")
@@ -115,7 +115,7 @@ async def test_a_summariser_that_gives_no_summary_costs_no_history(room: Make, a
 
 async def test_a_summariser_that_never_answers_is_given_up(room: Make) -> None:
     r = room(window=12_000, settings={"compaction": {**SMALL["compaction"], "timeoutSeconds": 0.05}})
-    r.model._answerer = lambda _: [Stall()]
+    r.model.reply_with(lambda _: [Stall()])
     conversation = await filled(r, turns=20)
     shrunk = await compact(conversation, "t", "threshold")
     assert not shrunk.helped
@@ -124,7 +124,7 @@ async def test_a_summariser_that_never_answers_is_given_up(room: Make) -> None:
 
 async def test_old_results_are_cleared_when_no_summary_can_be_made(room: Make) -> None:
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = lambda _: Failure(kind="overloaded", message="busy")
+    r.model.reply_with(lambda _: Failure(kind="overloaded", message="busy"))
     conversation = await filled(r, turns=3)
     call = AssistantMessage(content=(ToolCall(id="c", name="read", arguments={}),), model="m", stop="tools")
     for message in (call, ToolMessage(call_id="c", name="read", text="long " * 4000)):
@@ -166,7 +166,7 @@ async def test_history_larger_than_the_summarisers_window_is_merged_piece_by_pie
         seen.append(text.count("message "))
         return f"## Done\nSo far {len(seen)} pieces of some plain talk were heard and merged."
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     conversation = await filled(r, turns=60)
     assert conversation.tokens() > 12_000
     await compact(conversation, "t", "overflow")
@@ -193,7 +193,7 @@ async def test_a_parted_turn_keeps_what_was_asked_word_for_word(room: Make) -> N
 
 async def test_what_the_summary_lost_is_put_back_word_for_word_unless_memory_has_it(room: Make) -> None:
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = lambda _: SUMMARY
+    r.model.reply_with(lambda _: SUMMARY)
     conversation = await r.open()
     await conversation.prepare()
     (r.workspace.root / "memory").mkdir(exist_ok=True)
@@ -217,7 +217,7 @@ async def test_what_the_summary_lost_is_put_back_word_for_word_unless_memory_has
 
 async def test_pins_live_through_all_compactions(room: Make) -> None:
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = lambda _: SUMMARY
+    r.model.reply_with(lambda _: SUMMARY)
     conversation = await filled(r, turns=3)
     await conversation.transcript.append("command", Pinned(text="Never mail the tax office without asking."))
     await conversation.transcript.append("command", Pinned(text="The cat is called Mio."))
@@ -241,7 +241,7 @@ async def test_compaction_by_hand_reports_before_and_after_and_follows_the_focus
 
 async def test_two_sessions_compact_at_once_without_touching_each_other(room: Make, tmp_path: Any) -> None:
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = lambda request: f"## Done\nSome plain talk was heard, {len(request.messages)} times in all."
+    r.model.reply_with(lambda request: f"## Done\nSome plain talk was heard, {len(request.messages)} times in all.")
     first = await filled(r, turns=30)
     r.root = tmp_path / "other"
     second = await filled(r, turns=24)
@@ -252,7 +252,7 @@ async def test_two_sessions_compact_at_once_without_touching_each_other(room: Ma
 
 async def test_a_smaller_window_in_mid_session_is_made_room_for(room: Make) -> None:
     r = room(window=100_000, settings={"compaction": {"keepRecentTokens": 300, "keepRecentTurns": 1}})
-    r.model._answerer = lambda request: SUMMARY if "[Summary" in str(request.messages[-1]) else "NO_REPLY"
+    r.model.reply_with(lambda request: SUMMARY if "[Summary" in str(request.messages[-1]) else "NO_REPLY")
     r.conversation = await filled(r, turns=40)
     r.model.window = 8000
     await r.say("hello?", "late")
@@ -263,7 +263,7 @@ async def test_a_smaller_window_in_mid_session_is_made_room_for(room: Make) -> N
 async def test_a_window_smaller_than_the_prompt_is_told_and_does_not_loop(room: Make) -> None:
     r = room(window=4000, settings={"contextTokens": 4000})
     (r.workspace.root / "AGENTS.md").write_text("rule " * 6000)
-    r.model._answerer = lambda _: Failure(kind="overflow", message="prompt is too long")
+    r.model.reply_with(lambda _: Failure(kind="overflow", message="prompt is too long"))
     result = await r.say("hello")
     assert result.outcome == "failed"
     assert len(r.model.requests) < 12
@@ -271,8 +271,8 @@ async def test_a_window_smaller_than_the_prompt_is_told_and_does_not_loop(room: 
 
 async def test_a_message_larger_than_the_window_ends_in_words(room: Make) -> None:
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = lambda request: (
-        Failure(kind="overflow", message="too long") if estimate(str(request.messages)) > 12_000 else "NO_REPLY"
+    r.model.reply_with(
+        lambda request: Failure(kind="overflow", message="too long") if estimate(str(request.messages)) > 12_000 else "NO_REPLY"
     )
     result = await r.say("word " * 300_000)
     assert result.outcome == "failed"
@@ -356,12 +356,14 @@ def test_what_is_put_back_fits_its_room_and_is_missing_elsewhere(numbers: list[i
 async def test_flush_and_compaction_over_a_long_talk_never_overflow(room: Make) -> None:
     dice = random.Random(4)
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = lambda request: (
-        SUMMARY
-        if "[Summary request]" in str(request.messages[-1])
-        else "NO_REPLY"
-        if "[Memory flush]" in str(request.messages[-1])
-        else "Heard."
+    r.model.reply_with(
+        lambda request: (
+            SUMMARY
+            if "[Summary request]" in str(request.messages[-1])
+            else "NO_REPLY"
+            if "[Memory flush]" in str(request.messages[-1])
+            else "Heard."
+        )
     )
     for n in range(60):
         result = await r.say("plain words " * dice.randrange(1, 400), f"t{n}")
@@ -382,7 +384,7 @@ async def test_an_overflow_teaches_the_real_window_and_the_flush_fits_into_it(ro
             return Failure(kind="overflow", message="prompt is too long")
         return SUMMARY if "[Summary request]" in last else "NO_REPLY" if "[Memory flush]" in last else "Heard."
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     for n in range(40):
         assert (await r.say(f"message {n} " + "plain words " * 400, f"t{n}")).reply == "Heard."
     assert len(refused) == 1, "one overflow is enough to know"
@@ -427,7 +429,7 @@ def test_what_is_no_summary_is_told_from_one() -> None:
 @pytest.mark.parametrize("refusal", REFUSALS)
 async def test_an_answer_that_is_no_summary_replaces_nothing(room: Make, refusal: str) -> None:
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = lambda _: refusal
+    r.model.reply_with(lambda _: refusal)
     conversation = await talked(r)
     before = conversation.messages()
     shrunk = await compact(conversation, "t", "threshold")
@@ -451,7 +453,7 @@ async def test_a_summary_that_was_cut_off_is_asked_for_shorter_and_keeps_its_exa
         return AssistantMessage(content=(Text(text=f"{GOOD}\n## Next steps\nCall the"),), model="m", stop="length")
 
     r = room(window=200_000, settings={"compaction": {"keepRecentTokens": 300, "keepRecentTurns": 1}})
-    r.model._answerer = cut
+    r.model.reply_with(cut)
     conversation = await talked(r, 100)
     shrunk = await compact(conversation, "t", "threshold")
     assert shrunk.summarised
@@ -487,7 +489,7 @@ async def test_messages_that_the_running_turn_has_not_answered_stay_in_sight(roo
 
 async def test_a_turn_makes_room_twice_and_no_more(room: Make) -> None:
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = lambda request: GOOD if "[Summary request]" in last_text(request) else "NO_REPLY"
+    r.model.reply_with(lambda request: GOOD if "[Summary request]" in last_text(request) else "NO_REPLY")
     conversation = await talked(r)
     headroom = Headroom(conversation, "t", lambda _: None)
     made = []
@@ -512,7 +514,7 @@ async def test_where_no_summary_fits_the_oldest_turns_are_left_out_and_that_is_t
             return Failure(kind="overflow", message="prompt is too long")
         return "NO_REPLY" if "[Memory flush]" in last_text(request) else "I see."
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     told = []
     for n in range(25):
         result = await r.say(f"Item {n} is in box {n}. " + "It is an old thing of no worth. " * 12, f"t{n}")

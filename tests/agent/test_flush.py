@@ -80,7 +80,7 @@ def test_a_window_of_200_000_is_flushed_at_176_000() -> None:
 async def test_the_first_cycle_is_flushed_too(room: Make) -> None:
     """Known defect 47143: a mark of nought was taken for the first cycle's own, and the flush never fired."""
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = obliging("- A fact.")
+    r.model.reply_with(obliging("- A fact."))
     for n in range(7):
         await r.say("plain words " * 420, f"t{n}")
     assert lines_on_disk(r, "flush_begun") >= 1
@@ -90,7 +90,7 @@ async def test_the_first_cycle_is_flushed_too(room: Make) -> None:
 async def test_every_cycle_is_flushed_and_not_every_other_one(room: Make) -> None:
     """Known defect 12590: compaction within the flush moved the mark on, and the next cycle was skipped."""
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = obliging("- A fact.")
+    r.model.reply_with(obliging("- A fact."))
     for n in range(50):
         await r.say("plain words " * 420, f"t{n}")
     cycles = [e.body.cycle for e in (await whole(r)) if isinstance(e.body, FlushBegun)]
@@ -117,7 +117,7 @@ async def test_one_huge_turn_is_flushed_on_its_way_out_of_the_window(room: Make)
         seen.append("question")
         return Failure(kind="overflow", message="too long") if seen.count("question") == 2 else "fine"
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     await r.say("plain words heard " * 400, "t0")
     await r.say("the code is 4711", "t1")
     assert seen == ["question", "question", "[Memory flush]", "[Summary reque", "question"]
@@ -156,7 +156,7 @@ async def test_two_flushes_at_once_lose_no_line(room: Make, tmp_path: Any) -> No
         said = " ".join(m.text for m in request.messages)
         return write(next(note for n, note in enumerate(notes) if f"fact {n} please" in said))
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     await asyncio.gather(*(flush.flush(conversation, "leave", "reset") for conversation in conversations))
     assert all(note in r.note() for note in notes)
 
@@ -173,7 +173,7 @@ async def test_a_flush_that_midnight_comes_into_keeps_to_one_day(room: Make) -> 
         r.clock.move(120)
         return write("- teal")
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     receipt = await flush.flush(r.conversation, "leave", "reset")
     assert r.conversation.today() == date(2026, 3, 2)
     assert receipt.outcome == "written"
@@ -212,7 +212,7 @@ async def test_a_half_written_call_poisons_neither_flush_nor_session(room: Make)
 @pytest.mark.parametrize("access", ["ro", "none"])
 async def test_no_flush_where_notes_cannot_be_written(room: Make, access: str) -> None:
     r = room(window=12_000, settings={**SMALL, "sandbox": {"workspaceAccess": access}})
-    r.model._answerer = obliging("- A fact.")
+    r.model.reply_with(obliging("- A fact."))
     for n in range(14):
         await r.say("plain words " * 420, f"t{n}")
     assert lines_on_disk(r, "compacted") > 0
@@ -231,7 +231,7 @@ async def test_with_read_only_access_tools_read_and_change_nothing(room: Make) -
 
 async def test_turns_that_nobody_asked_for_never_flush(room: Make) -> None:
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = obliging("- A fact.")
+    r.model.reply_with(obliging("- A fact."))
     for n in range(14):
         await r.say("plain words " * 420, f"t{n}", background=True)
     assert lines_on_disk(r, "flush_begun") == 0
@@ -262,12 +262,14 @@ async def test_a_flush_may_have_a_model_of_its_own(room: Make) -> None:
 )
 async def test_a_flush_that_fails_leaves_an_extract_and_never_blocks_the_turn(room: Make, answer: object) -> None:
     r = room(window=12_000, settings={"compaction": {**SMALL["compaction"], "timeoutSeconds": 0.05}})
-    r.model._answerer = lambda request: (
-        SUMMARY
-        if "[Summary request]" in last(request)
-        else answer
-        if any("[Memory flush]" in m.text for m in request.messages)
-        else "Heard."
+    r.model.reply_with(
+        lambda request: (
+            SUMMARY
+            if "[Summary request]" in last(request)
+            else answer
+            if any("[Memory flush]" in m.text for m in request.messages)
+            else "Heard."
+        )
     )
     for n in range(8):
         assert (await r.say(f"The blue pot number {n} has the key. " + "plain words " * 420, f"t{n}")).reply == "Heard."
@@ -353,7 +355,7 @@ class Walk:
         return SUMMARY
 
     async def run(self) -> None:
-        self.r.model._answerer = self.model
+        self.r.model.reply_with(self.model)
         await self.r.open()
         for n, size in enumerate(self.sizes):
             conversation = self.r.conversation
@@ -420,10 +422,12 @@ async def test_what_a_flush_says_is_never_shown_in_any_chunking(room: Make) -> N
         cuts = sorted(dice.sample(range(1, len(text)), min(len(text) - 1, 4)))
         return [TextDelta(text[a:b]) for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
 
-    r.model._answerer = lambda request: (
-        SUMMARY
-        if "[Summary request]" in last(request)
-        else pieces("NO_REPLY" if "[Memory flush]" in last(request) else "Heard.")
+    r.model.reply_with(
+        lambda request: (
+            SUMMARY
+            if "[Summary request]" in last(request)
+            else pieces("NO_REPLY" if "[Memory flush]" in last(request) else "Heard.")
+        )
     )
     for n in range(20):
         await r.say("plain words " * 420, f"t{n}")
@@ -435,7 +439,7 @@ async def test_what_a_flush_says_is_never_shown_in_any_chunking(room: Make) -> N
 async def test_a_crash_at_each_step_of_a_turn_with_flush_and_compaction_loses_nothing(room: Make, tmp_path: Any) -> None:
     """The transcript is cut after each entry in turn, as a crash would; the turn is run again and comes to the same end."""
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = obliging("- A fact.")
+    r.model.reply_with(obliging("- A fact."))
     for n in range(5):
         await r.say(f"message {n} " + "plain words " * 420, f"t{n}")
     path = r.conversation.transcript.path
@@ -460,7 +464,7 @@ async def test_a_crash_at_each_step_of_a_turn_with_flush_and_compaction_loses_no
 
 async def test_compaction_by_hand_gives_the_next_cycle_its_own_flush(room: Make) -> None:
     r = room(window=12_000, settings=SMALL)
-    r.model._answerer = obliging("- A fact.")
+    r.model.reply_with(obliging("- A fact."))
     for n in range(7):
         await r.say("plain words " * 420, f"t{n}")
     await flush.flush(r.conversation, "command", "compact")

@@ -69,7 +69,7 @@ def test_bursts_alone_are_kept_for_five_minutes_and_breaks_of_half_an_hour_for_a
 
 async def test_the_retention_follows_the_rhythm_and_the_settings_overrule_it(room: Callable[..., Room]) -> None:
     r = room()
-    r.model._answerer = lambda _: "ok"
+    r.model.reply_with(lambda _: "ok")
     for n in range(60):
         r.clock.move(20)
         await r.say("quickly now", f"t{n}")
@@ -88,7 +88,7 @@ async def test_pruning_is_a_change_that_was_meant(room: Callable[..., Room], cap
 
     rules = {"mode": "cache-ttl", "softTrimRatio": 0.01, "keepLastAssistants": 1}
     r = room(settings={"contextPruning": rules, "cacheRetention": "5m"})
-    r.model._answerer = lambda _: "ok"
+    r.model.reply_with(lambda _: "ok")
     (r.workspace.root / "big.md").write_text("word " * 3000)
     r.model.then(ToolCall(id="c", name="read", arguments={"path": "big.md"}), "read it")
     await r.say("read big.md", "t0")

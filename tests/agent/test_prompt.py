@@ -70,7 +70,7 @@ async def test_an_agent_that_may_not_write_is_not_told_to(room: Make) -> None:
 
 async def test_instructions_shrink_with_the_window(room: Make) -> None:
     r = room()
-    r.model._answerer = lambda _: "NO_REPLY"
+    r.model.reply_with(lambda _: "NO_REPLY")
     (r.workspace.root / "AGENTS.md").write_text("A rule of the house. " * 400)
     await r.say("hello")
     large = sum(len(segment.text) for segment in r.model.requests[-1].system)

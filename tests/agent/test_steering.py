@@ -63,7 +63,7 @@ async def test_a_message_enters_between_the_tools_and_the_next_call(room: Make) 
             return call("list", path=".")
         return "Blue it is."
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     result = await r.say("paint the fence", arrivals=box)
     assert result.reply == "Blue it is."
     said = [message.text.splitlines()[-1] for message in r.model.requests[1].messages if isinstance(message, UserMessage)]
@@ -79,7 +79,7 @@ async def test_what_arrives_with_the_last_answer_is_left_for_the_next_turn(room:
         box.waiting.append("and another thing")
         return "Done."
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     assert (await r.say("hello", arrivals=box)).reply == "Done."
     assert (box.waiting, box.claimed) == (["and another thing"], [])
     assert len(r.model.requests) == 1, "the answer is a reply of its own, and is not buried under a second one"
@@ -96,7 +96,7 @@ async def test_what_would_change_something_is_left_when_a_person_has_spoken(room
             return [call("list", "look", path="."), call("write", "act", path="plan.md", content="gone", mode="create")]
         return "I left it."
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     result = await r.say("overwrite the plan", arrivals=box)
     assert not (r.workspace.root / "plan.md").exists()
     assert [(m.call_id, m.text == OVERTAKEN) for m in result.calls] == [("look", False), ("act", True)]
@@ -128,7 +128,7 @@ async def test_the_same_call_with_another_result_is_no_repetition(room: Make) ->
         return call("list", f"c{count}", path=".") if count <= 6 else "done"
 
     r.workspace.root.mkdir(parents=True, exist_ok=True)
-    r.model._answerer = model
+    r.model.reply_with(model)
     result = await r.say("watch the folder")
     assert [m.is_error for m in result.calls] == [False] * 6
 
@@ -172,7 +172,7 @@ async def lives(schedule: list[int], kills: list[int], first: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         room = Room(Path(folder), ScriptedModel(), AgentSettings())
         box = Letterbox(room)
-        room.model._answerer = Steps(schedule, box)
+        room.model.reply_with(Steps(schedule, box))
         collected = [f"collected-{n}" for n in range(1, first)]
         for kill in [*kills, None]:
             conversation = await room.open()

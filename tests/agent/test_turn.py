@@ -71,7 +71,7 @@ async def test_a_failing_model_is_told_with_its_mend_and_the_next_turn_works(roo
 async def test_endless_tool_calls_end(room: Make) -> None:
     count = iter(range(1000))
     r = room(settings={"limits": {"maxToolCalls": 5}})
-    r.model._answerer = lambda _: call("list", f"c{next(count)}", path=f"d{next(count)}")
+    r.model.reply_with(lambda _: call("list", f"c{next(count)}", path=f"d{next(count)}"))
     result = await r.say("loop")
     assert result.outcome == "stopped"
     assert "maxToolCalls" in result.reply
@@ -88,7 +88,7 @@ async def test_the_same_call_with_the_same_result_is_refused_after_three_times(r
 async def test_a_model_that_insists_on_what_was_refused_is_stopped_long_before_its_calls_are_used_up(room: Make) -> None:
     count = iter(range(1000))
     r = room()
-    r.model._answerer = lambda _: call("list", f"c{next(count)}")
+    r.model.reply_with(lambda _: call("list", f"c{next(count)}"))
     result = await r.say("loop")
     assert result.outcome == "stopped"
     assert "again and again (agents.defaults.limits.maxRepeats)" in result.reply
@@ -235,7 +235,7 @@ async def test_memory_is_flushed_before_history_is_compacted_and_nobody_sees_it(
             return "NO_REPLY"
         return "Heard."
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     kinds: list[str] = []
     for n in range(30):
         r.events.clear()
@@ -266,7 +266,7 @@ async def test_a_flush_fires_once_in_a_cycle(room: Make) -> None:
             return "## Done\nWe talked about plain words for a while."
         return "ok"
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     for n in range(40):
         await r.say("plain words " * 150, f"t{n}")
     text = r.conversation.transcript.path.read_text()
@@ -337,7 +337,7 @@ async def test_an_overflow_is_answered_by_flush_compaction_and_the_same_question
         seen.append("question")
         return Failure(kind="overflow", message="prompt is too long") if seen.count("question") == 1 else "here"
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     result = await r.say("and now?", "last")
     assert result.reply == "here"
     assert seen == ["question", "[Memory flush]", "[Summary request]", "question"]
@@ -357,7 +357,7 @@ async def test_when_no_summary_can_be_made_history_stays_and_old_results_are_cle
             return Failure(kind="overloaded", message="busy")
         return Failure(kind="overflow", message="too long") if "word word" in str(request.messages) else "here"
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     result = await r.say("and now?", "last")
     assert result.reply == "here"
     bodies = [type(e.body) for e in r.conversation.transcript.entries]
@@ -413,7 +413,7 @@ async def test_a_refusal_that_nobody_understands_is_tried_once_more_where_the_wi
         seen.append("question")
         return Failure(kind="bad_request", message="Nanu?", unclear=True) if len(seen) == 1 else "here"
 
-    r.model._answerer = model
+    r.model.reply_with(model)
     result = await r.say("and now?", "last")
     assert len(seen) == asked
     assert result.reply == ("here" if asked == 2 else "⚠️ Nanu?")

@@ -87,7 +87,7 @@ async def lives(pauses: list[int]) -> None:
             made = sum(message.role == "tool" for message in request.messages)
             return step(made, words[made]) if made < len(words) else "Done."
 
-        v.model._answerer = answer
+        v.model.reply_with(answer)
         seen: dict[str, str] = {}
         for number, pause in enumerate([*pauses, None]):
             async with v.house() as (house, phone):

@@ -192,7 +192,7 @@ async def test_a_turn_that_ends_for_want_of_calls_does_not_repeat_what_it_said(v
 
 async def test_the_line_about_a_fresh_conversation_comes_before_the_first_block(village: Make) -> None:
     v = village()
-    v.model._answerer = lambda request: "NO_REPLY" if request.background else letters(FIRST + LAST)
+    v.model.reply_with(lambda request: "NO_REPLY" if request.background else letters(FIRST + LAST))
     async with v.house() as (house, phone):
         await phone.say("hello")
         await settled(house)
@@ -235,7 +235,7 @@ async def test_a_stream_that_breaks_after_a_block_is_gone_on_with_and_not_repeat
     v, gate = village(), asyncio.Event()
     rest = continuing(FIRST + SECOND + LAST)
     v.model.then([*letters(FIRST + "The sec"), Stall(gate), BROKEN])
-    v.model._answerer = rest
+    v.model.reply_with(rest)
     if patient:
         v.model = patiently(v)
     async with v.house() as (house, phone):
@@ -270,7 +270,7 @@ async def test_a_model_that_always_breaks_off_is_given_up_at_last(village: Make)
         gates.append(asyncio.Event())
         return [*letters(f"{len(gates)}: {FIRST}"), Stall(gates[-1]), BROKEN]
 
-    v.model._answerer = broken
+    v.model.reply_with(broken)
     async with v.house() as (house, phone):
         moving = asyncio.ensure_future(_move(v))
         await phone.say("go")
@@ -327,7 +327,7 @@ async def lives(pauses: list[int], *, gently: bool, often: int) -> None:
                 return [*rest[: dice.randrange(len(rest))], BROKEN]
             return rest
 
-        v.model._answerer = answer
+        v.model.reply_with(answer)
         v.model = patiently(v)
         seen: dict[str, str] = {}
         for number, pause in enumerate([*pauses, None]):

@@ -69,7 +69,7 @@ async def test_what_tools_do_is_shown(street: Make) -> None:
 
 async def test_messages_of_one_session_are_answered_in_order(street: Make) -> None:
     s = street()
-    s.model._answerer = lambda request: f"re: {request.messages[-1].text.splitlines()[-1]}"
+    s.model.reply_with(lambda request: f"re: {request.messages[-1].text.splitlines()[-1]}")
     async with s.house() as (_, talk):
         keys = [await talk.send(str(n)) for n in range(5)]
         for key in keys:
@@ -133,7 +133,7 @@ async def test_a_message_that_was_taken_but_not_begun_is_answered_after_a_restar
 
 async def test_new_flushes_what_was_said_and_undo_brings_it_back(street: Make) -> None:
     s = street()
-    s.model._answerer = flushing("- The gate code is 4711.")
+    s.model.reply_with(flushing("- The gate code is 4711."))
     async with s.house() as (_, talk):
         first = await talk.ask("the gate code is 4711")
         assert "fresh" in (await talk.ask("/new"))["reply"]
@@ -147,7 +147,7 @@ async def test_new_flushes_what_was_said_and_undo_brings_it_back(street: Make) -
 
 async def test_the_daily_reset_waits_for_quiet_flushes_and_is_told_with_the_next_answer(street: Make) -> None:
     s = street()
-    s.model._answerer = flushing("- We chose teal.")
+    s.model.reply_with(flushing("- We chose teal."))
     async with s.house() as (house, talk):
         first = await talk.ask("we chose teal")
         s.clock.set(datetime(2026, 3, 2, 2, 50, tzinfo=UTC))
@@ -172,7 +172,7 @@ async def test_the_daily_reset_waits_for_quiet_flushes_and_is_told_with_the_next
 
 async def test_the_next_message_resets_too_when_no_scheduler_was_awake(street: Make) -> None:
     s = street()
-    s.model._answerer = flushing("- Teal.")
+    s.model.reply_with(flushing("- Teal."))
     async with s.house() as (_, talk):
         first = await talk.ask("teal")
     s.clock.set(datetime(2026, 3, 5, 8, 0, tzinfo=UTC))
@@ -236,7 +236,7 @@ async def test_a_message_of_five_megabytes_is_kept_as_a_file_and_answered(street
 
 async def test_odd_texts_are_answered(street: Make) -> None:
     s = street()
-    s.model._answerer = lambda _: "ok"
+    s.model.reply_with(lambda _: "ok")
     async with s.house() as (_, talk):
         for text in ("nul \0 inside", "lone \ud800 surrogate", "\u202eright to left", "👩‍👩‍👧‍👦" * 50):
             assert (await talk.ask(text))["reply"] == "ok"
@@ -310,7 +310,7 @@ async def test_an_agent_has_the_tools_that_its_settings_leave_it(street: Make) -
 async def test_whoever_waits_behind_many_is_told(street: Make) -> None:
     s = street()
     gate = asyncio.Event()
-    s.model._answerer = lambda _request: [Stall(gate), TextDelta("ok")]
+    s.model.reply_with(lambda _request: [Stall(gate), TextDelta("ok")])
     async with s.house() as (_, talk):
         keys = [await talk.send(str(n)) for n in range(12)]
         await talk.until(lambda: sum("Queued" in text for text in talk.replies()) == 2)
@@ -367,7 +367,7 @@ async def test_a_fresh_conversation_that_is_stopped_while_notes_are_written_is_t
     street: Make,
 ) -> None:
     s = street()
-    s.model._answerer = lambda request: [Stall()] if "[Memory flush]" in request.messages[-1].text else "Heard."
+    s.model.reply_with(lambda request: [Stall()] if "[Memory flush]" in request.messages[-1].text else "Heard.")
     async with s.house() as (_, talk):
         before = await talk.ask("my boat is called Wilma")
         key = await talk.send("/new")
@@ -383,7 +383,7 @@ async def test_a_fresh_conversation_that_is_stopped_while_notes_are_written_is_t
 
 async def test_a_workspace_that_is_gone_is_not_made_anew_in_silence(street: Make) -> None:
     s = street()
-    s.model._answerer = lambda _: "Heard."
+    s.model.reply_with(lambda _: "Heard.")
     async with s.house() as (house, talk):
         await talk.ask("hi")
         assert not any("made anew" in notice for notice in house.notices.told)

@@ -35,7 +35,7 @@ def lazy(request: Any) -> object:
 async def test_what_a_lazy_model_does_not_note_is_found_by_search(street: Make) -> None:
     dice = random.Random(3)
     s = street(session={"reset": {"mode": "none"}}, hooks={"internal": {"enabled": False}})
-    s.model._answerer = lazy
+    s.model.reply_with(lazy)
     s.model.window = 32_000
     async with s.house() as (house, talk):
         for fact in FACTS:

@@ -39,7 +39,7 @@ def kept(s: Street) -> list[str]:
 
 async def test_the_end_of_a_session_becomes_a_note_that_search_finds(street: Make) -> None:
     s = street()
-    s.model._answerer = model()
+    s.model.reply_with(model())
     async with s.house() as (house, talk):
         for n in range(10):
             await talk.ask(f"fact {n}: the zebra lives in box {n}")
@@ -60,8 +60,8 @@ async def test_the_end_of_a_session_becomes_a_note_that_search_finds(street: Mak
 async def test_control_characters_in_an_answer_do_not_keep_a_session_from_being_noted(street: Make, odd: str) -> None:
     s = street()
     answerer = model()
-    s.model._answerer = lambda request: (
-        f"The zebra {odd} sleeps." if "where" in request.messages[-1].text[-20:] else answerer(request)
+    s.model.reply_with(
+        lambda request: f"The zebra {odd} sleeps." if "where" in request.messages[-1].text[-20:] else answerer(request)
     )
     async with s.house() as (house, talk):
         await talk.ask("where is it")
@@ -75,7 +75,7 @@ async def test_control_characters_in_an_answer_do_not_keep_a_session_from_being_
 
 async def test_without_a_title_the_time_of_day_names_the_note_and_none_is_overwritten(street: Make) -> None:
     s = street()
-    s.model._answerer = model(Failure(kind="overloaded", message="busy"))
+    s.model.reply_with(model(Failure(kind="overloaded", message="busy")))
     async with s.house() as (house, talk):
         for n in range(3):
             await talk.ask(f"conversation number {n} about the house")
@@ -86,7 +86,7 @@ async def test_without_a_title_the_time_of_day_names_the_note_and_none_is_overwr
 
 async def test_titles_that_are_speeches_are_no_titles(street: Make) -> None:
     s = street()
-    s.model._answerer = model("Sure! Here is a title for the conversation that you gave me: Garden")
+    s.model.reply_with(model("Sure! Here is a title for the conversation that you gave me: Garden"))
     async with s.house() as (house, talk):
         await talk.ask("we talked about the garden")
         await talk.ask("/new")
@@ -109,7 +109,7 @@ async def test_what_the_notebook_says_of_itself_is_not_kept(street: Make) -> Non
 
 async def test_nothing_is_kept_where_nothing_was_said_or_the_hook_is_off(street: Make) -> None:
     s = street(hooks={"internal": {"entries": {"session-memory": {"enabled": False}}}})
-    s.model._answerer = model()
+    s.model.reply_with(model())
     async with s.house() as (house, talk):
         await talk.ask("we talked about the garden")
         await talk.ask("/new")
@@ -120,7 +120,7 @@ async def test_nothing_is_kept_where_nothing_was_said_or_the_hook_is_off(street:
 
 async def test_a_note_that_a_crash_prevented_is_written_at_the_next_start(street: Make) -> None:
     s = street()
-    s.model._answerer = model()
+    s.model.reply_with(model())
     async with s.house() as (house, talk):
         facts = await talk.ask("we talked about the garden")
         record = house.agents["main"].store.get("agent:main:main")
@@ -138,7 +138,7 @@ async def test_a_note_that_a_crash_prevented_is_written_at_the_next_start(street
 
 async def test_pins_come_along_into_the_next_session(street: Make) -> None:
     s = street()
-    s.model._answerer = model()
+    s.model.reply_with(model())
     async with s.house() as (_, talk):
         assert "Nothing is pinned" in (await talk.ask("/pin"))["reply"]
         await talk.ask("/pin Never mail the tax office.")
@@ -177,12 +177,14 @@ async def test_why_tells_what_the_last_answer_rested_on(street: Make) -> None:
 
 async def test_flush_receipts_and_compactions_are_in_the_status(street: Make) -> None:
     s = street()
-    s.model._answerer = lambda request: (
-        ToolCall(id="w", name="write", arguments={"path": "x", "content": "- teal it is", "mode": "append"})
-        if not isinstance(request.messages[-1], ToolMessage) and "[Memory flush]" in request.messages[-1].text
-        else "NO_REPLY"
-        if isinstance(request.messages[-1], ToolMessage)
-        else "Heard."
+    s.model.reply_with(
+        lambda request: (
+            ToolCall(id="w", name="write", arguments={"path": "x", "content": "- teal it is", "mode": "append"})
+            if not isinstance(request.messages[-1], ToolMessage) and "[Memory flush]" in request.messages[-1].text
+            else "NO_REPLY"
+            if isinstance(request.messages[-1], ToolMessage)
+            else "Heard."
+        )
     )
     async with s.house() as (_, talk):
         await talk.ask("we chose teal for the door")
@@ -194,7 +196,7 @@ async def test_flush_receipts_and_compactions_are_in_the_status(street: Make) ->
 
 async def test_a_changed_workspace_file_is_named_as_the_place_where_the_cache_is_lost(street: Make, caplog: Any) -> None:
     s = street()
-    s.model._answerer = lambda _: "ok"
+    s.model.reply_with(lambda _: "ok")
     async with s.house() as (_, talk):
         await talk.ask("one")
         await talk.ask("two")
@@ -210,7 +212,7 @@ async def test_a_changed_workspace_file_is_named_as_the_place_where_the_cache_is
 
 async def test_only_sessions_whose_time_has_come_are_looked_at(street: Make) -> None:
     s = street(session={"reset": {"mode": "idle", "idleMinutes": 30}})
-    s.model._answerer = model()
+    s.model.reply_with(model())
     async with s.house() as (house, _):
         store = house.agents["main"].store
         asked: list[str] = []
@@ -237,7 +239,7 @@ async def test_only_sessions_whose_time_has_come_are_looked_at(street: Make) -> 
 
 async def test_sessions_left_long_ago_are_forgotten_and_packed_and_nothing_else(street: Make) -> None:
     s = street(session={"maintenance": {"pruneAfter": "30d"}})
-    s.model._answerer = model()
+    s.model.reply_with(model())
     async with s.house() as (house, talk):
         await talk.ask("hello there everybody", session="old")
         await talk.ask("hello there everybody", session="busy")
@@ -256,7 +258,7 @@ async def test_sessions_left_long_ago_are_forgotten_and_packed_and_nothing_else(
 
 async def test_a_house_that_served_flushes_before_it_closes_when_something_was_said(street: Make) -> None:
     s = street()
-    s.model._answerer = model()
+    s.model.reply_with(model())
     async with s.house() as (house, talk):
         await talk.ask("the gate code is 4711")
         s.model.requests.clear()
@@ -268,7 +270,7 @@ async def test_a_house_that_served_flushes_before_it_closes_when_something_was_s
 
 async def test_new_with_a_model_and_undo_back(street: Make) -> None:
     s = street()
-    s.model._answerer = model()
+    s.model.reply_with(model())
     async with s.house() as (house, talk):
         first = await talk.ask("hello there")
         assert (await talk.ask("/new nosuch/model"))["exit"] == 4
@@ -282,7 +284,7 @@ async def test_new_with_a_model_and_undo_back(street: Make) -> None:
 
 async def test_a_reset_that_cannot_be_written_down_is_made_later_with_one_flush_in_all(street: Make) -> None:
     s = street()
-    s.model._answerer = model()
+    s.model.reply_with(model())
     async with s.house() as (house, talk):
         first = await talk.ask("the gate code is 4711")
         folder = house.agents["main"].store.folder

@@ -131,7 +131,7 @@ async def test_a_switch_to_a_smaller_window_makes_room_first_while_the_larger_on
         last = request.messages[-1].text
         return "## Done\nThe neighbour painted many fences green, one each day." if "[Summary request]" in last else "Noted."
 
-    s.model._answerer = answer
+    s.model.reply_with(answer)
     small = ScriptedModel(lambda _request: "Here.", name="small/model", window=16_000)
     async with s.house() as (house, talk):
         house.shelf.put("small/model", small)
@@ -165,7 +165,7 @@ async def test_windows_of_any_size_are_kept_to(street: Make, size: int) -> None:
         last = request.messages[-1].text
         return "## Done\nNeighbours painted many fences in the street." if "[Summary request]" in last else "Noted."
 
-    s.model._answerer = answer
+    s.model.reply_with(answer)
     s.model.window = size
     async with s.house() as (_, talk):
         for n in range(9):

@@ -53,7 +53,7 @@ async def settings(_street: Street, house: House, _talk: Talk) -> None:
 @pytest.mark.parametrize("between", [nothing, commands, midnight, a_note, settings], ids=lambda between: between.__name__)
 async def test_every_request_of_a_session_goes_on_from_the_one_before(street: Make, between: Between) -> None:
     s = street(session={"reset": {"mode": "none"}})
-    s.model._answerer = lambda _: "ok"
+    s.model.reply_with(lambda _: "ok")
     async with s.house() as (house, talk):
         await talk.ask("first")
         await between(s, house, talk)
@@ -67,7 +67,7 @@ async def test_every_request_of_a_session_goes_on_from_the_one_before(street: Ma
 
 async def test_a_restart_is_no_change_either(street: Make) -> None:
     s = street()
-    s.model._answerer = lambda _: "ok"
+    s.model.reply_with(lambda _: "ok")
     for text in ("first", "second"):
         async with s.house() as (_, talk):
             await talk.ask(text)
@@ -77,7 +77,7 @@ async def test_a_restart_is_no_change_either(street: Make) -> None:
 
 async def test_a_file_that_all_sessions_are_given_is_named_when_it_changes(street: Make) -> None:
     s = street()
-    s.model._answerer = lambda _: "ok"
+    s.model.reply_with(lambda _: "ok")
     async with s.house() as (_, talk):
         await talk.ask("first")
         (s.workspace / "SOUL.md").write_text("Be brief.\n")
@@ -88,7 +88,7 @@ async def test_a_file_that_all_sessions_are_given_is_named_when_it_changes(stree
 
 async def test_tools_that_change_are_named_too(street: Make) -> None:
     s = street()
-    s.model._answerer = lambda _: "ok"
+    s.model.reply_with(lambda _: "ok")
     async with s.house() as (house, talk):
         await talk.ask("first")
         house.agents["main"].conversations.rack.adopt([])

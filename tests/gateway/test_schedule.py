@@ -27,7 +27,7 @@ MAIN = "agent:main:main"
 async def test_an_overdue_session_starts_afresh_by_the_systems_clock(street: Make, reset: dict[str, Any]) -> None:
     s = street(session={"reset": reset})
     s.clock = SystemClock()
-    s.model._answerer = lambda _: "NO_REPLY"
+    s.model.reply_with(lambda _: "NO_REPLY")
     async with s.house() as (house, _):
         store = house.agents["main"].store
         past = s.clock.now() - timedelta(days=2)

@@ -55,7 +55,7 @@ def model(flushed: object) -> Callable[[Any], object]:
 )  # fmt: skip
 async def test_a_fresh_start_says_what_became_of_the_notes(street: Make, flushed: object, agent: Any, told: str) -> None:
     s = street(agent=agent)
-    s.model._answerer = model(flushed)
+    s.model.reply_with(model(flushed))
     async with s.house() as (house, talk):
         await talk.ask("We use REST for the API.")
         assert told in (await talk.ask("/new"))["reply"]
@@ -72,7 +72,7 @@ async def test_a_fresh_start_says_what_became_of_the_notes(street: Make, flushed
 
 async def test_the_status_says_when_memory_is_flushed_and_why_it_never_is(street: Make) -> None:
     s = street(agent={"sandbox": {"workspaceAccess": "ro"}})
-    s.model._answerer = model("NO_REPLY")
+    s.model.reply_with(model("NO_REPLY"))
     async with s.house() as (_, talk):
         await talk.ask("hello there")
         assert "Memory is not flushed: the workspace may not be changed" in (await talk.ask("/status"))["reply"]
@@ -81,7 +81,7 @@ async def test_the_status_says_when_memory_is_flushed_and_why_it_never_is(street
 
 async def test_nothing_is_said_of_notes_where_nothing_was_said(street: Make) -> None:
     s = street()
-    s.model._answerer = model("NO_REPLY")
+    s.model.reply_with(model("NO_REPLY"))
     async with s.house() as (_, talk):
         await talk.ask("hello there")
         await talk.ask("/new")

@@ -81,6 +81,21 @@ async def test_a_function_of_the_request_answers_after_the_queue() -> None:
     assert model.requests == [REQUEST] * 3
 
 
+async def test_the_function_can_be_changed_between_requests() -> None:
+    model = ScriptedModel(lambda _: "old")
+    model.then("queued")
+    model.reply_with(lambda _: "new")
+    assert [(await hear(model, REQUEST))[1].text for _ in range(2)] == ["queued", "new"]
+    model.reply_with(lambda request: f"{len(request.messages)} messages")
+    assert (await hear(model, REQUEST))[1].text == "1 messages"
+
+
+async def test_a_script_that_is_over_goes_on_with_a_function() -> None:
+    model = ScriptedModel(["only"])
+    model.reply_with(lambda _: "computed")
+    assert [(await hear(model, REQUEST))[1].text for _ in range(2)] == ["only", "computed"]
+
+
 async def test_asking_once_too_often_is_a_defect() -> None:
     with pytest.raises(ScriptOver, match="no answer left"):
         await hear(ScriptedModel([]), REQUEST)

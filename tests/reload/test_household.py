@@ -52,7 +52,7 @@ async def test_an_agent_that_is_added_answers_without_a_restart(place: Place) ->
 
 async def test_an_agent_that_is_taken_out_answers_what_waits_and_then_goes_and_its_files_stay(place: Place) -> None:
     gate = asyncio.Event()
-    place.models["scripted/two"]._answerer = lambda _: [Stall(gate), TextDelta("in the end")]
+    place.models["scripted/two"].reply_with(lambda _: [Stall(gate), TextDelta("in the end")])
     agents(place, MAIN, WORK)
     async with place.open() as house:
         running = asyncio.ensure_future(ask(house, "first", agent="work"))
@@ -75,7 +75,7 @@ async def test_an_agent_that_is_taken_out_answers_what_waits_and_then_goes_and_i
 
 async def test_an_agent_that_is_taken_out_and_put_back_before_it_went_has_never_been_away(place: Place) -> None:
     gate = asyncio.Event()
-    place.models["scripted/two"]._answerer = lambda _: [Stall(gate), TextDelta("here")]
+    place.models["scripted/two"].reply_with(lambda _: [Stall(gate), TextDelta("here")])
     agents(place, MAIN, WORK)
     async with place.open() as house:
         running = asyncio.ensure_future(ask(house, "first", agent="work"))
@@ -94,7 +94,7 @@ async def test_an_agent_that_is_taken_out_and_put_back_before_it_went_has_never_
 
 async def test_an_agent_moves_between_two_turns_and_goes_on_with_its_conversation(place: Place) -> None:
     gate = asyncio.Event()
-    place.models["scripted/two"]._answerer = lambda _: [Stall(gate), TextDelta("done")]
+    place.models["scripted/two"].reply_with(lambda _: [Stall(gate), TextDelta("done")])
     agents(place, MAIN, WORK)
     async with place.open() as house:
         running = asyncio.ensure_future(ask(house, "first", agent="work"))
@@ -117,7 +117,7 @@ async def test_an_agent_moves_between_two_turns_and_goes_on_with_its_conversatio
 
 async def test_other_agents_work_while_one_is_made_anew_however_many_messages_wait_for_it(place: Place) -> None:
     gate = asyncio.Event()
-    place.models["scripted/two"]._answerer = lambda _: [Stall(gate), TextDelta("done")]
+    place.models["scripted/two"].reply_with(lambda _: [Stall(gate), TextDelta("done")])
     agents(place, MAIN, WORK)
     place.base["agents"]["defaults"]["maxConcurrent"] = 2
     agents(place, MAIN, WORK)
@@ -151,7 +151,7 @@ async def test_an_agent_whose_folder_cannot_be_made_is_a_complaint_and_changes_n
 
 async def test_the_house_closes_in_order_while_an_agent_is_to_change(place: Place) -> None:
     gate = asyncio.Event()
-    place.models["scripted/two"]._answerer = lambda _: [Stall(gate), TextDelta("done")]
+    place.models["scripted/two"].reply_with(lambda _: [Stall(gate), TextDelta("done")])
     agents(place, MAIN, WORK)
     async with place.open() as house:
         running = asyncio.ensure_future(ask(house, "first", agent="work"))

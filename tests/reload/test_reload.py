@@ -44,7 +44,7 @@ async def test_the_next_turn_has_another_model_other_tools_and_other_limits(plac
 
 async def test_a_turn_under_way_keeps_what_it_began_with(place: Place) -> None:
     gate = asyncio.Event()
-    place.models["scripted/one"]._answerer = lambda _: [Stall(gate), TextDelta("slow")]
+    place.models["scripted/one"].reply_with(lambda _: [Stall(gate), TextDelta("slow")])
     async with place.open() as house:
         slow = asyncio.ensure_future(ask(house, "take your time"))
         await until(lambda: bool(place.models["scripted/one"].requests))
