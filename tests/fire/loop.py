@@ -171,6 +171,7 @@ class Fire:
                 if late := list(world.meanwhile):  # no life came so far
                     world.meanwhile.clear()
                     await world.say(*late)
+                if world.said_since_quiet:  # also what was said to a gateway that was closing: it is kept for the next one
                     await world.live()
                 verdict = await judge(scenario, world, refused=any(kill.error for kill in kills))
             except Stuck as stuck:

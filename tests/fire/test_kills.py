@@ -93,3 +93,13 @@ async def test_messages_of_a_turn_that_is_given_up_are_each_named_or_answered(fi
     assert await fire.run(scenario, tuple(Kill("before-finish", 1) for _ in range(MAX_ATTEMPTS)))
     assert fire.failures == []
     assert fire.rows[name].verdict.given_up, "it was tried as often as a turn may be"
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("answered together", "before-transcript"), ("steered by webhook", "before-settle_call")]
+)
+async def test_what_is_said_while_a_gateway_closes_is_answered_by_the_next_one(fire: Fire, name: str, place: str) -> None:
+    scenario = SCENARIOS[name]  # the model is asked the second time by the notes that are taken at closing
+    assert await fire.run(scenario, tuple(Kill(place, 1) for _ in range(MAX_ATTEMPTS)))
+    assert fire.failures == []
+    assert fire.rows[name].verdict.given_up

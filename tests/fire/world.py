@@ -174,6 +174,8 @@ class World:
     """What comes with something that the person says."""
     corrections: dict[str, str] = field(default_factory=dict)
     """What the person says not anew, but by changing what they had said."""
+    said_since_quiet: bool = field(default=False, init=False)
+    """Whether the person said something after a gateway was last found to be quiet, such as while it closed."""
 
     async def __aenter__(self) -> Self:
         await self.platform.__aenter__()
@@ -223,6 +225,7 @@ class World:
 
     async def say(self, *texts: str) -> None:
         for text in texts:
+            self.said_since_quiet = True
             if text in self.corrections:
                 await self.platform.correct(self.corrections[text], text)
             else:
@@ -258,7 +261,8 @@ class World:
         """Wait until the house has nothing left to do; False when it died before. Raises TimeoutError when it never gets there."""
         async with asyncio.timeout(QUIET_SECONDS):
             while not life.over:
-                if not self.platform.unconfirmed and await self._idle():
+                self.said_since_quiet = False  # what is said while the status is asked for is not in it
+                if not self.platform.unconfirmed and await self._idle() and not self.said_since_quiet:
                     return True
                 await asyncio.sleep(0.04)
         return False
