@@ -3,16 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from channels.terminal import address
 from gateway.admin import SOCKET, AdminServer, ask
 from gateway.errors import HomebodyError, NoModel, StorageFailed, UsageWrong
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from gateway.admin import Call
+
+
+@asynccontextmanager
+async def serving(state: Path, **calls: Call) -> AsyncIterator[None]:
+    server = asyncio.create_task(AdminServer(state / SOCKET, calls).run())
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not (state / SOCKET).exists():  # noqa: ASYNC110 (a file tells nobody)
+                await asyncio.sleep(0)
+        yield
+    finally:
+        server.cancel()
+        await asyncio.gather(server, return_exceptions=True)
+
+
+async def answer_to(state: Path, line: bytes) -> dict[str, Any]:
+    """Send one line as it is and return what comes back."""
+    reader, writer = await asyncio.open_unix_connection(address.locate(state / SOCKET))
+    writer.write(line)
+    answer = json.loads(await reader.readline())
+    writer.close()
+    return answer
 
 
 @pytest.mark.parametrize("kind", [HomebodyError, UsageWrong, NoModel, StorageFailed])
@@ -20,23 +48,18 @@ async def test_an_error_keeps_its_exit_code_over_the_socket(tmp_path: Path, kind
     async def fail() -> None:
         raise kind("it went wrong", where="here", mend="do this")
 
-    server = asyncio.create_task(AdminServer(tmp_path / SOCKET, {"fail": fail}).run())
-    async with asyncio.timeout(PATIENCE):
-        while not (tmp_path / SOCKET).exists():  # noqa: ASYNC110 (a file tells nobody)
-            await asyncio.sleep(0)
-    with pytest.raises(HomebodyError) as caught:
-        await ask(tmp_path, "fail")
+    async with serving(tmp_path, fail=fail):
+        with pytest.raises(HomebodyError) as caught:
+            await ask(tmp_path, "fail")
     assert (caught.value.exit_code, caught.value.where, caught.value.mend) == (kind.exit_code, "here", "do this")
-    server.cancel()
-    await asyncio.gather(server, return_exceptions=True)
 
 
 async def test_a_defect_in_a_call_is_not_told_as_an_unknown_call(tmp_path: Path) -> None:
     async def lookup(name: str) -> None:
         raise KeyError(name)
 
-    server = AdminServer(tmp_path / SOCKET, {"lookup": lookup})
-    failed = await server._answer(b'{"call": "lookup", "with": {"name": "host"}}\n')
-    assert "not a call" not in failed["error"]
-    for unknown in (b"no json", b"[]", b'{"call": "else"}', b'{"call": "lookup", "with": {"nobody": 1}}'):
-        assert "not a call" in (await server._answer(unknown))["error"]
+    async with serving(tmp_path, lookup=lookup):
+        failed = await answer_to(tmp_path, b'{"call": "lookup", "with": {"name": "host"}}\n')
+        assert "not a call" not in failed["error"]
+        for unknown in (b"no json", b"[]", b'{"call": "else"}', b'{"call": "lookup", "with": {"nobody": 1}}'):
+            assert "not a call" in (await answer_to(tmp_path, unknown + b"\n"))["error"]

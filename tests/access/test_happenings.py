@@ -290,9 +290,14 @@ def test_never_more_than_so_many_programs_in_a_row(events: list[tuple[bool, int]
 
 def test_the_guard_forgets_old_conversations() -> None:
     guard = BotGuard()
-    for number in range(2 * CONVERSATIONS):
-        guard.passes(replace(said(1, "x", Conversation(channel="x", kind="group", id=str(number))), from_bot=True), 1)
-    assert len(guard._counted) == CONVERSATIONS
+
+    def passes(group: int, number: int) -> bool:
+        place = Conversation(channel="x", kind="group", id=str(group))
+        return guard.passes(replace(said(number, "x", place), from_bot=True), 1)
+
+    assert all(passes(group, 1) for group in range(2 * CONVERSATIONS))
+    assert not passes(CONVERSATIONS, 2), "the oldest of those that are kept"
+    assert passes(CONVERSATIONS - 1, 2), "the newest of those that are not"
 
 
 async def test_a_group_that_moved_keeps_its_rules_session_and_agent_also_after_a_restart(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -149,12 +150,13 @@ async def test_a_defect_in_an_urgent_command_loses_nothing(tmp_path: Path) -> No
 @pytest.mark.parametrize("steps", [0, 1, 2, 4, 8, 16, 64, 256])
 async def test_a_cancelled_channel_loses_nothing_that_was_stored(tmp_path: Path, steps: int) -> None:
     async with scene(tmp_path) as s:
+        before = asyncio.all_tasks()
         taking = asyncio.create_task(s.door.accept([message(1)], Cursor(name="offset", value="2")))
         for _ in range(steps):
             await asyncio.sleep(0)
         taking.cancel()
         await asyncio.gather(taking, return_exceptions=True)
-        await asyncio.gather(*s.inbox._tasks)
+        await asyncio.gather(*(asyncio.all_tasks() - before))
         stored = len(await s.ledger.waiting())
         assert len(s.arrived) == stored
         assert await s.door.cursor("offset") == ("2" if stored else None)
@@ -194,10 +196,11 @@ async def test_ready_is_passed_on_with_the_account(tmp_path: Path) -> None:
 async def test_a_row_of_a_later_version_is_given_up_and_does_not_block(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         await s.door.accept([message(1), message(2)])
-        await s.ledger._thread.run(
-            lambda db: db.execute("UPDATE inbox SET payload = '{\"v\":2}' WHERE skey = 'm:42:1'").fetchone()
-        )
-        s.arrived.clear()
+    db = apsw.Connection(str(tmp_path / "ledger.sqlite"))
+    db.execute("UPDATE inbox SET payload = '{\"v\":2}' WHERE skey = 'm:42:1'")
+    assert db.changes() == 1
+    db.close()
+    async with scene(tmp_path) as s:
         await s.inbox.replay()
         assert s.texts == ["message 2"]
         assert [row.alias for row in await s.ledger.waiting()] == ["m:42:2"]

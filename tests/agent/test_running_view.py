@@ -10,7 +10,7 @@ from agent.entries import Compacted, Pruned, ResultsCleared
 from agent.messages import AssistantMessage, Image, Text, ToolMessage, UserMessage
 from agent.running_view import RunningView
 from agent.wire import view
-from tests.agent.test_wire import AT, ZONE, _any_body, answer, entries, result, user
+from tests.agent.test_wire import AT, ZONE, answer, any_body, entries, result, user
 
 if TYPE_CHECKING:
     from agent.entries import Body, Entry
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _picture = Image(media_type="image/png", data="aGVsbG8=", width=10, height=10)
 _bodies = st.one_of(
-    _any_body,
-    _any_body,
+    any_body,
+    any_body,
     st.just(AssistantMessage(content=(Text(text="broken off"),), model="m", stop="cut")),
     st.just(AssistantMessage(content=(Text(text="I begin"),), model="m", stop="cancelled")),
     st.just(UserMessage(content=(Text(text="look"), _picture), at=AT)),

@@ -117,7 +117,7 @@ def test_any_transcript_and_any_cut_give_a_valid_view(said: list[Message], cut: 
 
 _ids = st.sampled_from(["a", "b", "c", ""])
 _places = st.integers(0, 30).map(lambda n: f"t:{n}")
-_any_body = st.one_of(
+any_body = st.one_of(
     st.sampled_from(["hi", " ", "text"]).map(user),
     st.builds(answer, st.sampled_from(["", "words"]), _ids),
     st.builds(lambda one, two: answer("", one, two), _ids, _ids),
@@ -141,7 +141,7 @@ _any_body = st.one_of(
 )
 
 
-@given(st.lists(_any_body, max_size=30))
+@given(st.lists(any_body, max_size=30))
 def test_any_transcript_makes_a_request_that_each_api_takes(bodies: list[Body | Message]) -> None:
     from agent.asking import with_distinct_ids
     from tests.peers.anthropic import fault
@@ -155,7 +155,9 @@ def test_any_transcript_makes_a_request_that_each_api_takes(bodies: list[Body | 
     items = responses_wire.body(request, model="m", name="openai/m", max_output=100, images=True)["input"]
     called = [item["call_id"] for item in items if item.get("type") == "function_call"]
     assert sorted(called) == sorted(item["call_id"] for item in items if item.get("type") == "function_call_output")
-    messages = openai_wire._messages(shown, name="openai/m", images=True)
+    messages = openai_wire.body(request, model="m", name="openai/m", max_output=100, images=True, hosted_by_openai=True)[
+        "messages"
+    ]
     open_calls: list[str] = []
     for message in messages:
         if message["role"] == "tool":

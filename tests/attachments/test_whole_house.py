@@ -111,7 +111,7 @@ async def test_a_file_that_waits_for_its_channel_is_still_there_after_a_restart(
         await house.lanes.quiet()
         for path in media(v):
             os.utime(path.parent, (0, 0))
-        await house._sweep()
+        await house.schedule.tick()
     v.clock.move(120)
     async with v.house() as (_, phone):
         await phone.until(lambda: len(phone.sent) == 2)
@@ -148,7 +148,7 @@ async def test_what_nobody_wants_any_more_is_swept_and_nothing_else(village: Mak
         incoming = v.root / "home" / "state" / "incoming" / "half"
         incoming.write_bytes(b"x")
         os.utime(incoming, (before, before))
-        await house._sweep()
+        await house.schedule.tick()
         assert sorted(path.name.rpartition("-")[2] for path in inbox.iterdir()) == ["mine.txt", "new.txt"]
         assert media(v) == []
         assert not incoming.exists()
@@ -164,7 +164,7 @@ async def test_the_oldest_files_go_when_an_inbox_is_too_full(village: Make) -> N
         for path in (v.workspace / "inbox").iterdir():
             at = v.clock.now().timestamp() + int(path.name.split("-")[1])
             os.utime(path, (at, at))
-        await house._sweep()
+        await house.schedule.tick()
         assert sorted(path.name.rpartition("-")[2] for path in (v.workspace / "inbox").iterdir()) == ["2.bin", "3.bin"]
 
 
