@@ -11,6 +11,7 @@ from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
 from channels.messages import Conversation
 from tests.channels.telegram_line import ANNA, PRIVATE, Line
 from tests.peers.hasty import HastyClock
+from tests.peers.mood import CALM
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ async def line(peer: TelegramPeer) -> AsyncIterator[Line]:
 
 
 async def test_a_private_message_reaches_the_house(peer: TelegramPeer, line: Line) -> None:
+    peer.mood = CALM  # the numbers of the updates are told
     question = await peer.say(ANNA, "earlier")
     answer = await peer.say(ANNA, "hello 👋", reply_to=question)
     async with line.running():
@@ -46,6 +48,7 @@ async def test_a_private_message_reaches_the_house(peer: TelegramPeer, line: Lin
 
 
 async def test_an_update_is_confirmed_only_after_the_house_has_it(peer: TelegramPeer, line: Line) -> None:
+    peer.mood = CALM  # each update is counted
     await peer.say(ANNA, "keep this")
     line.door.refuse = OSError("disk full")
     async with line.running():

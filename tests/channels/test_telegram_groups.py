@@ -9,6 +9,7 @@ import pytest
 from channels.errors import NotSent
 from channels.messages import Conversation
 from tests.channels.telegram_line import ANNA, BEN, FAMILY, GROUP, opened
+from tests.peers.mood import CALM
 
 TOPIC = 7
 IN_TOPIC = Conversation(channel="telegram", kind="group", id=str(FAMILY), thread=str(TOPIC))
@@ -170,6 +171,7 @@ async def test_a_group_that_became_a_supergroup_is_told_before_its_messages() ->
 
 async def test_a_move_that_could_not_be_noted_is_offered_again() -> None:
     async with opened() as line:
+        line.peer.mood = CALM  # each update is counted
         line.peer.chats.group(-5, kind="group")
         line.door.refuse = OSError("disk full")
         async with line.running():

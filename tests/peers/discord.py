@@ -367,12 +367,12 @@ class DiscordPeer:
 
     async def _rest(self, request: web.Request) -> web.Response:
         asked = await asked_of(request)
-        self.calls.append((asked.call, asked.body))
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
             await asyncio.sleep(0)
-            await self.mood.late()
+            await self.mood.late()  # before it is counted, so that a call that was counted has its effect
+            self.calls.append((asked.call, asked.body))
             self._authorise(request, asked)
             fault = self._fault(asked.call)
             self._break(fault, request, "")

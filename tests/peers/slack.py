@@ -174,12 +174,12 @@ class SlackPeer(SlackPeople):
     async def _web(self, request: web.Request) -> web.Response:
         method = request.match_info["method"]
         arguments = await _arguments(request)
+        await self.mood.late()  # before it is counted, so that a call that was counted has its effect
         self.calls.append((method, arguments))
         fault = next((one for one in self.faults if one.method == method and one.times > 0), None)
         if fault is not None:
             fault.times -= 1
         events: list[dict[str, Any]] = []
-        await self.mood.late()
         try:
             self._authorise(request, method)
             self._break(fault, request, "")

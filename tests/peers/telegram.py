@@ -202,10 +202,10 @@ class TelegramPeer(People):
     async def _serve(self, request: web.Request) -> web.Response:
         method, token = request.match_info["method"], request.match_info["token"]
         arguments = await _arguments(request)
+        await self.mood.late()  # before it is counted, so that a call that was counted has its effect
         async with self._news:
             self.calls.append((method, arguments))
             self._news.notify_all()
-        await self.mood.late()
         if token != self.token:
             well_formed = ":" in token and len(token.partition(":")[2]) >= 30
             return _refusal(Refused("Unauthorized", 401) if well_formed else Refused("Not Found", 404))
