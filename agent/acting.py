@@ -89,9 +89,8 @@ class Acting:
         effect = self.conversation.toolbox.effect_of(call.name)
         if effect != "pure":
             key = _key(answer, call)
-            if await self.journal.state(key) != "new" and effect == "effect":
+            if await self.journal.begin(key, call, effect) != "new" and effect == "effect":
                 return unknown(call)
-            await self.journal.started(key, call, effect)
         self.emit(ToolStarted(call))
         began = self.conversation.clock.monotonic()
         limit = min(self.conversation.settings.limits.tool_result_chars, result_cap(self.conversation.window.size))
@@ -112,7 +111,7 @@ class Acting:
     async def _keep(self, call: ToolCall, result: ToolMessage, answer: str) -> None:
         await self.conversation.transcript.append(self.turn, Said(message=result))
         if self.conversation.toolbox.effect_of(call.name) != "pure":
-            await self.journal.done(_key(answer, call))
+            await self.journal.end(_key(answer, call))
         self.calls.append(result)
         self._seen[_fingerprint(call, result)] += 1
 

@@ -2,8 +2,8 @@
 
 ``HOMEBODY_FAULT=after-accept:2`` in the environment kills the process with SIGKILL when it comes to that place for the second time.
 The steps are ``transcript`` (an entry appended), ``sessions`` (a change of sessions.json), and every function of the ledger by its
-name (``accept``, ``claim``, ``tool_planned``, ``tool_started``, ``tool_done``, ``finish``, ``sending``, ``sent``, ...). Without the
-variable a place costs one comparison. ``tests/fire`` uses them beside kills at system calls, and alone where there is no strace.
+name (``accept``, ``claim``, ``begin_call``, ``end_call``, ``finish``, ``sending``, ``sent``, ...). Without the variable a place
+costs one comparison. ``tests/fire`` uses them beside kills at system calls, and alone where there is no strace.
 """
 
 from __future__ import annotations

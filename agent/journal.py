@@ -1,4 +1,4 @@
-"""What a turn notes down before it acts, so that a restart knows what may have happened."""
+"""What a turn records about its tool calls, so that a restart knows which of them may have had an effect."""
 
 from __future__ import annotations
 
@@ -14,31 +14,35 @@ CallState = Literal["new", "started", "done", "unknown"]
 class Journal(Protocol):
     """A durable record of one turn's tool calls.
 
-    ``key`` names a call within the turn: the place of the answer that asks for it, and the call's id (which models repeat).
+    ``key`` names a call within the turn: the number of the answer that asks for it, and the call's id (models reuse ids).
     """
 
     async def state(self, key: str) -> CallState:
-        """Say how far a call came, here or before a restart."""
+        """Return how far a call got, in this process or before a restart."""
         ...
 
-    async def started(self, key: str, call: ToolCall, effect: Effect) -> None:
-        """Note that a call is about to run. On return the note is durable."""
+    async def begin(self, key: str, call: ToolCall, effect: Effect) -> CallState:
+        """Record durably that a call is about to run, and return how far it got before.
+
+        A call with an effect that is not new keeps its state and must not be run again.
+        """
         ...
 
-    async def done(self, key: str) -> None:
-        """Note that a call's result is in the transcript."""
+    async def end(self, key: str) -> None:
+        """Record that a call's result is in the transcript. Changes only a call that is started."""
         ...
 
 
 class NoJournal:
-    """For turns that nobody will resume: remembers nothing."""
+    """A journal that records nothing, for turns that are never resumed."""
 
     async def state(self, key: str) -> CallState:  # noqa: ARG002  (the protocol's parameter)
-        """Every call is new."""
+        """Return "new" for every call."""
         return "new"
 
-    async def started(self, key: str, call: ToolCall, effect: Effect) -> None:
-        """Note nothing."""
+    async def begin(self, key: str, call: ToolCall, effect: Effect) -> CallState:  # noqa: ARG002  (the protocol's parameters)
+        """Return "new" for every call."""
+        return "new"
 
-    async def done(self, key: str) -> None:
-        """Note nothing."""
+    async def end(self, key: str) -> None:
+        """Record nothing."""

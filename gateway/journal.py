@@ -1,4 +1,4 @@
-"""The agent's journal of tool calls, kept in the ledger."""
+"""The journal of a turn's tool calls, kept in the ledger."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ if TYPE_CHECKING:
     from agent.messages import ToolCall
     from agent.tools.protocol import Effect
     from gateway.ledger.protocol import TurnLedger
+    from gateway.ledger.rows import ToolState
 
 
 class LedgerJournal:
-    """The calls of one turn (see ``agent.journal.Journal``)."""
+    """Records the tool calls of one turn in the ledger: one transaction before a call runs, one after (see ``agent.journal.Journal``)."""
 
     def __init__(self, ledger: TurnLedger, turn: str) -> None:
         self._ledger = ledger
         self._turn = turn
 
     async def state(self, key: str) -> CallState:
-        """Say how far a call came."""
-        record = await self._ledger.tool_state(self._turn, key)
-        return "new" if record is None or record.state == "planned" else record.state
+        """Return how far a call got."""
+        record = await self._ledger.tool_call(self._turn, key)
+        return _as_call_state(None if record is None else record.state)
 
-    async def started(self, key: str, call: ToolCall, effect: Effect) -> None:
-        """Note that a call is about to run."""
+    async def begin(self, key: str, call: ToolCall, effect: Effect) -> CallState:
+        """Record that a call is about to run; return how far it got before."""
         arguments = call.raw if call.arguments is None else json.dumps(call.arguments, sort_keys=True)
         digest = hashlib.sha256(arguments.encode("utf-8", "replace")).hexdigest()
-        await self._ledger.tool_planned(self._turn, key, call.name, digest, effect)
-        await self._ledger.tool_started(self._turn, key)
+        return _as_call_state(await self._ledger.begin_call(self._turn, key, call.name, digest, effect))
 
-    async def done(self, key: str) -> None:
-        """Note that its result is in the transcript. A call that was refused, or whose outcome is unknown, stays what it is."""
-        record = await self._ledger.tool_state(self._turn, key)
-        if record is not None and record.state == "started":
-            await self._ledger.tool_done(self._turn, key)
+    async def end(self, key: str) -> None:
+        """Record that its result is in the transcript. A call that was refused, or whose outcome is unknown, keeps its state."""
+        await self._ledger.end_call(self._turn, key)
+
+
+def _as_call_state(state: ToolState | None) -> CallState:
+    return "new" if state is None or state == "planned" else state

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Role,
         Tally,
         ToolRecord,
+        ToolState,
         Turn,
         TurnEnd,
     )
@@ -143,20 +144,20 @@ class TurnLedger(Protocol):
         """
         ...
 
-    async def tool_planned(self, turn: str, call_id: str, name: str, args_hash: str, effect: Effect) -> ToolRecord:
-        """Note a wish to run a tool; when it is noted already, return how far it came."""
+    async def begin_call(self, turn: str, call_id: str, name: str, args_hash: str, effect: Effect) -> ToolState | None:
+        """Record that a tool call is about to run; return the state it had before, or None when it is new.
+
+        Afterwards the call is "started", unless it has an effect and was "started", "done" or "unknown" before: such a call keeps its
+        state and must not be run again. Raises OutOfStep when the turn is not running.
+        """
         ...
 
-    async def tool_started(self, turn: str, call_id: str) -> None:
-        """Note that it runs now. Raises OutOfStep when it is done, unknown, or started with an effect: it must not run again."""
+    async def end_call(self, turn: str, call_id: str, result_ref: str | None = None) -> None:
+        """Record that a call has ended. Changes only a call that is "started"."""
         ...
 
-    async def tool_done(self, turn: str, call_id: str, result_ref: str | None = None) -> None:
-        """Note that it ended."""
-        ...
-
-    async def tool_state(self, turn: str, call_id: str) -> ToolRecord | None:
-        """Return how far a call came, or None when it was never planned."""
+    async def tool_call(self, turn: str, call_id: str) -> ToolRecord | None:
+        """Return what is recorded of a call, or None when it was never begun."""
         ...
 
 

@@ -18,6 +18,7 @@ TurnEnd = Literal["done", "failed", "stopped"]
 InboxState = Literal["waiting", "claimed", "answered", "ignored", "failed"]
 InboxEnd = Literal["answered", "ignored", "failed"]
 ToolState = Literal["planned", "started", "done", "unknown"]
+"""How far a tool call got. "planned" is written by earlier versions only: the call was not run yet."""
 OutboxState = Literal["ready", "sending", "sent", "ambiguous", "dead"]
 Role = Literal["owner", "peer"]
 

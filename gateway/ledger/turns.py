@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import apsw
 
     from agent.tools.protocol import Effect
-    from gateway.ledger.rows import NewOutbound, TurnEnd
+    from gateway.ledger.rows import NewOutbound, ToolState, TurnEnd
 
 _TURN = """
 SELECT id, session, agent, state, attempt, started_at,
@@ -24,6 +24,10 @@ SELECT id, session, agent, state, attempt, started_at,
 FROM turn
 """
 _TOOL = "SELECT turn, call_id, name, args_hash, effect, state, result_ref FROM tool_call WHERE turn = ? AND call_id = ?"
+_BEGIN_CALL = """
+INSERT INTO tool_call (turn, call_id, name, args_hash, effect, state) VALUES (:turn, :call, :name, :hash, :effect, 'started')
+ON CONFLICT DO UPDATE SET state = 'started' WHERE state = 'planned' OR tool_call.effect <> 'effect'
+"""
 _WAIT_AGAIN = "UPDATE inbox SET state = 'waiting', turn = NULL WHERE turn = ? AND state = 'claimed'"
 _END_OF_MESSAGES = {"done": "answered", "stopped": "answered", "failed": "failed"}
 
@@ -134,51 +138,26 @@ class TurnPart(Part):
 
         return await self._thread.run(work, self._ring if chunks else None)
 
-    async def tool_planned(self, turn: str, call_id: str, name: str, args_hash: str, effect: Effect) -> ToolRecord:
+    async def begin_call(self, turn: str, call_id: str, name: str, args_hash: str, effect: Effect) -> ToolState | None:
         """See the protocol."""
-        call_id, name = clean(call_id), clean(name)
+        values = {"turn": turn, "call": clean(call_id), "name": clean(name), "hash": args_hash, "effect": effect}
 
-        def work(db: apsw.Connection) -> ToolRecord:
+        def work(db: apsw.Connection) -> ToolState | None:
             if db.execute("SELECT 1 FROM turn WHERE id = ? AND state = 'running'", (turn,)).fetchone() is None:
-                raise OutOfStep("a tool was asked for in a turn that is not running", where=f"turn {turn}")
-            db.execute(
-                "INSERT INTO tool_call VALUES (?, ?, ?, ?, ?, 'planned', NULL) ON CONFLICT DO NOTHING",
-                (turn, call_id, name, args_hash, effect),
-            )
-            return _read_tool(db.execute(_TOOL, (turn, call_id)).fetchone())
+                raise OutOfStep("a tool was called in a turn that is not running", where=f"turn {turn}")
+            before: Any = db.execute("SELECT state FROM tool_call WHERE turn = :turn AND call_id = :call", values).fetchone()
+            db.execute(_BEGIN_CALL, values)
+            return None if before is None else before[0]
 
         return await self._thread.run(work)
 
-    async def tool_started(self, turn: str, call_id: str) -> None:
+    async def end_call(self, turn: str, call_id: str, result_ref: str | None = None) -> None:
         """See the protocol."""
-        call_id = clean(call_id)
+        values = (None if result_ref is None else clean(result_ref), turn, clean(call_id))
+        query = "UPDATE tool_call SET state = 'done', result_ref = ? WHERE turn = ? AND call_id = ? AND state = 'started'"
+        await self._thread.run(lambda db: db.execute(query, values).fetchone())
 
-        def work(db: apsw.Connection) -> None:
-            db.execute(
-                "UPDATE tool_call SET state = 'started' WHERE turn = ? AND call_id = ? "
-                "AND (state = 'planned' OR (state = 'started' AND effect <> 'effect'))",
-                (turn, call_id),
-            )
-            if db.changes() != 1:
-                raise OutOfStep("this tool call must not run (again)", where=f"turn {turn}, call {call_id}")
-
-        await self._thread.run(work)
-
-    async def tool_done(self, turn: str, call_id: str, result_ref: str | None = None) -> None:
-        """See the protocol."""
-        call_id = clean(call_id)
-
-        def work(db: apsw.Connection) -> None:
-            db.execute(
-                "UPDATE tool_call SET state = 'done', result_ref = ? WHERE turn = ? AND call_id = ? AND state = 'started'",
-                (None if result_ref is None else clean(result_ref), turn, call_id),
-            )
-            if db.changes() != 1:
-                raise OutOfStep("a tool call ended that was not running", where=f"turn {turn}, call {call_id}")
-
-        await self._thread.run(work)
-
-    async def tool_state(self, turn: str, call_id: str) -> ToolRecord | None:
+    async def tool_call(self, turn: str, call_id: str) -> ToolRecord | None:
         """See the protocol."""
         found = await self._thread.run(lambda db: db.execute(_TOOL, (turn, clean(call_id))).fetchone())
         return None if found is None else _read_tool(found)

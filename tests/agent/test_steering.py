@@ -217,10 +217,10 @@ async def test_a_call_that_was_begun_before_a_restart_is_not_called_left(room: M
         async def state(self, _key: str) -> str:
             return state
 
-        async def started(self, *_: object) -> None:
-            return
+        async def begin(self, *_: object) -> str:
+            return state
 
-        async def done(self, _key: str) -> None:
+        async def end(self, _key: str) -> None:
             return
 
     r = room()

@@ -161,11 +161,15 @@ class Journal:
     async def state(self, key: str) -> CallState:
         return self.states.get(key, "new")
 
-    async def started(self, key: str, call: ToolCall, effect: Effect) -> None:
-        self.states[key] = "started"
+    async def begin(self, key: str, call: ToolCall, effect: Effect) -> CallState:
+        before = self.states.get(key, "new")
+        if before == "new" or effect != "effect":
+            self.states[key] = "started"
+        return before
 
-    async def done(self, key: str) -> None:
-        self.states[key] = "done"
+    async def end(self, key: str) -> None:
+        if self.states.get(key) == "started":
+            self.states[key] = "done"
 
 
 async def test_a_restart_goes_on_after_the_last_thing_that_was_kept(room: Make) -> None:

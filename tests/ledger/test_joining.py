@@ -81,7 +81,7 @@ async def test_a_turn_that_is_taken_back_leaves_its_messages_waiting(tmp_path: P
     async with opened(tmp_path) as ledger:
         one, two = await take(ledger, 2)
         turn = await ledger.claim(SESSION, "main", [one])
-        await ledger.tool_planned(turn.id, "c", "write", "h", "effect")
+        await ledger.begin_call(turn.id, "c", "write", "h", "effect")
         await ledger.release(turn.id)
         assert await ledger.unfinished() == []
         assert await waiting(ledger) == [one, two]

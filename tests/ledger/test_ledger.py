@@ -157,15 +157,15 @@ async def test_an_effect_that_was_running_is_unknown_after_a_restart(tmp_path: P
     async with opened(tmp_path, clock) as ledger:
         turn = await ledger.claim("s", "main", [])
         for call, effect in (("a", "effect"), ("b", "pure"), ("c", "idempotent"), ("d", "effect"), ("e", "effect")):
-            await ledger.tool_planned(turn.id, call, "tool", "hash", effect)
-        for call in "abce":
-            await ledger.tool_started(turn.id, call)
-        await ledger.tool_done(turn.id, "e", "result-1")
-        with pytest.raises(OutOfStep):
-            await ledger.tool_started(turn.id, "a")
+            assert await ledger.begin_call(turn.id, call, "tool", "hash", effect) is None
+        await ledger.end_call(turn.id, "e", "result-1")
+        assert await ledger.begin_call(turn.id, "a", "tool", "hash", "effect") == "started"
+    db = apsw.Connection(str(tmp_path / "state" / "ledger.sqlite"))
+    db.execute("UPDATE tool_call SET state = 'planned' WHERE call_id = 'd'")  # as earlier versions recorded it
+    db.close()
     async with opened(tmp_path, clock) as ledger:
         await ledger.retry(turn.id)
-        states = {call: await ledger.tool_state(turn.id, call) for call in "abcdef"}
+        states = {call: await ledger.tool_call(turn.id, call) for call in "abcdef"}
         assert {call: found and found.state for call, found in states.items()} == {
             "a": "unknown",
             "b": "started",
@@ -174,11 +174,35 @@ async def test_an_effect_that_was_running_is_unknown_after_a_restart(tmp_path: P
             "e": "done",
             "f": None,
         }
-        await ledger.tool_started(turn.id, "b")
-        assert (await ledger.tool_planned(turn.id, "e", "tool", "hash", "effect")).result_ref == "result-1"
-        for call in "ae":
-            with pytest.raises(OutOfStep):
-                await ledger.tool_started(turn.id, call)
+        for call, effect, before, after in (
+            ("a", "effect", "unknown", "unknown"),
+            ("b", "pure", "started", "started"),
+            ("c", "idempotent", "started", "started"),
+            ("d", "effect", "planned", "started"),
+            ("e", "effect", "done", "done"),
+            ("f", "effect", None, "started"),
+        ):
+            assert await ledger.begin_call(turn.id, call, "tool", "hash", effect) == before
+            found = await ledger.tool_call(turn.id, call)
+            assert found is not None
+            assert found.state == after
+        await ledger.end_call(turn.id, "a", "result-2")
+        await ledger.end_call(turn.id, "never begun")
+        states = {call: await ledger.tool_call(turn.id, call) for call in ("a", "e", "never begun")}
+        assert {call: found and (found.state, found.result_ref) for call, found in states.items()} == {
+            "a": ("unknown", None),
+            "e": ("done", "result-1"),
+            "never begun": None,
+        }
+
+
+async def test_no_call_begins_in_a_turn_that_has_ended(tmp_path: Path, clock: ManualClock) -> None:
+    async with opened(tmp_path, clock) as ledger:
+        turn = await ledger.claim("s", "main", [])
+        await ledger.finish(turn.id, "done")
+        with pytest.raises(OutOfStep):
+            await ledger.begin_call(turn.id, "a", "tool", "hash", "effect")
+        assert await ledger.tool_call(turn.id, "a") is None
 
 
 async def test_only_the_first_open_chunk_of_a_conversation_is_due(tmp_path: Path, clock: ManualClock) -> None:
@@ -439,7 +463,7 @@ async def test_a_full_disk_is_told_and_nothing_is_half_done(tmp_path: Path, cloc
         results = await asyncio.gather(
             ledger.accept(ACCOUNT, [arrival(2, payload=large)], Cursor(name="offset", value="3")),
             ledger.finish(turn.id, "done", [chunk(large)]),
-            ledger.tool_planned(turn.id, "call", "tool", "hash", "effect"),
+            ledger.begin_call(turn.id, "call", "tool", "hash", "effect"),
             return_exceptions=True,
         )
         assert [type(result) for result in results[:2]] == [StorageFailed, StorageFailed]

@@ -144,18 +144,17 @@ class LedgerMachine(RuleBasedStateMachine):
     def run_tool(self, data: st.DataObject, effect: Any, done: bool) -> None:
         under = self.turns[data.draw(st.sampled_from(sorted(self.turns)))]
         call = f"{effect}-{data.draw(st.integers(0, 1))}"
-        self.do(self.ledger.tool_planned(under.turn.id, call, "tool", "hash", effect))
-        before = under.tools.get(call, "planned")
-        try:
-            self.do(self.ledger.tool_started(under.turn.id, call))
-        except OutOfStep:
-            assert before in {"done", "unknown"} or (before == "started" and effect == "effect")
+        before = self.do(self.ledger.begin_call(under.turn.id, call, "tool", "hash", effect))
+        assert before == under.tools.get(call)
+        if before is not None and effect == "effect":
+            assert before in {"started", "done", "unknown"}
+            if before != "started":
+                self.do(self.ledger.end_call(under.turn.id, call, "another result"))
             return
-        assert before == "planned" or (before == "started" and effect != "effect")
         self.effects[f"{under.turn.id}/{call}"] += effect == "effect"
         under.tools[call] = "started"
         if done:
-            self.do(self.ledger.tool_done(under.turn.id, call, "result"))
+            self.do(self.ledger.end_call(under.turn.id, call, "result"))
             under.tools[call] = "done"
 
     @precondition(lambda self: self.turns)
@@ -245,7 +244,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def the_state_of_each_tool_is_known(self) -> None:
         for turn, under in self.turns.items():
             for call, state in under.tools.items():
-                assert self.do(self.ledger.tool_state(turn, call)).state == state
+                assert self.do(self.ledger.tool_call(turn, call)).state == state
 
     def finish_everything(self) -> None:
         """Let the dust settle, and look at what a person saw."""

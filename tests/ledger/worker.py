@@ -74,12 +74,10 @@ class House:
 
     async def turn(self, turn: Turn) -> None:
         (row,) = await self.ledger.inbox_rows(turn.inbox)
-        call = await self.ledger.tool_planned(turn.id, "call", "effect", "hash", "effect")
-        if call.state == "planned":
-            await self.ledger.tool_started(turn.id, "call")
+        if await self.ledger.begin_call(turn.id, "call", "effect", "hash", "effect") is None:
             self.line("effects", row.alias)
             await asyncio.sleep(MOMENT)
-            await self.ledger.tool_done(turn.id, "call")
+            await self.ledger.end_call(turn.id, "call")
         chat = int(turn.session[1:])
         chunks = [NewOutbound(conversation=conversation(chat), text=f"{row.alias}/{piece}") for piece in range(2)]
         await self.ledger.finish(turn.id, "done", chunks)
