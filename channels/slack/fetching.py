@@ -82,7 +82,7 @@ class Files:
         address = str(file.get("url_private_download") or file.get("url_private") or "")
         for _ in range(_MOST_REDIRECTIONS + 1):
             headers = {"Authorization": f"Bearer {self._settings.secret('bot_token')}"}
-            if not self._is_slack(address):
+            if not may_see_token(address, self._settings.api_root):
                 raise NotFetched(
                     f"the file lies with another service ({urlsplit(address).hostname or 'no address'}), not in Slack"
                 )
@@ -94,7 +94,7 @@ class Files:
                     await self._take(answer, file, path, limit)
                     return
                 target = urljoin(address, answer.headers.get("Location", ""))
-            if _asks_to_sign_in(target) or not self._is_slack(target):
+            if _asks_to_sign_in(target) or not may_see_token(target, self._settings.api_root):
                 raise _signed_out()
             address = target
         raise NotFetched("Slack sends the request for the file in a circle", permanent=False)
@@ -122,13 +122,14 @@ class Files:
                 os.unlink(path)  # noqa: PTH108 - at once, for the task may be cancelled
             raise
 
-    def _is_slack(self, address: str) -> bool:
-        """Tell whether the token may go there: to Slack over TLS, or to the server that stands for it in the settings."""
-        parts = urlsplit(address)
-        if self._settings.api_root != OFFICIAL:
-            root = urlsplit(self._settings.api_root)
-            return (parts.scheme, parts.netloc) == (root.scheme, root.netloc)
-        return parts.scheme == "https" and parts.port in {None, 443} and (parts.hostname or "").endswith(_SLACK)
+
+def may_see_token(address: str, api_root: str) -> bool:
+    """Tell whether the app's token may go to an address: to Slack over TLS, or to the server that ``api_root`` names in its place."""
+    parts = urlsplit(address)
+    if api_root != OFFICIAL:
+        root = urlsplit(api_root)
+        return (parts.scheme, parts.netloc) == (root.scheme, root.netloc)
+    return parts.scheme == "https" and parts.port in {None, 443} and (parts.hostname or "").endswith(_SLACK)
 
 
 def _asks_to_sign_in(address: str) -> bool:

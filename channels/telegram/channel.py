@@ -69,7 +69,7 @@ class TelegramChannel:
 
     async def run(self, door: Door) -> None:
         """Listen until cancelled; see ``channels.telegram.listening``."""
-        voice = await self._voice()
+        voice = await self._made_voice()
         from telegram.error import Conflict
 
         from channels.pauses import Pauses
@@ -117,13 +117,13 @@ class TelegramChannel:
 
     async def paced(self, conversation: Conversation) -> None:
         """Keep to Telegram's limits; see ``channels.telegram.pacing``."""
-        if (voice := self._made()) is not None:
+        if (voice := self.voice) is not None:
             await voice.paced(conversation)
 
     async def answers(self, conversation: Conversation) -> bool:
         """Ask Telegram for a typing sign, and say whether it answered in a way that tells that it works."""
         try:
-            return await (await self._voice()).answers(conversation)
+            return await (await self._made_voice()).answers(conversation)
         except ChannelError:  # without a token the attempt itself says what is wrong
             return True
 
@@ -134,7 +134,7 @@ class TelegramChannel:
 
     def draft_ended(self, conversation: Conversation, turn: str) -> None:
         """See ``channels.protocol.DraftsEnd``."""
-        if (voice := self._made()) is not None:
+        if (voice := self.voice) is not None:
             voice.showing.ended(conversation, turn)
 
     async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
@@ -143,7 +143,7 @@ class TelegramChannel:
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
         """Save a file; see ``channels.telegram.fetching``."""
-        voice = await self._voice()
+        voice = await self._made_voice()
         from channels.telegram.fetching import fetch
 
         await fetch(voice.connection, self._settings.api_root, attachment, path, limit)
@@ -177,7 +177,7 @@ class TelegramChannel:
         Raises:
             ChannelError: it cannot be reached; ``ChannelBroken`` when its token is wrong.
         """
-        bot = (await self._voice()).connection.bot
+        bot = (await self._made_voice()).connection.bot
         from telegram.error import InvalidToken, TelegramError
 
         from channels.telegram.bot import wrong_token
@@ -198,12 +198,13 @@ class TelegramChannel:
 
     async def close(self) -> None:
         """Close the connections."""
-        if (voice := self._made()) is not None:
+        if (voice := self.voice) is not None:
             await voice.connection.close()
         self._making = None
 
-    def _made(self) -> Voice | None:
-        """Return the voice, if there is one yet."""
+    @property
+    def voice(self) -> Voice | None:
+        """What speaks for the bot, once it was first needed."""
         made = self._making
         whole = made is not None and made.done() and not made.cancelled() and made.exception() is None
         return made.result() if made is not None and whole else None
@@ -211,7 +212,7 @@ class TelegramChannel:
     async def _show(self, event: str, showing: Callable[[Voice], Awaitable[None]]) -> None:
         """Do what is only for show: its trouble is nobody's."""
         try:
-            voice = await self._voice()
+            voice = await self._made_voice()
             from telegram.error import TelegramError
 
             try:
@@ -228,11 +229,11 @@ class TelegramChannel:
             NotSent: there is no token.
         """
         try:
-            return await self._voice()
+            return await self._made_voice()
         except ChannelError as error:
             raise NotSent(str(error), mend=error.mend) from error
 
-    async def _voice(self) -> Voice:
+    async def _made_voice(self) -> Voice:
         if self._making is None:
             self._making = asyncio.ensure_future(asyncio.to_thread(self._make))
         making = self._making

@@ -38,6 +38,11 @@ class Pacer:
         self._held: dict[str, float] = {}
         self._all_held = 0.0
 
+    @property
+    def chats(self) -> int:
+        """Of how many chats it is known when they were last written to."""
+        return len(self._chats)
+
     async def turn(self, chat: str) -> None:
         """Wait for a turn to send a message.
 

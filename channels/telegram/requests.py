@@ -37,7 +37,7 @@ class Requests(HTTPXRequest):
 
     def __init__(self, connections: int, renewed: Callable[[int], None], **options: Any) -> None:
         super().__init__(connection_pool_size=connections, pool_timeout=POOL_SECONDS, **options)
-        self._client_kwargs["event_hooks"] = {"request": [_traced]}
+        self._client_kwargs["event_hooks"] = {"request": [traced]}
         self._client = self._build_client()
         self._free = connections
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -105,7 +105,7 @@ class Requests(HTTPXRequest):
                 await self._renew(client)
                 return await super().do_request(url, method, *args, **options)
         except NetworkError as error:
-            if not isinstance(error.__cause__, httpx.RequestError) or _left(error.__cause__):
+            if not isinstance(error.__cause__, httpx.RequestError) or may_have_left(error.__cause__):
                 return error
             told = NetworkError(f"{UNWRITTEN}: {error}")
             told.__cause__ = error.__cause__
@@ -125,7 +125,7 @@ class Requests(HTTPXRequest):
             await self._former.pop(0).aclose()
 
 
-async def _traced(request: httpx.Request) -> None:
+async def traced(request: httpx.Request) -> None:
     """Have the transport note whether a request may have left as a whole."""
     left = request.extensions[_LEFT] = [False]
 
@@ -138,7 +138,7 @@ async def _traced(request: httpx.Request) -> None:
     request.extensions["trace"] = trace
 
 
-def _left(error: httpx.RequestError) -> bool:
+def may_have_left(error: httpx.RequestError) -> bool:
     """Whether a request that failed may have left as a whole."""
     try:
         left = error.request.extensions.get(_LEFT)

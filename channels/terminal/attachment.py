@@ -78,6 +78,11 @@ class Attachment:
         self.end()
         self._channel.detach(self)
 
+    @property
+    def waiting(self) -> int:
+        """How many frames the client has not taken yet."""
+        return len(self._waiting)
+
     async def take(self) -> Frame | None:
         """Wait for the next frame, without taking it as delivered; None once closed."""
         while not self._waiting:

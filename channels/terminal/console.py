@@ -80,7 +80,7 @@ class Conversation:
         self._session: PromptSession[str] = PromptSession(
             self._message,
             history=_history(history),
-            completer=_Slash(commands or {}, choices or {}),
+            completer=SlashCompleter(commands or {}, choices or {}),
             complete_while_typing=True,
             multiline=True,
             key_bindings=_keys(self._interrupted, lambda: self._screen.is_dumb or self._typed_ahead),
@@ -103,6 +103,11 @@ class Conversation:
         self._status = ""
         self._spent = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def awaited(self) -> int:
+        """How many messages have no answer yet."""
+        return len(self._awaited)
 
     async def run(self) -> int:
         """Hold the conversation, and return the exit code. The link is left open."""
@@ -143,7 +148,7 @@ class Conversation:
             self._screen.show(frame)
         if isinstance(frame, Done):
             self._spent += float((frame.facts.get("usage") or {}).get("cost") or 0)
-            self._status = _status(frame.facts, self._spent) or self._status
+            self._status = status_line(frame.facts, self._spent) or self._status
         if isinstance(frame, Done) and frame.turn:
             self._screen.over(unanswered=not frame.facts.get("chunks"))
         if isinstance(frame, Done | Rejected):
@@ -263,7 +268,7 @@ class Conversation:
             await self._link.stop()
 
 
-def _status(facts: Mapping[str, Any], spent: float) -> str:
+def status_line(facts: Mapping[str, Any], spent: float) -> str:
     """Put what a turn came to into one line; "" where it had no model."""
     if not facts.get("model"):
         return ""
@@ -339,7 +344,7 @@ def _keys(interrupted: Callable[[], bool], sends: Callable[[], bool]) -> KeyBind
     return keys
 
 
-class _Slash(Completer):
+class SlashCompleter(Completer):
     """Completes a command at the beginning of a message, and the word behind it where only some are known."""
 
     def __init__(self, commands: Mapping[str, str], choices: Mapping[str, Sequence[str]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,6 +10,7 @@ from channels.errors import NotSent, Uncertain
 from channels.messages import Conversation
 from tests.channels.discord_line import ANNA, BEN, DIRECT, POST, Line
 from tests.peers.discord import DiscordPeer
+from tests.peers.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -67,10 +68,8 @@ async def test_a_preview_whose_channel_is_gone_is_not_posted_elsewhere(peer: Dis
 
 
 async def test_a_connection_that_is_refused_certainly_sent_nothing(peer: DiscordPeer) -> None:
-    line = Line(peer)
-    async with line.running():
-        link: Any = line.channel._link()
-        link.http.root = "http://127.0.0.1:9/api/v10"
+    async with Relay(peer.port) as relay, (line := Line(peer, apiRoot=f"http://127.0.0.1:{relay.port}/api/v10")).running():
+        await relay.cut()
         with pytest.raises(NotSent, match="cannot be reached") as caught:
             await line.send("hello")
     assert not caught.value.permanent

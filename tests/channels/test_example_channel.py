@@ -35,10 +35,8 @@ async def test_the_example_keeps_the_rule(example: Any, rule: Any) -> None:
 
 async def test_a_wrong_password_says_which_setting_it_is(example: Any) -> None:
     async with example.Server(HastyClock(), NoLog()) as server:
-        given = server.channel()
-        given._password = "guessed"
         with pytest.raises(ChannelBroken) as caught:
-            await given.run(WithoutCursors())
+            await server.intruder().run(WithoutCursors())
     assert "channels.plugins.linechat.settings.password" in caught.value.mend
 
 

@@ -127,7 +127,7 @@ async def test_telegram_s_updates_are_let_go_of_and_the_next_message_arrives(sha
             place = Conversation(channel="telegram", kind="direct", id=str(ANNA))
             await channel.send(Outbound(key="k1", conversation=place, text="an answer"), _nothing)
         assert len(door.messages) > FEW
-        assert door.cursors == {"offset": str(peer._next_update)}
+        assert door.cursors == {"offset": str(peer.next_update)}
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ import pytest
 
 from channels.errors import NotFetched, NotSent, Uncertain
 from channels.messages import Attachment, Button, Conversation, Enclosure
-from channels.slack.fetching import Files
+from channels.slack.fetching import may_see_token
 from tests.channels.slack_line import ANNA, DIRECT, ROOM, Line, shown
 from tests.peers.slack import BOT_TOKEN, SlackPeer
 
@@ -164,8 +164,8 @@ async def test_a_scope_that_is_missing_for_files_is_named(peer: SlackPeer, tmp_p
 def test_the_token_goes_to_slack_alone(address: str, *, trusted: bool) -> None:
     from channels.slack.settings import SlackSettings
 
-    files = Files(SlackSettings.model_validate({"botToken": "xoxb-1"}).account("default"), None, None)  # type: ignore[arg-type]
-    assert files._is_slack(address) == trusted
+    settings = SlackSettings.model_validate({"botToken": "xoxb-1"}).account("default")
+    assert may_see_token(address, settings.api_root) == trusted
 
 
 async def test_a_file_is_sent_whole_and_without_the_token_where_its_bytes_go(peer: SlackPeer, tmp_path: Path) -> None:

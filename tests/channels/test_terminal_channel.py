@@ -210,9 +210,9 @@ def test_a_client_that_follows_the_deltas_sees_the_latest_preview(drafts: list[t
             shown = ""
             for (turn, text), read in zip(drafts, reads, strict=False):
                 await house.channel.draft(HERE, turn, text)
-                while read and attachment._waiting:
+                while read and attachment.waiting:
                     shown = _follow(shown, await attachment.take())
-            while attachment._waiting:
+            while attachment.waiting:
                 shown = _follow(shown, await attachment.take())
             return shown
 

@@ -13,11 +13,12 @@ import subprocess
 import sys
 import termios
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
@@ -25,7 +26,7 @@ from prompt_toolkit.output import DummyOutput
 from rich.cells import cell_len
 from rich.console import Console
 
-from channels.terminal.console import Conversation, _Slash, _status
+from channels.terminal.console import Conversation, SlashCompleter, status_line
 from channels.terminal.link import Activity, Delta, Note, Reply
 from channels.terminal.render import Screen
 from gateway.clock import SystemClock
@@ -36,24 +37,28 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
+    from prompt_toolkit.application.current import AppSession
     from prompt_toolkit.input import PipeInput
 
 ENTER = "\r"
 CTRL_C = "\x03"
 CTRL_D = "\x04"
+DUMB: Any = {"force_terminal": True, "_environ": {"TERM": "dumb"}}
 PASTE = "\x1b[200~{}\x1b[201~"
 
 
 class Seat:
     """A person at a conversation whose keys and sight are at hand."""
 
-    def __init__(self, keys: PipeInput, history: Path | None = None) -> None:
+    def __init__(self, keys: PipeInput, terminal: AppSession, history: Path | None = None, *, dumb: bool = False) -> None:
         self.house = Parrot(SystemClock())
+        self.link = self.house.channel.attachment("local")
+        self.terminal = terminal
         self.keys = keys
         self.sight = io.StringIO()
         numbers = map(str, itertools.count())
         self.conversation = Conversation(
-            self.house.channel.attach(),
+            self.link,
             clock=SystemClock(),
             new_key=lambda: next(numbers),
             history=history,
@@ -61,8 +66,24 @@ class Seat:
             greeting="Hello.",
             source=keys,
             sink=DummyOutput(),
-            console=Console(file=self.sight, width=80),
+            console=Console(file=self.sight, width=80, **(DUMB if dumb else {})),
         )
+
+    @property
+    def prompts(self) -> bool:
+        """Whether the prompt is there."""
+        return self.terminal.app is not None and self.terminal.app.is_running
+
+    @property
+    def typed(self) -> str:
+        """What stands at the prompt."""
+        return "" if self.terminal.app is None else self.terminal.app.current_buffer.text
+
+    @property
+    def offered(self) -> list[str]:
+        """The completions that are shown."""
+        state = None if self.terminal.app is None else self.terminal.app.current_buffer.complete_state
+        return [] if state is None else [one.text for one in state.completions]
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -71,9 +92,9 @@ class Seat:
 
 
 @asynccontextmanager
-async def seated(history: Path | None = None) -> AsyncIterator[tuple[Seat, asyncio.Task[int]]]:
-    with create_pipe_input() as keys:
-        seat = Seat(keys, history)
+async def seated(history: Path | None = None, *, dumb: bool = False) -> AsyncIterator[tuple[Seat, asyncio.Task[int]]]:
+    with create_pipe_input() as keys, create_app_session() as terminal:
+        seat = Seat(keys, terminal, history, dumb=dumb)
         serving = asyncio.ensure_future(seat.house.channel.run(seat.house))
         talking = asyncio.ensure_future(seat.conversation.run())
         try:
@@ -107,7 +128,7 @@ async def test_a_paste_of_several_lines_is_one_message() -> None:
 async def test_control_c_clears_a_line_and_twice_on_an_empty_one_leaves() -> None:
     async with seated() as (seat, talking):
         seat.keys.send_text("never mind" + CTRL_C + "hello" + ENTER)
-        await seat.until(lambda: "echo: hello" in seat.sight.getvalue() and not seat.conversation._awaited)
+        await seat.until(lambda: "echo: hello" in seat.sight.getvalue() and not seat.conversation.awaited)
         seat.keys.send_text(CTRL_C)
         await seat.until(lambda: "Ctrl-C again" in seat.sight.getvalue())
         assert not talking.done()
@@ -139,11 +160,10 @@ async def test_slash_commands_are_sent_like_any_message_but_for_leaving() -> Non
 
 async def test_tab_completes_a_command() -> None:
     async with seated() as (seat, talking):
-        buffer = seat.conversation._session.default_buffer
         seat.keys.send_text("/st")
-        await seat.until(lambda: buffer.complete_state is not None and bool(buffer.complete_state.completions))
+        await seat.until(lambda: bool(seat.offered))
         seat.keys.send_text("\t")
-        await seat.until(lambda: buffer.text == "/status")
+        await seat.until(lambda: seat.typed == "/status")
         seat.keys.send_text(ENTER)
         await seat.until(lambda: bool(seat.house.heard))
         seat.keys.send_text(CTRL_D)
@@ -155,7 +175,7 @@ async def test_what_arrives_unasked_is_shown_while_the_prompt_waits() -> None:
     async with seated() as (seat, talking):
         seat.keys.send_text("hello" + ENTER)
         await seat.until(lambda: "echo: hello" in seat.sight.getvalue())
-        seat.house.channel.show(next(iter(seat.house.channel._attached)), Note("a reminder"))
+        seat.house.channel.show(seat.link.conversation, Note("a reminder"))
         await seat.until(lambda: "a reminder" in seat.sight.getvalue())
         assert not talking.done()
 
@@ -169,7 +189,7 @@ async def test_a_line_that_breaks_ends_the_conversation_with_a_word() -> None:
 
 async def test_a_house_that_closes_while_the_prompt_waits_ends_it_too() -> None:
     async with seated() as (seat, talking):
-        await seat.until(lambda: seat.conversation._session.app.is_running)
+        await seat.until(lambda: seat.prompts)
         await seat.house.channel.close()
         assert await talking == 1
 
@@ -191,9 +211,9 @@ async def test_the_history_is_kept_in_a_file_of_the_owners_alone(tmp_path: Path)
         await talking
     assert (tmp_path / "history").stat().st_mode & 0o777 == 0o600
     async with seated(tmp_path / "history") as (seat, _):
-        await seat.until(lambda: seat.conversation._session.app.is_running)
+        await seat.until(lambda: seat.prompts)
         seat.keys.send_text("\x1b[A")
-        await seat.until(lambda: seat.conversation._session.default_buffer.text == "remember me")
+        await seat.until(lambda: seat.typed == "remember me")
 
 
 async def test_a_history_that_cannot_be_kept_does_not_matter(tmp_path: Path) -> None:
@@ -305,10 +325,9 @@ async def test_messages_and_commands_are_sent_while_a_turn_runs() -> None:
 
 
 async def test_on_a_dumb_terminal_the_prompt_comes_after_the_answer() -> None:
-    async with seated() as (seat, talking):
-        seat.conversation._screen._console = Console(file=seat.sight, width=80, force_terminal=True, _environ={"TERM": "dumb"})
+    async with seated(dumb=True) as (seat, talking):
         seat.keys.send_text("late hello" + ENTER)
-        await seat.until(lambda: not seat.conversation._awaited and bool(seat.house.heard))
+        await seat.until(lambda: not seat.conversation.awaited and bool(seat.house.heard))
         seat.keys.send_text("slow work" + ENTER)
         await seat.until(lambda: len(seat.house.heard) == 2)
         assert "echo: late hello" in seat.sight.getvalue()
@@ -319,23 +338,22 @@ async def test_on_a_dumb_terminal_the_prompt_comes_after_the_answer() -> None:
 
 
 async def test_lines_typed_on_a_dumb_terminal_while_an_answer_is_awaited_are_messages_of_their_own() -> None:
-    async with seated() as (seat, _):
-        seat.conversation._screen._console = Console(file=seat.sight, width=80, force_terminal=True, _environ={"TERM": "dumb"})
+    async with seated(dumb=True) as (seat, _):
         seat.keys.send_text("one\ntwo\n")  # as the terminal hands them over, which turned Enter into line ends
         await seat.until(lambda: len(seat.house.heard) == 2)
         assert seat.house.heard == ["one", "two"]
 
 
 async def test_lines_typed_before_the_prompt_is_there_are_messages_and_control_j_begins_a_line_afterwards() -> None:
-    with create_pipe_input() as keys:
-        seat = Seat(keys)
+    with create_pipe_input() as keys, create_app_session() as terminal:
+        seat = Seat(keys, terminal)
         keys.send_text("here\nthere\n")  # as the terminal hands over what was typed while the program was starting
         serving = asyncio.ensure_future(seat.house.channel.run(seat.house))
         talking = asyncio.ensure_future(seat.conversation.run())
         await seat.until(lambda: len(seat.house.heard) == 2)
         await seat.until(lambda: "echo: there" in seat.sight.getvalue())
         keys.send_text("a")
-        await seat.until(lambda: seat.conversation._session.default_buffer.text == "a")
+        await seat.until(lambda: seat.typed == "a")
         keys.send_text("\nb" + ENTER)
         await seat.until(lambda: len(seat.house.heard) == 3)
         assert seat.house.heard == ["here", "there", "a\nb"]
@@ -357,15 +375,14 @@ async def test_a_reply_that_is_delivered_twice_is_shown_once() -> None:
     async with seated() as (seat, _):
         seat.keys.send_text("hello" + ENTER)
         await seat.until(lambda: "echo: hello" in seat.sight.getvalue())
-        for client in next(iter(seat.house.channel._attached.values())):
-            client.push(Reply("echo: **hello**", "t1-0"))
-            client.push(Reply("news", "t9-0"))
+        seat.link.push(Reply("echo: **hello**", "t1-0"))
+        seat.link.push(Reply("news", "t9-0"))
         await seat.until(lambda: "news" in seat.sight.getvalue())
         assert seat.sight.getvalue().count("echo: hello") == 1
 
 
 async def test_tab_completes_the_words_that_a_command_takes() -> None:
-    completer = _Slash({"/context": "what fills my window"}, {"/context": ("list", "detail")})
+    completer = SlashCompleter({"/context": "what fills my window"}, {"/context": ("list", "detail")})
     for typed, offered in (("/context d", ["detail"]), ("/context ", ["list", "detail"]), ("/context x", []), ("x", [])):
         found = completer.get_completions(Document(typed), CompleteEvent())
         assert [one.text for one in found] == offered
@@ -445,14 +462,14 @@ async def test_a_word_that_leaves_other_programs_leaves_this_one_while_nothing_r
 async def test_exit_during_a_turn_is_sent_as_a_wish_to_stop() -> None:
     async with seated() as (seat, talking):
         seat.keys.send_text("slow" + ENTER)
-        await seat.until(lambda: bool(seat.conversation._awaited))
+        await seat.until(lambda: bool(seat.conversation.awaited))
         seat.keys.send_text("exit" + ENTER)
-        await seat.until(lambda: len(seat.conversation._awaited) + seat.sight.getvalue().count("echo") >= 2)
+        await seat.until(lambda: seat.conversation.awaited + seat.sight.getvalue().count("echo") >= 2)
         assert not talking.done()
 
 
 def test_the_line_below_the_prompt_names_the_model_its_window_and_the_cost() -> None:
     facts = {"model": "box/qwen3", "context": {"tokens": 2700, "window": 27000}}
-    assert _status(facts, 0.0) == "box/qwen3 · 10 % of its window"
-    assert _status(facts, 0.125) == "box/qwen3 · 10 % of its window · $0.12"
-    assert _status({"model": None}, 1.0) == ""
+    assert status_line(facts, 0.0) == "box/qwen3 · 10 % of its window"
+    assert status_line(facts, 0.125) == "box/qwen3 · 10 % of its window · $0.12"
+    assert status_line({"model": None}, 1.0) == ""

@@ -88,6 +88,7 @@ class TelegramPeer(People):
 
     def __post_init__(self) -> None:
         self._pending: list[dict[str, Any]] = []
+        self._confirmed: list[dict[str, Any]] = []
         self._next_update = 5000
         self.asked = False
         self._allowed = UPDATE_KINDS - _NOT_BY_DEFAULT
@@ -155,6 +156,10 @@ class TelegramPeer(People):
         """Choose the next update's id, as Telegram does at random after an idle week."""
         self._next_update = next_update
 
+    def lose_confirmations(self) -> None:
+        """Offer all updates again that were confirmed."""
+        self._pending, self._confirmed = [*self._confirmed, *self._pending], []
+
     def fault(self, method: str, kind: str, *, times: int = 1, code: int = 500, seconds: float = 0, text: str = "") -> None:
         """Break the next calls of a method."""
         self.faults.append(Fault(method, kind, times, code, seconds, text))
@@ -166,6 +171,11 @@ class TelegramPeer(People):
     def count(self, method: str) -> int:
         """Return how often a method was called."""
         return sum(1 for name, _ in self.calls if name == method)
+
+    @property
+    def next_update(self) -> int:
+        """The id that the next update will have."""
+        return self._next_update
 
     @property
     def unconfirmed(self) -> int:
@@ -276,6 +286,7 @@ class TelegramPeer(People):
 
     def _confirm(self, offset: int) -> None:
         if offset > 0:
+            self._confirmed += [one for one in self._pending if one["update_id"] < offset]
             self._pending = [one for one in self._pending if one["update_id"] >= offset]
         elif offset < 0:
             self._pending = self._pending[offset:]

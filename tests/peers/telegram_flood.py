@@ -31,18 +31,22 @@ class Flood:
         chat, now = str(arguments.get("chat_id", "")), self.now()
         if now < self._until[chat]:
             self.defied += 1
-            self._refuse(chat, now)
+            self._refuse(chat)
         if method not in COUNTED:
             return
         self._sent = [one for one in self._sent if one[0] > now - 60]
         in_a_second = [to for at, to in self._sent if at > now - 1 + SLACK]
         in_a_minute = [to for _, to in self._sent if to == chat and chat.startswith("-")]
         if len(in_a_second) >= 30 or chat in in_a_second or len(in_a_minute) >= 20:
-            self._refuse(chat, now)
+            self._refuse(chat)
         self._sent.append((now, chat))
 
-    def _refuse(self, chat: str, now: float) -> None:
+    def hold(self, chat: int | str) -> None:
+        """Let nothing pass to a chat for as long as the penalty lasts."""
+        self._until[str(chat)] = self.now() + self.penalty
+
+    def _refuse(self, chat: str) -> None:
         self.refusals += 1
-        self._until[chat] = now + self.penalty
+        self.hold(chat)
         seconds = int(self.penalty)
         raise Refused(f"Too Many Requests: retry after {seconds}", 429, {"retry_after": seconds})
