@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from channels.messages import Conversation
 from gateway.errors import StorageFailed
-from gateway.ledger.part import account_of
 from gateway.ledger.rows import NewOutbound
+from gateway.ledger.values import account_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence

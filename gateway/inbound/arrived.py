@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from channels.messages import Attachment, Inbound, Sender
-from gateway.ledger.part import as_conversation, flat
+from gateway.ledger.values import as_conversation, flat
 from gateway.routing.access import Actor
 from gateway.routing.router import Route
 from memory.audience import Audience

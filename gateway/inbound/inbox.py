@@ -16,8 +16,8 @@ from gateway.inbound.happenings import Habits, UsualHabits, edited, pressed, rea
 from gateway.inbound.moves import Moves
 from gateway.inbound.overheard import MESSAGES, Overheard
 from gateway.inbound.unstored import Unstored
-from gateway.ledger.part import account_of, clean
 from gateway.ledger.rows import Arrival, NewOutbound
+from gateway.ledger.values import account_of, clean
 from gateway.routing.access import Allowed, Pair
 from gateway.routing.broadcast import fanned
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from channels.messages import Conversation, Cursor, Inbound
-    from gateway.ledger.part import Clock
     from gateway.ledger.protocol import Ledger
-    from gateway.ledger.rows import Aside, InboxEnd, InboxRow
+    from gateway.ledger.rows import ContextEvent, InboxEnd, InboxRow
+    from gateway.ledger.values import Clock
     from gateway.routing.access import Access, Actor
     from gateway.routing.router import Route, Router
 
@@ -132,7 +132,7 @@ class Inbox:
         """Return where a message goes besides; a local client has chosen its agent."""
         return [] if actor.local else self._router().echoes(inbound.conversation, actor)
 
-    def arrival(self, inbound: Inbound, actor: Actor, *, before: str = "", asides: Sequence[Aside] = ()) -> Arrival:
+    def arrival(self, inbound: Inbound, actor: Actor, *, before: str = "", asides: Sequence[ContextEvent] = ()) -> Arrival:
         """Make the row of a message. One that cannot be routed is taken all the same: its sender is told when it is handed out."""
         try:
             route = self.route(inbound, actor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gateway.ledger.part import account_of
+from gateway.ledger.values import account_of
 
 if TYPE_CHECKING:
     from channels.messages import Conversation

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.desks.commands import parse
 from gateway.inbound.arrived import Unreadable, read_arrived
-from gateway.ledger.part import clean
 from gateway.ledger.rows import InboxRow
+from gateway.ledger.values import clean
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.errors import OutOfStep
+from gateway.ledger.expired_notice import PATIENCE
 from gateway.ledger.inbox import COLUMNS, read_row
-from gateway.ledger.missed import PATIENCE
-from gateway.ledger.part import Part, clean, stamp
-from gateway.ledger.salvage import DOUBT
+from gateway.ledger.recovery import IN_DOUBT
+from gateway.ledger.values import Part, clean, stamp
 
 if TYPE_CHECKING:
     import apsw
@@ -25,7 +25,7 @@ class DoubtPart(Part):
             f"SELECT {COLUMNS} FROM inbox WHERE conversation = ? AND state = 'failed' AND reason = ? AND payload IS NOT NULL "
             "AND received_at > ? ORDER BY id"
         )
-        values = (clean(conversation), DOUBT, stamp(self._clock.now() - PATIENCE))
+        values = (clean(conversation), IN_DOUBT, stamp(self._clock.now() - PATIENCE))
         return [read_row(row) for row in await self._thread.run(lambda db: db.execute(query, values).fetchall())]
 
     async def take_up(self, row: int) -> InboxRow:
@@ -35,7 +35,7 @@ class DoubtPart(Part):
             found = db.execute(
                 "UPDATE inbox SET state = 'waiting', reason = NULL, ended_at = NULL "
                 f"WHERE id = ? AND state = 'failed' AND reason = ? AND payload IS NOT NULL RETURNING {COLUMNS}",
-                (row, DOUBT),
+                (row, IN_DOUBT),
             ).fetchall()
             if not found:
                 raise OutOfStep("the message is not in doubt", where=f"inbox {row}")

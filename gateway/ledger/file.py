@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from gateway.errors import StorageFailed
-from gateway.ledger.salvage import salvage
+from gateway.ledger.recovery import recover
 from gateway.ledger.schema import APPLICATION_ID, migrate
 from gateway.ledger.thread import storage_error
 from gateway.ledger.wal import Mark, Marking, missing
@@ -21,7 +21,7 @@ from gateway.private_file import write_whole
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gateway.ledger.salvage import Ending
+    from gateway.ledger.recovery import Ending
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def _begin_anew(path: Path, epoch: str, now: datetime, error: Exception, ending:
         raise storage_error(failed, str(path)) or failed from failed
     notice = f"The ledger of messages could not be used ({error}). It was set aside as {kept} and a new one was begun."
     try:
-        return Opened(db, marking, f"{notice} {salvage(db, kept, ending, now)}")
+        return Opened(db, marking, f"{notice} {recover(db, kept, ending, now)}")
     except Exception as failed:  # whatever a wreck does to its reader, the house must start
         log.exception("nothing could be saved from %s", kept)
         lost = "messages that waited for an answer, and replies that were not sent yet, may be missing."

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gateway.ledger.asides import forget_asides, keep_aside, read_asides, with_asides
+from gateway.ledger.context_events import add_event, conversations_with_events, delete_events, read_events
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.part import WITHIN, Part, clean, instant, listed, stamp
 from gateway.ledger.rows import Accepted, Arrival, InboxRow
+from gateway.ledger.values import WITHIN, Part, clean, instant, listed, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import apsw
 
     from channels.messages import Cursor
-    from gateway.ledger.rows import Aside, InboxEnd, InboxState, NewOutbound
+    from gateway.ledger.rows import ContextEvent, InboxEnd, InboxState, NewOutbound
 
 COLUMNS = "id, account, skey, conversation, session, sender, payload, received_at, turn, state, reason, coalesce(attempts, 0)"
 
@@ -49,13 +49,13 @@ class InboxPart(Part):
         found = await self._thread.run(lambda db: db.execute(query, (account, name)).fetchone())
         return None if found is None else str(found[0])
 
-    async def asides(self, conversation: str) -> list[Aside]:
+    async def asides(self, conversation: str) -> list[ContextEvent]:
         """See the protocol."""
         address = clean(conversation)
         if self._asides.lacks(address):
             return []
         as_of = self._asides.changes
-        names, found = await self._thread.run(lambda db: (with_asides(db), read_asides(db, address)))
+        names, found = await self._thread.run(lambda db: (conversations_with_events(db), read_events(db, address)))
         self._asides.learn(names, as_of)
         return found
 
@@ -120,13 +120,13 @@ def _take(db: apsw.Connection, account: str, arrival: Arrival, now: datetime) ->
         f"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting') RETURNING {COLUMNS}"
     )
     row = read_row(db.execute(query, values).fetchone())
-    forget_asides(db, arrival.takes)
+    delete_events(db, arrival.takes)
     if arrival.aside is None:
         return row, renumbered
     if _reword(db, account, arrival):
         reason = "it changed a message that waited"
     else:
-        keep_aside(db, row.conversation, arrival.aside, now)
+        add_event(db, row.conversation, arrival.aside, now)
         reason = "kept for the next message"
     query = "UPDATE inbox SET state = 'answered', reason = ?, ended_at = ? WHERE id = ?"
     db.execute(query, (reason, stamp(now), row.id))

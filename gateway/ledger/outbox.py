@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import OutOfStep
-from gateway.ledger.extras import read_extras, write_extras
-from gateway.ledger.missed import PATIENCE, revive_missed, tell_missed
-from gateway.ledger.moves import present_place
-from gateway.ledger.part import WITHIN, Part, account_of, clean, instant, listed, read_conversation, stamp, write_conversation
-from gateway.ledger.rows import CHAT_TTL, LONGEST_WAIT, Look, OutboxRow
+from gateway.ledger.chat_migrations import current_chat
+from gateway.ledger.expired_notice import PATIENCE, queue_notice, revive_missed
+from gateway.ledger.payload import read_payload, write_payload
+from gateway.ledger.rows import CHAT_TTL, LONGEST_WAIT, DueChunks, OutboxRow
+from gateway.ledger.values import WITHIN, Part, account_of, clean, instant, listed, read_conversation, stamp, write_conversation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -60,17 +60,17 @@ class OutboxPart(Part):
         now = self._clock.now()
         return await self._thread.run(lambda db: _due(db, accounts, limit, now))
 
-    async def look(self, accounts: Collection[str], *, limit: int = 64) -> Look:
+    async def look(self, accounts: Collection[str], *, limit: int = 64) -> DueChunks:
         """See the protocol."""
         now = self._clock.now()
 
-        def work(db: apsw.Connection) -> Look:
+        def work(db: apsw.Connection) -> DueChunks:
             given_up = _expire(db, now, self._token)
             due = _due(db, accounts, limit, now)
             query = f"SELECT min(not_before) FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous') AND not_before > :now"
             found: Any = db.execute(query, {"accounts": listed(accounts), "now": stamp(now)}).fetchone()
             following = None if found[0] is None else instant(int(found[0]))
-            return Look(due=due, next=following, expired=len(given_up), given_up=tuple(dict.fromkeys(given_up)))
+            return DueChunks(due=due, next=following, expired=len(given_up), given_up=tuple(dict.fromkeys(given_up)))
 
         look = await self._thread.run(work)
         if look.expired:  # each ring makes the delivery look again, and looking is what expires: always ringing would never end
@@ -155,7 +155,7 @@ class OutboxPart(Part):
             change = "state = 'dead', reason = :reason, ended_at = :now"
             _step(db, row, change, values, come_from=("ready", "sending", "ambiguous"))
             if tell:
-                tell_missed(db, [row], now=now, token=self._token)
+                queue_notice(db, [row], now=now, token=self._token)
 
         await self._thread.run(work, self._ring)
 
@@ -193,7 +193,7 @@ class OutboxPart(Part):
         """See the protocol."""
         query = "SELECT extras FROM outbox WHERE extras IS NOT NULL AND state <> 'sent'"
         found = await self._thread.run(lambda db: db.execute(query).fetchall())
-        return [enclosure.path for (extras,) in found if (enclosure := read_extras(str(extras))[1]) is not None]
+        return [enclosure.path for (extras,) in found if (enclosure := read_payload(str(extras))[1]) is not None]
 
     def _within_reach(self, not_before: datetime) -> int:
         return stamp(min(not_before, self._clock.now() + LONGEST_WAIT))
@@ -211,10 +211,10 @@ def enqueue(
     """Queue chunks at the end of their conversations; return their ids and keys."""
     rows: list[tuple[int, str]] = []
     for chunk in chunks:
-        place = present_place(db, chunk.conversation)
+        place = current_chat(db, chunk.conversation)
         values = (
             *(chunk.key or token(), turn, account_of(place), clean(place.address)),
-            *(write_conversation(place), clean(chunk.text), chunk.reply_to, write_extras(chunk.buttons, chunk.enclosure)),
+            *(write_conversation(place), clean(chunk.text), chunk.reply_to, write_payload(chunk.buttons, chunk.enclosure)),
             *(stamp(now), stamp(now), stamp(now + (chunk.ttl or PATIENCE))),
         )
         query = (
@@ -267,7 +267,7 @@ def _expire(db: apsw.Connection, now: datetime, token: Callable[[], str]) -> lis
             "UPDATE outbox SET state = 'dead', reason = 'expired', ended_at = ? WHERE id IN (SELECT value FROM json_each(?))",
             (stamp(now), listed(expired)),
         )
-        tell_missed(db, expired, now=now, token=token)
+        queue_notice(db, expired, now=now, token=token)
     return [conversation for _, conversation in found]
 
 
@@ -292,7 +292,7 @@ def _row(found: Any) -> OutboxRow:
     row, key, turn, target, text, reply_to, state, attempt, doubts, recorded, not_before, expires, reason, extras, missed = (
         found
     )
-    buttons, enclosure = read_extras(extras)
+    buttons, enclosure = read_payload(extras)
     return OutboxRow(
         id=row,
         key=key,

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.part import Part, clean, instant, read_conversation, stamp, write_conversation
 from gateway.ledger.rows import ApprovedSender, NewOutbound, PairingRequest
+from gateway.ledger.values import Part, clean, instant, read_conversation, stamp, write_conversation
 
 if TYPE_CHECKING:
     import apsw

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
         Accepted,
         ApprovedSender,
         Arrival,
-        Aside,
+        ChatMigration,
+        ContextEvent,
+        DueChunks,
         InboxEnd,
         InboxRow,
         InboxState,
-        Look,
-        Move,
         NewOutbound,
         OutboxRow,
         OutboxState,
@@ -50,7 +50,7 @@ class InboxLedger(Protocol):
         """
         ...
 
-    async def asides(self, conversation: str) -> list[Aside]:
+    async def asides(self, conversation: str) -> list[ContextEvent]:
         """Return the lines that wait for the next message of the conversation with this address, oldest first."""
         ...
 
@@ -62,7 +62,7 @@ class InboxLedger(Protocol):
         """Note that a group has another id. What waits to be sent there follows, and so does all that is queued later."""
         ...
 
-    async def moves(self) -> list[Move]:
+    async def moves(self) -> list[ChatMigration]:
         """Return all such groups, the earliest first; ``present`` is always the id in force."""
         ...
 
@@ -183,7 +183,7 @@ class OutboxLedger(Protocol):
         """Return the next chunk of the conversation with this address, if it may be sent now."""
         ...
 
-    async def look(self, accounts: Collection[str], *, limit: int = 64) -> Look:
+    async def look(self, accounts: Collection[str], *, limit: int = 64) -> DueChunks:
         """Give up what waited too long, then return what is ``due``, and when something will be next.
 
         Each conversation gets one notice, in its place, that lists what it missed.

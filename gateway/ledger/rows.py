@@ -53,7 +53,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aside:
+class ContextEvent:
     """A line that waits to be told with the next message of its conversation."""
 
     id: int
@@ -61,7 +61,7 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class ChatMigration:
     """A group that its platform gave another id. ``former`` and ``present`` are the ids."""
 
     account: str
@@ -167,7 +167,7 @@ class OutboxRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class DueChunks:
     """What there is to send: chunks that are due, when something else will be (if ever), and what was given up just now."""
 
     due: list[OutboxRow]

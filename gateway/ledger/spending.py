@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gateway.ledger.part import Part, clean, stamp
+from gateway.ledger.values import Part, clean, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,17 +7,17 @@ import secrets
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.ledger.chat_migrations import MovesPart
 from gateway.ledger.doubts import DoubtPart
 from gateway.ledger.file import closing, connect
 from gateway.ledger.inbox import InboxPart
-from gateway.ledger.moves import MovesPart
 from gateway.ledger.outbox import OutboxPart
 from gateway.ledger.pairing import PairingPart
-from gateway.ledger.part import stamp
 from gateway.ledger.rows import Tally
 from gateway.ledger.spending import SpendingPart
 from gateway.ledger.thread import LedgerThread
 from gateway.ledger.turns import TurnPart
+from gateway.ledger.values import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from gateway.ledger.part import Clock
+    from gateway.ledger.values import Clock
 
 KEEP_PAYLOADS: Final = timedelta(days=7)
 KEEP_KEYS: Final = timedelta(days=30)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.errors import OutOfStep
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.part import Part, clean, instant, listed, stamp
 from gateway.ledger.rows import ToolRecord, Turn
+from gateway.ledger.values import Part, clean, instant, listed, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

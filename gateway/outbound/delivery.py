@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from channels.errors import NotSent, Uncertain
 from gateway.errors import OutOfStep, StorageFailed
-from gateway.ledger.part import account_of
+from gateway.ledger.values import account_of
 from gateway.outbound.doubt import Doubts, answers, is_safe
 from gateway.outbound.outward import outward
 from gateway.outbound.trouble import Troubles

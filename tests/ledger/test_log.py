@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.clock import ManualClock
-from gateway.ledger.salvage import DOUBT
+from gateway.ledger.recovery import IN_DOUBT
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.wal import CHECKPOINT_AT, FRAME_HEADER, HEADER, Mark, read_log
-from tests.ledger.test_salvage import MESSAGES, NOON, OPEN, REPLIES, lived, opened_again, table
+from tests.ledger.test_recovery import MESSAGES, NOON, OPEN, REPLIES, lived, opened_again, table
 
 LOG, MARK = "-wal", "-open"
 
@@ -80,7 +80,7 @@ def judge(path: Path, was: Any, told: str | None) -> None:
     for key, (state, *_) in was.messages.items():
         now = messages.get(key)
         kept = now is not None and (now[0] == state or now[0] in OPEN if state in OPEN else now[0] not in OPEN)
-        asked = now is not None and reasons[key][0] == DOUBT
+        asked = now is not None and reasons[key][0] == IN_DOUBT
         assert kept or told is not None, f"{key} was {state}, is {now}, and nobody is told"
         assert kept or asked or now is None or state not in OPEN, f"{key} was {state} and is {now}"
         assert state in OPEN or now is None or now[0] not in OPEN, f"{key} was answered, and is to be answered again"

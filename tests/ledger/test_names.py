@@ -3,14 +3,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.ledger.part import Names
+from gateway.ledger.values import NameCache
 
 _steps = st.lists(st.tuples(st.sampled_from(["add", "remove", "read", "learn"]), st.sampled_from("abc")), max_size=40)
 
 
 @given(_steps)
 def test_a_name_is_never_said_to_be_absent_while_it_is_there(steps: list[tuple[str, str]]) -> None:
-    names, there = Names(), set()
+    names, there = NameCache(), set()
     read: list[tuple[set[str], int]] = []
     for step, name in steps:
         match step:
@@ -27,7 +27,7 @@ def test_a_name_is_never_said_to_be_absent_while_it_is_there(steps: list[tuple[s
 
 
 def test_once_read_what_is_absent_is_known() -> None:
-    names = Names()
+    names = NameCache()
     assert not names.lacks("a")
     names.learn({"b"}, names.changes)
     assert names.lacks("a")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from channels.messages import Button, Conversation, Enclosure
 from gateway.clock import ManualClock
 from gateway.ledger import schema
-from gateway.ledger.asides import KEPT
-from gateway.ledger.extras import read_extras, write_extras
+from gateway.ledger.context_events import KEPT
+from gateway.ledger.payload import read_payload, write_payload
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 
@@ -219,7 +219,7 @@ def test_extras_read_back_as_they_were_written(buttons: list[Button], name: str 
     enclosure = (
         None if name is None else Enclosure(path=Path("/a") / (name.replace("/", "") or "b"), name=name, media_type=name)
     )
-    assert read_extras(write_extras(buttons, enclosure)) == (tuple(buttons), enclosure)
+    assert read_payload(write_payload(buttons, enclosure)) == (tuple(buttons), enclosure)
 
 
 async def test_what_waits_for_a_group_follows_it_in_order_and_so_does_what_comes_later(tmp_path: Path) -> None:

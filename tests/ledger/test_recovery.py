@@ -19,8 +19,8 @@ from channels.messages import Conversation, Cursor
 from gateway.clock import ManualClock
 from gateway.desks.mail_desk import MailDesk
 from gateway.errors import UsageWrong
+from gateway.ledger.recovery import IN_DOUBT
 from gateway.ledger.rows import Arrival, NewOutbound
-from gateway.ledger.salvage import DOUBT
 from gateway.ledger.spending import NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
 
@@ -310,7 +310,7 @@ def test_a_ledger_with_the_root_of_its_messages_gone_is_saved_from_the_pages_tha
     assert warning is not None
     assert "7 messages may have been answered already or not: `homebody inbox missed`" in warning
     reasons = table(path, "SELECT skey, reason FROM inbox")
-    assert {key for key, row in reasons.items() if row[0] == DOUBT} == {f"m:{n}" for n in range(53, 60)}
+    assert {key for key, row in reasons.items() if row[0] == IN_DOUBT} == {f"m:{n}" for n in range(53, 60)}
 
 
 def test_a_log_that_is_gone_is_noticed_though_the_file_itself_is_sound(crashed: Original, tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ async def test_a_message_in_doubt_is_answered_once_its_owner_asks_for_it(closed:
 
     desk = MailDesk(ledger, hand_out).calls()
     missed = (await desk["inbox.missed"]())["inbox"]
-    assert [(row["reason"], row["state"]) for row in missed] == [(DOUBT, "failed")] * 3
+    assert [(row["reason"], row["state"]) for row in missed] == [(IN_DOUBT, "failed")] * 3
     await desk["inbox.retry"](row=missed[0]["id"])
     assert [row.alias for row in handed] == ["m:53"]
     assert "m:53" in [row.alias for row in await ledger.waiting()]

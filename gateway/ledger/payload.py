@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def write_extras(buttons: Sequence[Button], enclosure: Enclosure | None) -> str | None:
+def write_payload(buttons: Sequence[Button], enclosure: Enclosure | None) -> str | None:
     """Write as JSON; None when there is nothing."""
     if not buttons and enclosure is None:
         return None
@@ -22,7 +22,7 @@ def write_extras(buttons: Sequence[Button], enclosure: Enclosure | None) -> str 
     return json.dumps(written, separators=(",", ":"))
 
 
-def read_extras(extras: str | None) -> tuple[tuple[Button, ...], Enclosure | None]:
+def read_payload(extras: str | None) -> tuple[tuple[Button, ...], Enclosure | None]:
     """The reverse."""
     if extras is None:
         return (), None

@@ -31,7 +31,7 @@ class Clock(Protocol):
         ...
 
 
-class Names:
+class NameCache:
     """For what rows of some kind exist, kept in memory: hardly any do, and every message asks.
 
     Whoever adds rows says ``changed`` before; what was read before that is not learnt any more.
@@ -64,7 +64,7 @@ class Part:
         self._clock = clock
         self._token = token
         self._listeners: list[Callable[[], None]] = []
-        self._asides, self._allowances = Names(), Names()
+        self._asides, self._allowances = NameCache(), NameCache()
 
     def _ring(self) -> None:
         for listener in self._listeners:

@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from channels.messages import Button
-from gateway.ledger.extras import read_extras, write_extras
-from gateway.ledger.part import listed, stamp
+from gateway.ledger.payload import read_payload, write_payload
+from gateway.ledger.recovery import IN_DOUBT
 from gateway.ledger.rows import CHAT_TTL
-from gateway.ledger.salvage import DOUBT
+from gateway.ledger.values import listed, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PATIENCE: Final = timedelta(days=7)
 """How long a notice waits for its conversation to come back."""
 
-_AFTER_ALL = write_extras([Button(label="📬 Show me", value="/missed")], None)
+_AFTER_ALL = write_payload([Button(label="📬 Show me", value="/missed")], None)
 _SHOWN = 10
 _PREVIEW = 80
 
@@ -32,7 +32,7 @@ class _Missed(TypedDict):
     items: list[str]
 
 
-def tell_missed(db: apsw.Connection, rows: Sequence[int], *, now: datetime, token: Callable[[], str]) -> None:
+def queue_notice(db: apsw.Connection, rows: Sequence[int], *, now: datetime, token: Callable[[], str]) -> None:
     """Queue a notice that lists ``rows`` (dead ones of one conversation), in their place.
 
     A notice that still waits is taken up by the new one. A notice itself is never told about.
@@ -80,7 +80,7 @@ def revive_missed(db: apsw.Connection, conversation: str, now: datetime) -> int:
             "now": stamp(now),
             "expires": stamp(now + CHAT_TTL),
             "since": stamp(now - PATIENCE),
-            "doubt": DOUBT,
+            "doubt": IN_DOUBT,
         },
     )
     return db.changes()
@@ -103,7 +103,7 @@ def _item(text: str, doubts: int) -> str:
 
 def _name(extras: str | None) -> str:
     """What stands for a file without a caption."""
-    _, enclosure = read_extras(extras)
+    _, enclosure = read_payload(extras)
     return "" if enclosure is None else f"📎 {enclosure.name}"
 
 

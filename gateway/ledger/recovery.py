@@ -1,7 +1,7 @@
 """What is saved out of a ledger that had to be set aside, and what of it is believed.
 
 Nothing may be said twice. So what still had to be done goes on by itself only where nothing speaks against its state: the last process
-ended in order, and the row was reached by an unbroken way. All else that was open is kept for the owner to decide (``DOUBT``): such
+ended in order, and the row was reached by an unbroken way. All else that was open is kept for the owner to decide (``IN_DOUBT``): such
 messages and replies do nothing until somebody asks for them. What was known to have been seen stays known, whatever its state.
 """
 
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import apsw
 
-from gateway.ledger.extras import read_extras
 from gateway.ledger.pages import Pages
-from gateway.ledger.part import account_of, clean, read_conversation, stamp
+from gateway.ledger.payload import read_payload
+from gateway.ledger.values import account_of, clean, read_conversation, stamp
 from gateway.ledger.wreck import Wreck
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Ending = Literal["closed", "crashed", "lost"]
 """How the last process left the ledger: in order, not in order, or so that its write-ahead log was gone afterwards."""
 
-DOUBT: Final = "in doubt since the ledger was damaged"
+IN_DOUBT: Final = "in doubt since the ledger was damaged"
 _YOUNG: Final = timedelta(days=7)
 _EARLIEST, _LATEST = 1_400_000_000_000_000, 4_100_000_000_000_000
 _MOST_ROWS: Final = 1 << 40
@@ -40,7 +40,7 @@ _OPEN_INBOX, _OPEN_OUTBOX = ("waiting", "claimed"), ("ready", "sending", "ambigu
 
 
 @dataclass
-class Salvaged:
+class Recovered:
     """How much was saved. What is doubtful its owner has to decide about; ``shut_out`` are people who must ask anew."""
 
     waiting: int = 0
@@ -82,7 +82,7 @@ class Salvaged:
         return " ".join(lines)
 
 
-def salvage(db: apsw.Connection, wreck: Path, ending: Ending, now: datetime) -> Salvaged:
+def recover(db: apsw.Connection, wreck: Path, ending: Ending, now: datetime) -> Recovered:
     """Bring what can be saved into a new ledger, in one transaction. Blocking.
 
     Raises:
@@ -102,7 +102,7 @@ class _Salvage:
         self._now = stamp(now)
         self._young = stamp(now - _YOUNG)
         self._epochs = {row.values["value"] for row in wreck.tables["meta"] if row.sure and row.values["name"] == "epoch"}
-        self.result = Salvaged()
+        self.result = Recovered()
 
     def run(self) -> None:
         for row in _final_first(self._tables["inbox"], _OPEN_INBOX):
@@ -129,7 +129,7 @@ class _Salvage:
         row |= {"turn": None, "id": _number(row["id"])}
         goes_on = row["state"] == "waiting" and believed and row["payload"] is not None
         if was_open and not goes_on:
-            row |= {"state": "failed", "reason": DOUBT, "ended_at": self._now}
+            row |= {"state": "failed", "reason": IN_DOUBT, "ended_at": self._now}
         if not self._insert("inbox", row):
             return
         if goes_on:
@@ -148,7 +148,7 @@ class _Salvage:
         if goes_on and (row["state"] != "ready" or row["doubts"]):
             row |= {"state": "ambiguous", "doubts": max(row["doubts"], 1)}
         elif was_open and not goes_on:
-            row |= {"state": "dead", "reason": DOUBT, "ended_at": self._now, "doubts": max(row["doubts"], 1)}
+            row |= {"state": "dead", "reason": IN_DOUBT, "ended_at": self._now, "doubts": max(row["doubts"], 1)}
         row |= {"turn": None, "id": _number(row["id"])}
         epoch = self._db.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchall()[0][0]
         if self._insert("outbox", row | {"epoch": epoch}) and was_open:
@@ -224,7 +224,7 @@ def _placed(row: dict[str, Any]) -> bool:
 def _readable(row: dict[str, Any]) -> bool:
     """Whether the rest of a reply can be read."""
     try:
-        read_extras(row["extras"])
+        read_payload(row["extras"])
         if row["missed"] is not None:
             missed = json.loads(row["missed"])
             return isinstance(missed["count"], int) and all(isinstance(item, str) for item in missed["items"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.ledger.part import clean, listed, stamp
-from gateway.ledger.rows import Aside
+from gateway.ledger.rows import ContextEvent
+from gateway.ledger.values import clean, listed, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ KEPT: Final = 20
 """Lines kept for a conversation; older ones give way."""
 
 
-def keep_aside(db: apsw.Connection, conversation: str, line: str, now: datetime) -> None:
+def add_event(db: apsw.Connection, conversation: str, line: str, now: datetime) -> None:
     """Keep a line for the conversation with this address."""
     db.execute("INSERT INTO aside (conversation, line, noted_at) VALUES (?, ?, ?)", (conversation, clean(line), stamp(now)))
     db.execute(
@@ -27,19 +27,19 @@ def keep_aside(db: apsw.Connection, conversation: str, line: str, now: datetime)
     )
 
 
-def read_asides(db: apsw.Connection, conversation: str) -> list[Aside]:
+def read_events(db: apsw.Connection, conversation: str) -> list[ContextEvent]:
     """Return what is kept, oldest first."""
     query = "SELECT id, line FROM aside WHERE conversation = ? ORDER BY id"
     found: list[Any] = db.execute(query, (conversation,)).fetchall()
-    return [Aside(id=row, line=line) for row, line in found]
+    return [ContextEvent(id=row, line=line) for row, line in found]
 
 
-def with_asides(db: apsw.Connection) -> frozenset[str]:
+def conversations_with_events(db: apsw.Connection) -> frozenset[str]:
     """Return the addresses for which anything is kept."""
     return frozenset(str(address) for (address,) in db.execute("SELECT DISTINCT conversation FROM aside"))
 
 
-def forget_asides(db: apsw.Connection, ids: Sequence[int]) -> None:
+def delete_events(db: apsw.Connection, ids: Sequence[int]) -> None:
     """Forget lines that were told."""
     if ids:
         db.execute("DELETE FROM aside WHERE id IN (SELECT value FROM json_each(?))", (listed(ids),))

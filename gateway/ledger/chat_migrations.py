@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gateway.ledger.part import Part, account_of, clean, read_conversation, stamp, write_conversation
-from gateway.ledger.rows import Move
+from gateway.ledger.rows import ChatMigration
+from gateway.ledger.values import Part, account_of, clean, read_conversation, stamp, write_conversation
 
 if TYPE_CHECKING:
     import apsw
@@ -35,14 +35,14 @@ class MovesPart(Part):
 
         await self._thread.run(work, self._ring)
 
-    async def moves(self) -> list[Move]:
+    async def moves(self) -> list[ChatMigration]:
         """See the protocol."""
         query = "SELECT account, former, present FROM moved ORDER BY moved_at, rowid"
         found: list[Any] = await self._thread.run(lambda db: db.execute(query).fetchall())
-        return [Move(account=account, former=former, present=present) for account, former, present in found]
+        return [ChatMigration(account=account, former=former, present=present) for account, former, present in found]
 
 
-def present_place(db: apsw.Connection, conversation: Conversation) -> Conversation:
+def current_chat(db: apsw.Connection, conversation: Conversation) -> Conversation:
     """Return where a conversation lies now."""
     if conversation.kind != "group":
         return conversation
@@ -57,7 +57,7 @@ def _redirect(db: apsw.Connection, account: str, former: str, present: str) -> N
     found: list[Any] = db.execute(query, (account,)).fetchall()
     for row, target in found:
         before = read_conversation(target)
-        after = present_place(db, before)
+        after = current_chat(db, before)
         if after != before:
             values = (write_conversation(after), clean(after.address), row)
             db.execute("UPDATE outbox SET target = ?, conversation = ? WHERE id = ?", values)
