@@ -2,16 +2,16 @@
 
 AgentError
 ├── UnknownModel    a model or provider name that nothing answers to
-├── ModelUnusable   a model that is known and cannot be used as configured (no key, no address)
-├── PriceFileBad    a file of prices that cannot be read or holds none
-├── ScriptOver      a scripted model was asked more often than its script goes
-├── PictureRefused  a picture that is none, is broken, or is too large to be unpacked
-├── NotKept         the transcript could not be written, so nothing may be done in its name
-└── FileTrouble     a file of the workspace could not be read or changed as asked
-    ├── PathRefused       a path that leaves the workspace, or does not name a plain file or folder
-    ├── NoSuchFile        a file that is missing, or not this audience's to see (told the same way)
-    ├── Unwritable        read-only, no permission, disk full
-    └── OutOfDate         a change to a file that was never read, or that changed since it was read
+├── ModelNotConfigured   a model that is known and cannot be used as configured (no key, no address)
+├── InvalidPriceFile    a file of prices that cannot be read or holds none
+├── ScriptExhausted      a scripted model was asked more often than its script goes
+├── InvalidImage  a picture that is none, is broken, or is too large to be unpacked
+├── TranscriptWriteError         the transcript could not be written, so nothing may be done in its name
+└── WorkspaceFileError     a file of the workspace could not be read or changed as asked
+    ├── PathNotAllowed       a path that leaves the workspace, or does not name a plain file or folder
+    ├── WorkspaceFileNotFound        a file that is missing, or not this audience's to see (told the same way)
+    ├── WorkspaceNotWritable        read-only, no permission, disk full
+    └── StaleFile         a change to a file that was never read, or that changed since it was read
 """
 
 from __future__ import annotations
@@ -33,41 +33,41 @@ class UnknownModel(AgentError):
         self.nearest = nearest
 
 
-class ModelUnusable(AgentError):
+class ModelNotConfigured(AgentError):
     """Raised for a model that is known but lacks a key or an address."""
 
 
-class PriceFileBad(AgentError):
+class InvalidPriceFile(AgentError):
     """Raised for a file of prices that cannot be read, or in which there is no price."""
 
 
-class ScriptOver(AgentError):
+class ScriptExhausted(AgentError):
     """Raised by a scripted model that has no answer left."""
 
 
-class PictureRefused(AgentError):
+class InvalidImage(AgentError):
     """Raised for a picture that cannot be shown to a model. The message goes on after the picture's name: "it is ..."."""
 
 
-class NotKept(AgentError):
+class TranscriptWriteError(AgentError):
     """Raised when a transcript entry could not be made durable (disk full, read-only). Nothing of it is left in the file."""
 
 
-class FileTrouble(AgentError):
+class WorkspaceFileError(AgentError):
     """Raised when a file of the workspace cannot be read or changed as asked. The message is one line that a model can act on."""
 
 
-class PathRefused(FileTrouble):
+class PathNotAllowed(WorkspaceFileError):
     """Raised for a path that leaves the workspace, passes a link, or does not name a plain file or folder."""
 
 
-class NoSuchFile(FileTrouble):
+class WorkspaceFileNotFound(WorkspaceFileError):
     """Raised for a file that is missing, or that the audience may not see: the two read the same."""
 
 
-class Unwritable(FileTrouble):
+class WorkspaceNotWritable(WorkspaceFileError):
     """Raised when the workspace cannot take a change: read-only, no permission, disk full."""
 
 
-class OutOfDate(FileTrouble):
+class StaleFile(WorkspaceFileError):
     """Raised when a change rests on text that was never read, or that changed since."""

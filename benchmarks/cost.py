@@ -22,8 +22,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from agent.models.anthropic import AnthropicModel
-from agent.models.catalog import facts_of
+from agent.models.adapters.anthropic import AnthropicModel
+from agent.models.catalog.known_models import facts_of
 from channels.terminal.link import Done
 from gateway.clock import ManualClock
 from gateway.config.settings import Settings

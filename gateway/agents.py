@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent import flush, session_memory
-from agent.compaction import Shrunk, compact
-from agent.entries import Pinned, Unpinned
+from agent.context import flush, session_memory
+from agent.context.compaction import CompactionResult, compact
 from agent.errors import AgentError
+from agent.transcript.entries import Pinned, Unpinned
 from gateway.conversations import Conversations, main_key
 from gateway.errors import HomebodyError, StorageFailed
 from gateway.sessions.archive import Archive
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
     from datetime import datetime
 
-    from agent.conversation import Conversation
-    from agent.entries import FlushReceipt
-    from agent.turn import TurnResult
+    from agent.context.session_context import SessionContext
+    from agent.loop.turn import TurnResult
+    from agent.transcript.entries import FlushReceipt
     from gateway.config.settings import AgentProfile, Settings
     from gateway.sessions.settings import SessionSettings
     from memory.audience import Audience
@@ -171,7 +171,7 @@ class HousedAgent:
             return
         await self._keep(record, former)
 
-    async def _keep(self, record: SessionRecord, former: Conversation) -> None:
+    async def _keep(self, record: SessionRecord, former: SessionContext) -> None:
         """Write the end of a session down; what fails is tried again at the next start."""
         try:
             path = await session_memory.keep(former, self._hook.messages)
@@ -212,7 +212,7 @@ class HousedAgent:
         except StorageFailed as error:
             log.warning("sessions.json was not written whole: %s", error)
 
-    async def _flush_now(self, conversation: Conversation) -> None:
+    async def _flush_now(self, conversation: SessionContext) -> None:
         try:
             await conversation.prepare()
             receipt = await flush.flush(conversation, "leave", "shutdown")
@@ -277,7 +277,7 @@ class HousedAgent:
         await self.store.put(replace(back, former_until=now + UNDO_FOR, made_by=made_by))
         return back
 
-    async def flush_before_leaving(self, record: SessionRecord, audience: Audience) -> tuple[Conversation, str]:
+    async def flush_before_leaving(self, record: SessionRecord, audience: Audience) -> tuple[SessionContext, str]:
         """Write down what a session knows, if anything was said since the last time; return it, and what came of it in words."""
         conversation = await self.conversations.open(record, audience)
         obstacle = conversation.flush_obstacle
@@ -290,7 +290,9 @@ class HousedAgent:
         await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))
         return conversation, flush.told(receipt)
 
-    async def compact(self, record: SessionRecord, audience: Audience, focus: str, *, into: int | None = None) -> Shrunk:
+    async def compact(
+        self, record: SessionRecord, audience: Audience, focus: str, *, into: int | None = None
+    ) -> CompactionResult:
         """Compact by hand: flush first, then summarise.
 
         ``into`` is a window of that many tokens that the conversation is to fit afterwards.
@@ -303,7 +305,7 @@ class HousedAgent:
         finally:
             conversation.narrowed = None
 
-    async def _compacted(self, conversation: Conversation, record: SessionRecord, focus: str) -> Shrunk:
+    async def _compacted(self, conversation: SessionContext, record: SessionRecord, focus: str) -> CompactionResult:
         if self.profile.settings.compaction.memory_flush.on_compact_command and flush.is_worthwhile(conversation):
             receipt = await flush.flush(conversation, "command", "compact")
             await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError
-from agent.turn import Further, TurnResult
-from agent.turn import Turn as AgentTurn
+from agent.loop.turn import Further, TurnResult
+from agent.loop.turn import Turn as AgentTurn
 from channels.terminal.link import Done
 from gateway import errors
 from gateway.inbound.hearing import heard
@@ -30,7 +30,7 @@ from gateway.unbroken import unbroken
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from agent.clock import Clock
+    from agent.timing import Clock
     from channels.messages import Button
     from channels.messages import Conversation as Place
     from channels.protocol import Channel

@@ -13,7 +13,7 @@ from gateway.ledger.rows import NewOutbound
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.clock import Clock
+    from agent.timing import Clock
     from gateway.guards.pause import Pause
     from gateway.inbound.arrived import Arrived
     from gateway.ledger.protocol import OutboxLedger

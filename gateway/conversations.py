@@ -6,20 +6,20 @@ import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from agent.conversation import Conversation
+from agent.context.session_context import SessionContext
 from agent.errors import AgentError
-from agent.models.offline import NAME as NOTEBOOK
+from agent.models.notebook.notebook_model import NAME as NOTEBOOK
 from agent.models.thinking import level_of
-from agent.transcript import Transcript
+from agent.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from zoneinfo import ZoneInfo
 
-    from agent.clock import Clock
+    from agent.context.workspace_files import Workspace
     from agent.models.protocol import Model
+    from agent.timing import Clock
     from agent.tools.settings import ToolRules
-    from agent.workspace import Workspace
     from gateway.budget.brake import Brake
     from gateway.config.settings import AgentProfile
     from gateway.model_shelf import AgentModels
@@ -74,13 +74,13 @@ class Conversations:
         self.brake = brake
         self._narrowed = narrowed
         self._tell = tell
-        self._open: OrderedDict[str, Conversation] = OrderedDict()
+        self._open: OrderedDict[str, SessionContext] = OrderedDict()
 
-    def __iter__(self) -> Iterator[Conversation]:
+    def __iter__(self) -> Iterator[SessionContext]:
         """Give those that are open."""
         return iter(tuple(self._open.values()))
 
-    def get(self, session: str) -> Conversation | None:
+    def get(self, session: str) -> SessionContext | None:
         """Return a conversation if it is open."""
         return self._open.get(session)
 
@@ -96,11 +96,11 @@ class Conversations:
             if conversation.key not in busy:
                 self.equip(conversation, self.store.get(conversation.key))
 
-    async def open(self, record: SessionRecord, audience: Audience, *, model: str | None = None) -> Conversation:
+    async def open(self, record: SessionRecord, audience: Audience, *, model: str | None = None) -> SessionContext:
         """Return the session ready to work on, with the model that it is to use now.
 
         Raises:
-            NotKept: its transcript cannot be used.
+            TranscriptWriteError: its transcript cannot be used.
             AgentError: its model cannot be used, or ``model``, which somebody asks for now, may not be chosen.
         """
         wanted = self.models.names(self.profile.settings).resolve(model) if model else record.model
@@ -121,13 +121,13 @@ class Conversations:
         self._set_aside(conversation)
         return conversation
 
-    def _set_aside(self, present: Conversation) -> None:
+    def _set_aside(self, present: SessionContext) -> None:
         """Let go of those opened longest ago, but of none in which a turn runs: whoever read it anew would miss what is not written yet."""
         for session, conversation in list(self._open.items())[: max(0, len(self._open) - KEPT_OPEN)]:
             if conversation is not present and not self._busy(conversation.key):
                 del self._open[session]
 
-    async def glance(self, record: SessionRecord, audience: Audience) -> Conversation:
+    async def glance(self, record: SessionRecord, audience: Audience) -> SessionContext:
         """Return the session to be looked at, not worked on: as it is, also in the midst of a turn.
 
         Raises:
@@ -139,7 +139,7 @@ class Conversations:
             await conversation.prepare()
         return conversation
 
-    def equip(self, conversation: Conversation, record: SessionRecord | None) -> None:
+    def equip(self, conversation: SessionContext, record: SessionRecord | None) -> None:
         """Give a conversation the settings and tools that hold now. Never in the midst of a turn."""
         conversation.settings = self.profile.settings
         conversation.toolbox = self.rack.box(conversation.model.name, *(self._narrowed(record) if record else ()))
@@ -151,10 +151,10 @@ class Conversations:
         """Put the brake before a model. The notebook costs nothing and needs none."""
         return model if self.brake is None or model.name == NOTEBOOK else self.brake.metered(model, session)
 
-    async def of(self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None) -> Conversation:
+    async def of(self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None) -> SessionContext:
         """Read a session under the key of ``record``, which may be one that was left, without keeping it open."""
         model = model or self._metered(await self._chosen(record.model), record.key)
-        return Conversation(
+        return SessionContext(
             agent=self.profile.id,
             session=session,
             key=record.key,
@@ -176,7 +176,7 @@ class Conversations:
         """Return the transcript of a session in which no turn runs; one that is not open is read, and not kept.
 
         Raises:
-            NotKept: it cannot be used.
+            TranscriptWriteError: it cannot be used.
         """
         conversation = self._open.get(record.session)
         return conversation.transcript if conversation else await self._transcript(record.key, record.session)

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from agent.entries import Said, Unanswered
 from agent.messages import AssistantMessage
-from agent.wire import UNANSWERED
+from agent.transcript.entries import Said, Unanswered
+from agent.transcript.history_view import UNANSWERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from datetime import datetime, tzinfo
 
-    from agent.entries import Entry
+    from agent.transcript.entries import Entry
     from gateway.inbound.arrived import Arrived
     from gateway.ledger.rows import Turn, TurnEnd
 

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent.journal import CallState
+    from agent.loop.call_log import CallState
     from agent.messages import ToolCall
     from agent.tools.protocol import Effect
     from gateway.ledger.protocol import TurnLedger
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LedgerJournal:
-    """Records the tool calls of one turn in the ledger: one transaction before a call runs, one after (see ``agent.journal.Journal``)."""
+    """Records the tool calls of one turn in the ledger (see ``agent.loop.call_log``): one transaction before a call, one after."""
 
     def __init__(self, ledger: TurnLedger, turn: str) -> None:
         self._ledger = ledger

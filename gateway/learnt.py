@@ -11,7 +11,7 @@ import logging
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from agent.tokens import Calibration
+from agent.models.token_estimate import Calibration
 from gateway.private_file import write_whole
 
 if TYPE_CHECKING:

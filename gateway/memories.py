@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import SecretStr
 
-from agent.workspace import workspace_templates
+from agent.context.workspace_files import workspace_templates
 from gateway.auth.profiles import Profiles
 from gateway.clock import SystemClock
 from gateway.config.secrets import revealed

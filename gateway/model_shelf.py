@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
-from agent.models.choice import build, find, locate
-from agent.models.discovery import find_local
-from agent.models.key_health import KeyHealth
-from agent.models.keyed import Keyed
-from agent.models.keys import NO_SECRET, Key, keys_of, no_profiles
-from agent.models.naming import ModelNames
-from agent.models.offline import OfflineModel
-from agent.models.patience import Patient
-from agent.models.price_file import read_prices
-from agent.models.prices import ESTIMATE, FREE, PriceList
-from agent.models.served import served
-from agent.models.standby import Standby
-from agent.models.survey import offers
+from agent.models.catalog.discovery import find_local
+from agent.models.catalog.model_selection import build, find, locate
+from agent.models.catalog.naming import ModelNames
+from agent.models.catalog.price_file import read_prices
+from agent.models.catalog.prices import ESTIMATE, FREE, PriceList
+from agent.models.catalog.provider_keys import NO_SECRET, Key, keys_of, no_profiles
+from agent.models.catalog.served_models import served
+from agent.models.catalog.survey import offers
+from agent.models.middleware.failover import FailoverMiddleware
+from agent.models.middleware.key_health import KeyHealth
+from agent.models.middleware.key_rotation import KeyRotationMiddleware
+from agent.models.middleware.model_retry import RetryMiddleware
+from agent.models.notebook.notebook_model import NotebookModel
 from agent.settings import ModelChoice
 from gateway.auth.health_file import FILE_NAME as HEALTH_FILE
 from gateway.auth.health_file import HealthFile
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from random import Random
 
-    from agent.clock import Clock
-    from agent.models.choice import Place
-    from agent.models.keys import Wallet
-    from agent.models.prices import Price
+    from agent.models.catalog.model_selection import Place
+    from agent.models.catalog.prices import Price
+    from agent.models.catalog.provider_keys import Wallet
+    from agent.models.catalog.survey import Offer
     from agent.models.protocol import Model
     from agent.models.settings import ModelsSettings
-    from agent.models.survey import Offer
     from agent.settings import AgentSettings
+    from agent.timing import Clock
     from gateway.auth.settings import AuthSettings
     from gateway.config.settings import Settings
     from gateway.paths import Paths
@@ -187,7 +187,7 @@ class ModelShelf:
             return self._put[name]
         if (owner, name) not in self._models:
             place = find(name, self._settings, self._env, self._wallet(owner))
-            self._models[owner, name] = OfflineModel(chosen=True) if place is None else self._made(place, owner)
+            self._models[owner, name] = NotebookModel(chosen=True) if place is None else self._made(place, owner)
         return self._models[owner, name]
 
     async def _with_fallbacks(self, choice: ModelChoice, owner: str) -> Model:
@@ -204,14 +204,14 @@ class ModelShelf:
                     models.append(await self._named(name, owner))
                 except AgentError as error:
                     log.warning("the fallback %s is left out: %s %s", name, error, error.mend)
-            line = self._standby[owner, choice] = _Line(Standby(models, clock=self._clock), keys)
+            line = self._standby[owner, choice] = _Line(FailoverMiddleware(models, clock=self._clock), keys)
         return line.model
 
     async def _default(self, owner: str) -> Model:
         now = self._clock.monotonic()
         if owner in self._by_default:
             model, since = self._by_default[owner]
-            if not isinstance(model, OfflineModel) or now - since < LOOK_AGAIN_SECONDS:
+            if not isinstance(model, NotebookModel) or now - since < LOOK_AGAIN_SECONDS:
                 return model
         place = await locate(None, self._settings, self._env, discover=find_local, wallet=self._wallet(owner))
         self._by_default[owner] = (self._made(place, owner), now)
@@ -219,14 +219,14 @@ class ModelShelf:
 
     def _made(self, place: Place | None, owner: str) -> Model:
         if place is None:
-            return OfflineModel()
+            return NotebookModel()
         place = self._priced(place)
         known = self.learnt.limits(place.name) if place.facts.assumed else None
         if known is not None:
             place = replace(place, facts=replace(place.facts, window=known[0], max_output=known[1]))
-        return Patient(self._keyed(place, owner), clock=self._clock, random=self._random)
+        return RetryMiddleware(self._keyed(place, owner), clock=self._clock, random=self._random)
 
-    def _keyed(self, place: Place, owner: str) -> Keyed:
+    def _keyed(self, place: Place, owner: str) -> KeyRotationMiddleware:
         provider = place.provider
 
         def keys() -> tuple[Key, ...]:
@@ -240,7 +240,7 @@ class ModelShelf:
             if place.facts.assumed:
                 await self.learnt.told(place.name, model.window, model.max_output)
 
-        return Keyed(keys, lambda key: build(place, key), self._health, fixed=fixed, answered=answered)
+        return KeyRotationMiddleware(keys, lambda key: build(place, key), self._health, fixed=fixed, answered=answered)
 
     def _wallet(self, owner: str) -> Wallet:
         return no_profiles if self._profiles is None else self._profiles.wallet(owner)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-    from agent.clock import Clock
+    from agent.timing import Clock
     from gateway.agents import HousedAgent
     from gateway.sessions.record import SessionRecord
 

@@ -8,8 +8,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.errors import FileTrouble
-from agent.workspace import RITUAL, Workspace, workspace_templates
+from agent.context.workspace_files import RITUAL, Workspace, workspace_templates
+from agent.errors import WorkspaceFileError
 from gateway.agents import HousedAgent
 from gateway.budget.brake import Brake
 from gateway.budget.embedding import MeteredEmbedder
@@ -134,7 +134,7 @@ def _laid_anew(agent_id: str, workspace: Workspace) -> str:
 def _seed(workspace: Workspace, notices: Notices) -> tuple[str, ...]:
     try:
         made = workspace.seed(workspace_templates())
-    except FileTrouble as trouble:
+    except WorkspaceFileError as trouble:
         notices.tell(f"The workspace cannot be written to: {trouble} {trouble.mend}".strip())
         return ()
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent.turn import TurnResult
+    from agent.loop.turn import TurnResult
     from gateway.sessions.record import SessionRecord
 
 THOUGHT_CHARS = 4000

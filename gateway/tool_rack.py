@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.tools.apply_patch import ApplyPatch
-from agent.tools.desk import Desk
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
 from agent.tools.memory_tools import MemoryGet, MemorySearch
 from agent.tools.policy import ToolPolicy
@@ -16,10 +16,10 @@ from memory.audience import SHARED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from agent.context.workspace_files import Workspace
     from agent.tools.protocol import Tool
     from agent.tools.send_file import Outgoing
     from agent.tools.settings import ToolRules
-    from agent.workspace import Workspace
     from memory.protocol import KeptMemory
 
 
@@ -35,7 +35,7 @@ def tools_of(
 
     ``shared`` is what groups and guests may read of the workspace besides their own folder.
     """
-    desk = Desk(enclosure=workspace.enclosure, memory=memory, agent=agent, shared=tuple(shared))
+    desk = FileToolContext(enclosure=workspace.enclosure, memory=memory, agent=agent, shared=tuple(shared))
     tools: list[Tool] = [*file_tools(desk), ApplyPatch(desk)]
     if memory is not None:
         tools += [MemorySearch(memory), MemoryGet(memory)]

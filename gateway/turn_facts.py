@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agent.errors import AgentError, NotKept
-from agent.models.offline import NAME as NOTEBOOK
+from agent.errors import AgentError, TranscriptWriteError
+from agent.models.notebook.notebook_model import NAME as NOTEBOOK
 from gateway import errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from agent.turn import TurnResult
+    from agent.loop.turn import TurnResult
 
 
 DEFECT = "⚠️ Something in me failed over this, and I gave it up; my log tells more. Say it again, or ask in another way."
@@ -28,8 +28,8 @@ def exit_of(result: TurnResult) -> int:
 def in_words(error: AgentError | errors.HomebodyError) -> tuple[str, int]:
     """Put an error into words for the chat, with the exit code for a program that asked."""
     known = errors.as_homebody_error(error)
-    code = errors.STORAGE_FAILED if isinstance(error, NotKept) else known.exit_code if known else errors.FAILED
-    if isinstance(error, AgentError) and not isinstance(error, NotKept):
+    code = errors.STORAGE_FAILED if isinstance(error, TranscriptWriteError) else known.exit_code if known else errors.FAILED
+    if isinstance(error, AgentError) and not isinstance(error, TranscriptWriteError):
         code = errors.NO_MODEL
     return f"⚠️ {error}" + (f"\n{error.mend}" if error.mend else ""), code
 

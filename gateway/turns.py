@@ -34,7 +34,7 @@ from gateway.unbroken import unbroken, whole
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from agent.clock import Clock
+    from agent.timing import Clock
     from channels.messages import Button, Inbound
     from channels.messages import Conversation as Place
     from channels.protocol import Channel

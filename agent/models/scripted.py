@@ -8,10 +8,10 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from agent import tokens
-from agent.errors import ScriptOver
+from agent.errors import ScriptExhausted
 from agent.events import TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
+from agent.models import token_estimate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -40,7 +40,7 @@ class ScriptedModel:
     """A Model whose answers are given beforehand, in order, or computed by a function of the request.
 
     ``then`` queues further answers, ``reply_with`` sets the function that answers once the queue is empty. Every request is kept
-    in ``requests``, also those that were cancelled or failed. Usage that an answer does not bring is estimated. Raises ScriptOver
+    in ``requests``, also those that were cancelled or failed. Usage that an answer does not bring is estimated. Raises ScriptExhausted
     when asked with an empty queue and no function: a test that gets there has found something.
     """
 
@@ -102,7 +102,7 @@ class ScriptedModel:
             return self._queue.popleft()
         if self._answerer is not None:
             return self._answerer(request)
-        raise ScriptOver(f"{self.name} was asked {len(self.requests)} times and its script has no answer left.")
+        raise ScriptExhausted(f"{self.name} was asked {len(self.requests)} times and its script has no answer left.")
 
     def _failed(self, failure: Failure) -> AssistantMessage:
         return AssistantMessage(
@@ -112,7 +112,9 @@ class ScriptedModel:
     def _finished(self, message: AssistantMessage, request: Request) -> AssistantMessage:
         if message.usage is not None or message.failure is not None:
             return message
-        return replace(message, usage=Usage(input=tokens.of_request(request), output=tokens.of_message(message)))
+        return replace(
+            message, usage=Usage(input=token_estimate.of_request(request), output=token_estimate.of_message(message))
+        )
 
 
 def _parts(answer: Answer) -> Iterator[Part]:

@@ -1,1 +1,1 @@
-"""What a model may ask for."""
+"""The tools a model may call."""

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AliasChoices, Field
 
-from agent.errors import FileTrouble
+from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
-from agent.tools.disk_trouble import no_such_file
+from agent.tools.os_errors import no_such_file
 from agent.tools.patch import FileChange, parsed, patched
-from agent.tools.protocol import Outcome, Scene
+from agent.tools.protocol import Outcome, ToolContext
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
-    from agent.tools.desk import Desk
+    from agent.tools.file_tool_context import FileToolContext
 
 
 class PatchArguments(Arguments):
@@ -50,7 +50,7 @@ class ApplyPatch(CheckedTool[PatchArguments]):
     half-way, what was done is undone. As for ``edit``, what is changed or deleted must have been read.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: FileToolContext) -> None:
         super().__init__(
             PatchArguments,
             name="apply_patch",
@@ -59,7 +59,7 @@ class ApplyPatch(CheckedTool[PatchArguments]):
         )
         self._desk = desk
 
-    async def act(self, arguments: PatchArguments, scene: Scene) -> Outcome:
+    async def act(self, arguments: PatchArguments, scene: ToolContext) -> Outcome:
         """Work it out, apply it, tell the memory."""
         if "\0" in arguments.patch:
             return failed("patch: has a NUL character, which is not text")
@@ -70,31 +70,31 @@ class ApplyPatch(CheckedTool[PatchArguments]):
             await self._desk.changed(step.path, scene)
         return Outcome(text="\n".join(_told(step) for step in steps), details={"paths": [str(step.path) for step in steps]})
 
-    def _apply(self, patch: str, scene: Scene) -> list[_Step]:
+    def _apply(self, patch: str, scene: ToolContext) -> list[_Step]:
         steps = [step for change in parsed(patch) for step in self._steps(change, scene)]
         paths = [step.path for step in steps]
         twice = next((path for path in paths if paths.count(path) > 1), None)
         if twice:
-            raise FileTrouble(f"patch: {twice} is named twice; put all of its changes into one section")
+            raise WorkspaceFileError(f"patch: {twice} is named twice; put all of its changes into one section")
         done: list[_Step] = []
         for step in steps:
             try:
                 self._take(step)
-            except FileTrouble as trouble:
+            except WorkspaceFileError as trouble:
                 left = self._undo(done)
                 state = f"; {', '.join(left)} could not be put back" if left else "; nothing was changed"
-                raise FileTrouble(f"{trouble}{state}", mend=trouble.mend) from trouble
+                raise WorkspaceFileError(f"{trouble}{state}", mend=trouble.mend) from trouble
             done.append(step)
         for step in steps:
             self._remember(step, scene.session)
         return steps
 
-    def _steps(self, change: FileChange, scene: Scene) -> list[_Step]:
+    def _steps(self, change: FileChange, scene: ToolContext) -> list[_Step]:
         path = self._desk.changeable(change.path, scene.audience)
         present = self._desk.enclosure.read(path).data if self._desk.enclosure.kind(path) else None
         if change.action == "add":
             if present is not None:
-                raise FileTrouble(f"{path} exists already: use Update File")
+                raise WorkspaceFileError(f"{path} exists already: use Update File")
             return [_Step(path, None, "".join(f"{line}\n" for line in change.lines).encode())]
         if present is None:
             raise no_such_file(path)
@@ -106,7 +106,7 @@ class ApplyPatch(CheckedTool[PatchArguments]):
             return [_Step(path, present, after)]
         target = self._desk.changeable(change.move_to, scene.audience)
         if self._desk.enclosure.kind(target):
-            raise FileTrouble(f"{target} exists already: nothing can be moved there")
+            raise WorkspaceFileError(f"{target} exists already: nothing can be moved there")
         return [_Step(target, None, after), _Step(path, present, None)]
 
     def _take(self, step: _Step) -> None:
@@ -123,7 +123,7 @@ class ApplyPatch(CheckedTool[PatchArguments]):
         for step in reversed(done):
             try:
                 self._take(_Step(step.path, step.after, step.before))
-            except FileTrouble:
+            except WorkspaceFileError:
                 left.append(str(step.path))
         return left
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from agent.errors import FileTrouble
+from agent.errors import WorkspaceFileError
 from agent.models.protocol import ToolSpec
-from agent.tools.protocol import Effect, Outcome, Scene
+from agent.tools.protocol import Effect, Outcome, ToolContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,7 @@ class CheckedTool(ABC, Generic[A]):
         self.spec = ToolSpec(name=name, description=description, parameters=parameters(arguments))
         self.effect = effect
 
-    async def run(self, arguments: Mapping[str, Any], scene: Scene) -> Outcome:
+    async def run(self, arguments: Mapping[str, Any], scene: ToolContext) -> Outcome:
         """Check, then act. An argument that is null counts as not given: some models fill in every one."""
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
@@ -55,12 +55,12 @@ class CheckedTool(ABC, Generic[A]):
             return failed("\n".join(complaints(error, self._arguments)))
         try:
             return await self.act(checked, scene)
-        except FileTrouble as trouble:
+        except WorkspaceFileError as trouble:
             return failed(str(trouble), trouble.mend)
 
     @abstractmethod
-    async def act(self, arguments: A, scene: Scene) -> Outcome:
-        """Do it. FileTrouble may be raised; it becomes the answer."""
+    async def act(self, arguments: A, scene: ToolContext) -> Outcome:
+        """Do it. WorkspaceFileError may be raised; it becomes the answer."""
 
 
 def failed(text: str, mend: str = "") -> Outcome:

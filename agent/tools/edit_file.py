@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AliasChoices, Field
 
-from agent.errors import FileTrouble
+from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
-from agent.tools.protocol import Outcome, Scene
+from agent.tools.protocol import Outcome, ToolContext
 from agent.tools.read_file import is_binary
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
-    from agent.tools.desk import Desk
+    from agent.tools.file_tool_context import FileToolContext
 
 
 class EditArguments(Arguments):
@@ -40,7 +40,7 @@ class EditFile(CheckedTool[EditArguments]):
     An "effect": where ``new`` contains ``old``, a repeat would replace again.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: FileToolContext) -> None:
         super().__init__(
             EditArguments,
             name="edit",
@@ -49,7 +49,7 @@ class EditFile(CheckedTool[EditArguments]):
         )
         self._desk = desk
 
-    async def act(self, arguments: EditArguments, scene: Scene) -> Outcome:
+    async def act(self, arguments: EditArguments, scene: ToolContext) -> Outcome:
         """Edit, then tell the memory."""
         path = self._desk.changeable(arguments.path, scene.audience)
         if "\0" in arguments.new:
@@ -62,7 +62,7 @@ class EditFile(CheckedTool[EditArguments]):
     def _edit(self, path: PurePosixPath, arguments: EditArguments, session: str) -> int:
         present = self._desk.enclosure.read(path).data
         if is_binary(present):
-            raise FileTrouble(f"{path} is not text")
+            raise WorkspaceFileError(f"{path} is not text")
         self._desk.readings.require(session, path, present)
         edited, times = _replaced(present, arguments, path)
         self._desk.enclosure.replace(path, edited, expected=present)
@@ -76,11 +76,11 @@ def _replaced(present: bytes, arguments: EditArguments, path: PurePosixPath) -> 
         old, new = _windows_lines(old), _windows_lines(new)
     times = present.count(old)
     if times == 0:
-        raise FileTrouble(f"old: does not occur in {path}; copy it exactly as read, spaces and line ends included")
+        raise WorkspaceFileError(f"old: does not occur in {path}; copy it exactly as read, spaces and line ends included")
     if times > 1 and not arguments.all:
-        raise FileTrouble(f"old: occurs {times} times in {path}; take more of the text around it, or set all to true")
+        raise WorkspaceFileError(f"old: occurs {times} times in {path}; take more of the text around it, or set all to true")
     if old == new:
-        raise FileTrouble("new: is the same as old")
+        raise WorkspaceFileError("new: is the same as old")
     return present.replace(old, new), times
 
 

@@ -11,10 +11,10 @@ from agent.tools.read_file import ReadFile
 from agent.tools.write_file import WriteFile
 
 if TYPE_CHECKING:
-    from agent.tools.desk import Desk
+    from agent.tools.file_tool_context import FileToolContext
     from agent.tools.protocol import Tool
 
 
-def file_tools(desk: Desk) -> tuple[Tool, ...]:
+def file_tools(desk: FileToolContext) -> tuple[Tool, ...]:
     """Give the file tools of one agent: all at the same desk, so that what one reads another may change."""
     return (ReadFile(desk), WriteFile(desk), EditFile(desk), ListFiles(desk), GrepFiles(desk))

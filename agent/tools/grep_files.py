@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import AliasChoices, Field
 
-from agent.errors import FileTrouble
+from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
-from agent.tools.protocol import Outcome, Scene
+from agent.tools.protocol import Outcome, ToolContext
 from agent.tools.read_file import is_binary
-from agent.tools.walking import walk
+from agent.tools.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from agent.tools.desk import Desk
+    from agent.tools.file_tool_context import FileToolContext
 
 SECONDS = 5.0
 """How long a pattern may take."""
@@ -36,7 +36,7 @@ Spawn: TypeAlias = "Callable[..., Awaitable[asyncio.subprocess.Process]]"
 _DEPTH = 24
 _WIDTH = 300
 _MARK = 160
-_WORKER = Path(__file__).with_name("pattern_worker.py")
+_WORKER = Path(__file__).with_name("regex_worker.py")
 
 
 class GrepArguments(Arguments):
@@ -58,9 +58,11 @@ class _Haystack:
 
 
 class GrepFiles(CheckedTool[GrepArguments]):
-    """Finds lines by regular expression. Files are read here, by descriptor; the matching is done by ``pattern_worker``."""
+    """Finds lines by regular expression. Files are read here, by descriptor; the matching is done by ``regex_worker``."""
 
-    def __init__(self, desk: Desk, *, spawn: Spawn = asyncio.create_subprocess_exec, seconds: float = SECONDS) -> None:
+    def __init__(
+        self, desk: FileToolContext, *, spawn: Spawn = asyncio.create_subprocess_exec, seconds: float = SECONDS
+    ) -> None:
         super().__init__(
             GrepArguments,
             name="grep",
@@ -72,12 +74,12 @@ class GrepFiles(CheckedTool[GrepArguments]):
         self._seconds = seconds
         self._free = asyncio.Semaphore(AT_ONCE)
 
-    async def act(self, arguments: GrepArguments, scene: Scene) -> Outcome:
+    async def act(self, arguments: GrepArguments, scene: ToolContext) -> Outcome:
         """Collect the texts, then match them; a few at once, for each takes a process and some megabytes."""
         async with self._free:
             return await self._act(arguments, scene)
 
-    async def _act(self, arguments: GrepArguments, scene: Scene) -> Outcome:
+    async def _act(self, arguments: GrepArguments, scene: ToolContext) -> Outcome:
         haystack = await asyncio.to_thread(self._collect, arguments, scene)
         try:
             async with asyncio.timeout(self._seconds):
@@ -93,7 +95,7 @@ class GrepFiles(CheckedTool[GrepArguments]):
             return failed(f"pattern: {found[0]['error']}")
         return _told(found, haystack, scene.max_chars)
 
-    def _collect(self, arguments: GrepArguments, scene: Scene) -> _Haystack:
+    def _collect(self, arguments: GrepArguments, scene: ToolContext) -> _Haystack:
         start = self._desk.readable(arguments.path, scene.audience)
         wish = {"pattern": arguments.pattern, "ignoreCase": arguments.ignore_case, "most": MAX_MATCHES + 1, "width": _WIDTH}
         orders = bytearray(_line(wish))
@@ -104,7 +106,9 @@ class GrepFiles(CheckedTool[GrepArguments]):
             if len(orders) + entry.size > MAX_BYTES:
                 cut = True
                 continue
-            with contextlib.suppress(FileTrouble):  # removed meanwhile, a hard link, no permission: nothing to find in it
+            with contextlib.suppress(
+                WorkspaceFileError
+            ):  # removed meanwhile, a hard link, no permission: nothing to find in it
                 data = self._desk.enclosure.read(path).data
                 if not is_binary(data):
                     files += 1

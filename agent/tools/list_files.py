@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AliasChoices, Field
 
 from agent.tools.arguments import Arguments, CheckedTool
-from agent.tools.protocol import Outcome, Scene
-from agent.tools.walking import walk
+from agent.tools.protocol import Outcome, ToolContext
+from agent.tools.walk import walk
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
-    from agent.tools.desk import Desk
-    from agent.tools.enclosure import Entry
+    from agent.tools.file_tool_context import FileToolContext
+    from agent.tools.workspace_sandbox import Entry
 
 MAX_ENTRIES = 500
 _MARK = 80
@@ -31,7 +31,7 @@ class ListArguments(Arguments):
 class ListFiles(CheckedTool[ListArguments]):
     """Lists a folder, one full path a line."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: FileToolContext) -> None:
         super().__init__(
             ListArguments,
             name="list",
@@ -40,11 +40,11 @@ class ListFiles(CheckedTool[ListArguments]):
         )
         self._desk = desk
 
-    async def act(self, arguments: ListArguments, scene: Scene) -> Outcome:
+    async def act(self, arguments: ListArguments, scene: ToolContext) -> Outcome:
         """List."""
         return await asyncio.to_thread(self._list, arguments, scene)
 
-    def _list(self, arguments: ListArguments, scene: Scene) -> Outcome:
+    def _list(self, arguments: ListArguments, scene: ToolContext) -> Outcome:
         start = self._desk.readable(arguments.path, scene.audience)
         lines: list[str] = []
         room, more = scene.max_chars - _MARK, 0

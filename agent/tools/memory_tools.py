@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AliasChoices, Field
 
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
-from agent.tools.paths import workspace_path
-from agent.tools.protocol import Outcome, Scene
+from agent.tools.path_rules import workspace_path
+from agent.tools.protocol import Outcome, ToolContext
 from memory.errors import MemoryTrouble
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class MemorySearch(CheckedTool[SearchArguments]):
         )
         self._memory = memory
 
-    async def act(self, arguments: SearchArguments, scene: Scene) -> Outcome:
+    async def act(self, arguments: SearchArguments, scene: ToolContext) -> Outcome:
         """Search."""
         try:
             answer = await self._memory.search(
@@ -78,7 +78,7 @@ class MemoryGet(CheckedTool[GetArguments]):
         )
         self._memory = memory
 
-    async def act(self, arguments: GetArguments, scene: Scene) -> Outcome:
+    async def act(self, arguments: GetArguments, scene: ToolContext) -> Outcome:
         """Read."""
         path = str(workspace_path(arguments.path))
         try:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent.errors import FileTrouble
+from agent.errors import WorkspaceFileError
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 _HEAD = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
@@ -46,10 +46,10 @@ class FileChange:
 
 
 def parsed(patch: str) -> list[FileChange]:
-    """Read a patch. Raises FileTrouble with the number of the line that is wrong."""
+    """Read a patch. Raises WorkspaceFileError with the number of the line that is wrong."""
     lines = patch.replace("\r\n", "\n").strip("\n").split("\n")
     if lines[0].strip() != BEGIN or lines[-1].strip() != END:
-        raise FileTrouble(f'patch: must begin with "{BEGIN}" and end with "{END}"')
+        raise WorkspaceFileError(f'patch: must begin with "{BEGIN}" and end with "{END}"')
     changes: list[FileChange] = []
     for number, line in enumerate(lines[1:-1], 2):
         head = _HEAD.fullmatch(line.rstrip())
@@ -57,12 +57,12 @@ def parsed(patch: str) -> list[FileChange]:
             actions: dict[str, Action] = {"Add": "add", "Update": "update", "Delete": "delete"}
             changes.append(FileChange(actions[head[1]], head[2].strip()))
         elif not changes or not _taken(changes[-1], line):
-            raise FileTrouble(f"patch: line {number} is unclear: {line[:80]!r}")
+            raise WorkspaceFileError(f"patch: line {number} is unclear: {line[:80]!r}")
     for change in changes:
         if change.action == "update" and not change.move_to and not any(hunk.steps for hunk in change.hunks):
-            raise FileTrouble(f"patch: the update of {change.path} changes nothing")
+            raise WorkspaceFileError(f"patch: the update of {change.path} changes nothing")
     if not changes:
-        raise FileTrouble("patch: names no file")
+        raise WorkspaceFileError("patch: names no file")
     return changes
 
 
@@ -90,7 +90,7 @@ def _taken(change: FileChange, line: str) -> bool:
 
 
 def patched(data: bytes, change: FileChange) -> bytes:
-    """Give the bytes of a file after its hunks. Bytes that are not UTF-8, and line ends, stay. Raises FileTrouble."""
+    """Give the bytes of a file after its hunks. Bytes that are not UTF-8, and line ends, stay. Raises WorkspaceFileError."""
     text = data.decode("utf-8", "surrogateescape")
     lines = text.split("\n")
     closed = lines[-1] == ""
@@ -122,12 +122,12 @@ def _place(lines: list[str], hunk: Hunk, at: int, what: str) -> int:
             start = next((n + 1 for n in range(at, len(known)) if known[n].strip() == hunk.below), len(known) + 1)
         places = _places(known, [plain(line) for line in hunk.old], start, at_end=hunk.at_end or not (hunk.old or hunk.below))
         if len(places) > 1 and not hunk.below:
-            raise FileTrouble(
+            raise WorkspaceFileError(
                 f"{what} fits in {len(places)} places; take more lines around it, or name a line above it after @@"
             )
         if places:
             return places[0]
-    raise FileTrouble(f"{what} does not fit; read the file again and copy its lines exactly")
+    raise WorkspaceFileError(f"{what} does not fit; read the file again and copy its lines exactly")
 
 
 def _places(known: list[str], old: list[str], start: int, *, at_end: bool) -> list[int]:

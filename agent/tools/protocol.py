@@ -21,7 +21,7 @@ Effect = Literal["pure", "idempotent", "effect"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class ToolContext:
     """In whose name and when a tool runs. ``now`` is in the owner's time zone.
 
     ``max_chars`` is how much text the result may have: a tool that can be asked for the rest keeps to it and says how to go on.
@@ -55,6 +55,6 @@ class Tool(Protocol):
     spec: ToolSpec
     effect: Effect
 
-    async def run(self, arguments: Mapping[str, Any], scene: Scene) -> Outcome:
+    async def run(self, arguments: Mapping[str, Any], scene: ToolContext) -> Outcome:
         """Run with arguments that may be wrong: the tool checks them itself."""
         ...

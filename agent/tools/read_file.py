@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AliasChoices, Field
 
-from agent.errors import PictureRefused
+from agent.errors import InvalidImage
 from agent.tools.arguments import Arguments, CheckedTool, failed
-from agent.tools.fitting import fitted
-from agent.tools.pictures import Picture, picture
-from agent.tools.protocol import Outcome, Scene
+from agent.tools.image_header import ImageHeader, picture
+from agent.tools.image_resize import fitted
+from agent.tools.protocol import Outcome, ToolContext
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
-    from agent.tools.desk import Desk
+    from agent.tools.file_tool_context import FileToolContext
 
 _PROBE = 8192
 _MARK = 200
@@ -35,7 +35,7 @@ class ReadArguments(Arguments):
 class ReadFile(CheckedTool[ReadArguments]):
     """Gives the text of a file just as it is, without line numbers, so that any part of it can be handed to ``edit``."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: FileToolContext) -> None:
         super().__init__(
             ReadArguments,
             name="read",
@@ -44,11 +44,11 @@ class ReadFile(CheckedTool[ReadArguments]):
         )
         self._desk = desk
 
-    async def act(self, arguments: ReadArguments, scene: Scene) -> Outcome:
+    async def act(self, arguments: ReadArguments, scene: ToolContext) -> Outcome:
         """Read, and remember what was shown."""
         return await asyncio.to_thread(self._read, arguments, scene)
 
-    def _read(self, arguments: ReadArguments, scene: Scene) -> Outcome:
+    def _read(self, arguments: ReadArguments, scene: ToolContext) -> Outcome:
         path = self._desk.readable(arguments.path, scene.audience)
         data = self._desk.enclosure.read(path).data
         found = picture(data)
@@ -93,11 +93,11 @@ def is_binary(data: bytes) -> bool:
     return b"\0" in probe or probe.decode("utf-8", "replace").count("\ufffd") * 10 > len(probe) > 0
 
 
-def _shown_picture(path: PurePosixPath, data: bytes, found: Picture) -> Outcome:
+def _shown_picture(path: PurePosixPath, data: bytes, found: ImageHeader) -> Outcome:
     about = f"{path} ({found.media_type}, {found.width}x{found.height}, {len(data):,} bytes)"
     try:
         image = fitted(data)
-    except PictureRefused as refused:
+    except InvalidImage as refused:
         return failed(f"{about}: {refused}")
     smaller = image.width * image.height < found.width * found.height
     shown = f", shown at {image.width}x{image.height}" if smaller else ""

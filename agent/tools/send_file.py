@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 from pydantic import AliasChoices, Field
 
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
-from agent.tools.protocol import Outcome, Scene
+from agent.tools.protocol import Outcome, ToolContext
 
 if TYPE_CHECKING:
-    from agent.tools.desk import Desk
+    from agent.tools.file_tool_context import FileToolContext
 
 MAX_CAPTION = 1000
 
@@ -42,7 +42,7 @@ class SendFile(CheckedTool[SendFileArguments]):
     in a turn changes what goes out and sends nothing twice: hence "idempotent".
     """
 
-    def __init__(self, desk: Desk, outgoing: Outgoing) -> None:
+    def __init__(self, desk: FileToolContext, outgoing: Outgoing) -> None:
         super().__init__(
             SendFileArguments,
             name="send_file",
@@ -55,11 +55,11 @@ class SendFile(CheckedTool[SendFileArguments]):
         self._desk = desk
         self._outgoing = outgoing
 
-    async def act(self, arguments: SendFileArguments, scene: Scene) -> Outcome:
+    async def act(self, arguments: SendFileArguments, scene: ToolContext) -> Outcome:
         """Copy the file to where the reply will take it from."""
         return await asyncio.to_thread(self._send, arguments, scene)
 
-    def _send(self, arguments: SendFileArguments, scene: Scene) -> Outcome:
+    def _send(self, arguments: SendFileArguments, scene: ToolContext) -> Outcome:
         path = self._desk.readable(arguments.path, scene.audience)
         data = self._desk.enclosure.read(path, limit=self._outgoing.largest(scene.turn)).data
         if not data:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from agent.messages import ToolCall
     from agent.models.protocol import ToolSpec
-    from agent.tools.protocol import Effect, Outcome, Scene, Tool
+    from agent.tools.protocol import Effect, Outcome, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Toolbox:
         return tool.effect if tool else "pure"
 
     async def run(
-        self, call: ToolCall, scene: Scene, *, permit: Permit | None = None, max_chars: int | None = None
+        self, call: ToolCall, scene: ToolContext, *, permit: Permit | None = None, max_chars: int | None = None
     ) -> ToolMessage:
         """Run one call and answer it, whatever happens. Only cancellation gets out.
 
@@ -59,7 +59,7 @@ class Toolbox:
             details=outcome.details,
         )
 
-    async def _outcome(self, call: ToolCall, scene: Scene, permit: Permit | None) -> Outcome:
+    async def _outcome(self, call: ToolCall, scene: ToolContext, permit: Permit | None) -> Outcome:
         tool = self._tools.get(call.name)
         if tool is None:
             return failed(self._unknown(call.name))

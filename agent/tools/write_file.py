@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
-from agent.errors import FileTrouble
+from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
-from agent.tools.enclosure import MAX_FILE_BYTES
-from agent.tools.protocol import Outcome, Scene
+from agent.tools.protocol import Outcome, ToolContext
+from agent.tools.workspace_sandbox import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
-    from agent.tools.desk import Desk
+    from agent.tools.file_tool_context import FileToolContext
 
 
 class WriteArguments(Arguments):
@@ -36,7 +36,7 @@ class WriteFile(CheckedTool[WriteArguments]):
     ends with that block: a repeat after a crash is harmless.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: FileToolContext) -> None:
         super().__init__(
             WriteArguments,
             name="write",
@@ -48,7 +48,7 @@ class WriteFile(CheckedTool[WriteArguments]):
         )
         self._desk = desk
 
-    async def act(self, arguments: WriteArguments, scene: Scene) -> Outcome:
+    async def act(self, arguments: WriteArguments, scene: ToolContext) -> Outcome:
         """Write, then tell the memory."""
         path = self._desk.changeable(arguments.path, scene.audience)
         if "\0" in arguments.content:
@@ -71,7 +71,9 @@ class WriteFile(CheckedTool[WriteArguments]):
             if present == data:
                 return f"{path} has exactly this text already", 0
             if present:
-                raise FileTrouble(f"{path} exists already: use edit or append, or read it and then write with mode overwrite")
+                raise WorkspaceFileError(
+                    f"{path} exists already: use edit or append, or read it and then write with mode overwrite"
+                )
             self._desk.enclosure.replace(path, data, expected=b"")
         self._desk.readings.shown(session, path, data)
         return f"created {path} ({len(data):,} bytes)", len(data)
@@ -91,7 +93,7 @@ class WriteFile(CheckedTool[WriteArguments]):
     def _append(self, path: PurePosixPath, data: bytes, session: str) -> tuple[str, int]:
         del session  # adding needs no knowledge of what is there
         if not data.strip():
-            raise FileTrouble("content: there is nothing to append")
+            raise WorkspaceFileError("content: there is nothing to append")
         if not self._desk.enclosure.append(path, data):
             return f"{path} ends with exactly this text already: nothing was added", 0
         return f"appended to {path} ({len(data):,} bytes)", len(data)

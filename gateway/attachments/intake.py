@@ -9,9 +9,9 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from agent.errors import FileTrouble, PictureRefused
-from agent.tools.fitting import fitted
-from agent.tools.pictures import picture
+from agent.errors import InvalidImage, WorkspaceFileError
+from agent.tools.image_header import picture
+from agent.tools.image_resize import fitted
 from channels.errors import NotFetched
 from gateway.attachments.kinds import TEXT, media_type, size_told
 from gateway.attachments.names import safe_name
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path, PurePosixPath
 
-    from agent.clock import Clock
-    from agent.conversation import Conversation
+    from agent.context.session_context import SessionContext
     from agent.messages import Image
-    from agent.tools.enclosure import Enclosure
+    from agent.timing import Clock
+    from agent.tools.workspace_sandbox import WorkspaceSandbox
     from channels.messages import Attachment
     from channels.messages import Conversation as Place
     from channels.protocol import Channel, Fetches
@@ -71,7 +71,7 @@ class Intake:
         self._settings = settings
         self._patience = patience
 
-    async def take(self, conversation: Conversation, arrived: Arrived) -> Taken:
+    async def take(self, conversation: SessionContext, arrived: Arrived) -> Taken:
         """Take a message's files in. Run again after a crash, it finds what is there already. Nothing that goes wrong is raised."""
         taken, settings = Taken(), self._settings(arrived.inbound.conversation)
         attachments = arrived.inbound.attachments
@@ -80,7 +80,7 @@ class Intake:
                 path, data = await self._one(
                     conversation, arrived, number, min(settings.total_bytes - taken.size, settings.max_bytes)
                 )
-            except (NotFetched, FileTrouble) as trouble:
+            except (NotFetched, WorkspaceFileError) as trouble:
                 log.warning("a file of message %s was not taken: %s", arrived.row.uid, trouble)
                 taken.lines.append(f"[file: {_called(attachment)} could not be taken: {trouble}]")
             else:
@@ -91,8 +91,10 @@ class Intake:
             taken.lines.append(f"[{len(left)} more files were not taken (at most {settings.max_count} a message): {names}]")
         return taken
 
-    async def _one(self, conversation: Conversation, arrived: Arrived, number: int, limit: int) -> tuple[PurePosixPath, bytes]:
-        """Return where a file lies and what is in it. Raises NotFetched, FileTrouble."""
+    async def _one(
+        self, conversation: SessionContext, arrived: Arrived, number: int, limit: int
+    ) -> tuple[PurePosixPath, bytes]:
+        """Return where a file lies and what is in it. Raises NotFetched, WorkspaceFileError."""
         attachment = arrived.inbound.attachments[number - 1]
         enclosure, folder = conversation.workspace.enclosure, conversation.audience.inbox
         head = f"{arrived.row.uid}-{number}-"
@@ -150,7 +152,7 @@ def _read(path: Path, limit: int) -> bytes:
     return data
 
 
-def _found(enclosure: Enclosure, folder: PurePosixPath, head: str, limit: int) -> tuple[PurePosixPath, bytes] | None:
+def _found(enclosure: WorkspaceSandbox, folder: PurePosixPath, head: str, limit: int) -> tuple[PurePosixPath, bytes] | None:
     """Return a file that an earlier attempt has taken in."""
     if enclosure.kind(folder) != "folder":
         return None
@@ -172,7 +174,7 @@ def _tell(taken: Taken, path: PurePosixPath, data: bytes, attachment: Attachment
         return
     try:
         image = fitted(data)
-    except PictureRefused as refused:
+    except InvalidImage as refused:
         taken.lines.append(f"[it cannot be looked at: {refused}]")
         return
     if taken.shown + len(image.data) > PICTURE_BYTES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agent.tools.pictures import picture
+from agent.tools.image_header import picture
 from agent.tools.read_file import is_binary
 
 UNKNOWN: Final = "application/octet-stream"

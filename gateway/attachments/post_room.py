@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from agent.errors import FileTrouble
+from agent.errors import WorkspaceFileError
 from gateway.attachments.intake import Intake
 from gateway.attachments.outgoing import Outgoing
 from gateway.attachments.sweeping import sweep_inboxes, sweep_incoming
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from agent.clock import Clock
-    from agent.tools.enclosure import Enclosure
+    from agent.timing import Clock
+    from agent.tools.workspace_sandbox import WorkspaceSandbox
     from channels.messages import Conversation
     from channels.protocol import Channel
     from gateway.attachments.settings import AttachmentSettings
@@ -73,7 +73,7 @@ class PostRoom:
         """Throw away the copy of a file that has arrived."""
         await asyncio.to_thread(self.outgoing.let_go, path)
 
-    async def sweep(self, workspaces: Iterable[Enclosure]) -> None:
+    async def sweep(self, workspaces: Iterable[WorkspaceSandbox]) -> None:
         """Throw away what is too old, or belongs to nothing any more."""
         now, settings = self._clock.now(), self._settings()
         try:
@@ -83,5 +83,5 @@ class PostRoom:
             for enclosure in workspaces:
                 if gone := await asyncio.to_thread(sweep_inboxes, enclosure, settings, now):
                     log.info("%d old files were removed from the inbox folders of %s", gone, enclosure.root)
-        except (OSError, FileTrouble, StorageFailed) as error:
+        except (OSError, WorkspaceFileError, StorageFailed) as error:
             log.warning("old files could not be swept: %s", error)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from agent.errors import FileTrouble
+from agent.errors import WorkspaceFileError
 from memory.audience import INBOX
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from agent.tools.enclosure import Enclosure, Stamp
+    from agent.tools.workspace_sandbox import Stamp, WorkspaceSandbox
     from gateway.attachments.settings import AttachmentSettings
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _OURS: Final = re.compile(r"[0-9a-f]{16}-[0-9]+-.+")
 _LEFT_AFTER: Final = timedelta(days=1)
 
 
-def sweep_inboxes(enclosure: Enclosure, settings: AttachmentSettings, now: datetime) -> int:
+def sweep_inboxes(enclosure: WorkspaceSandbox, settings: AttachmentSettings, now: datetime) -> int:
     """Remove files that are too old, and then the oldest while there are too many bytes; return how many. Blocks."""
     found = sorted((stamp.modified_ns, str(path), stamp.size) for path, stamp in _received(enclosure))
     held, gone = sum(size for _, _, size in found), 0
@@ -48,7 +48,7 @@ def sweep_incoming(folder: Path, now: datetime) -> None:
             path.unlink(missing_ok=True)
 
 
-def _received(enclosure: Enclosure) -> Iterator[tuple[PurePosixPath, Stamp]]:
+def _received(enclosure: WorkspaceSandbox) -> Iterator[tuple[PurePosixPath, Stamp]]:
     for folder in _inboxes(enclosure):
         for entry in enclosure.scan(folder):
             if entry.kind == "file" and _OURS.fullmatch(entry.name):
@@ -57,7 +57,7 @@ def _received(enclosure: Enclosure) -> Iterator[tuple[PurePosixPath, Stamp]]:
                     yield folder / entry.name, stamp
 
 
-def _inboxes(enclosure: Enclosure) -> Iterator[PurePosixPath]:
+def _inboxes(enclosure: WorkspaceSandbox) -> Iterator[PurePosixPath]:
     parents = [PurePosixPath()]
     for kind in ("groups", "peers"):
         above = PurePosixPath("memory", kind)
@@ -66,10 +66,10 @@ def _inboxes(enclosure: Enclosure) -> Iterator[PurePosixPath]:
     yield from (parent / INBOX for parent in parents if enclosure.kind(parent / INBOX) == "folder")
 
 
-def _removed(enclosure: Enclosure, path: PurePosixPath, size: int) -> bool:
+def _removed(enclosure: WorkspaceSandbox, path: PurePosixPath, size: int) -> bool:
     try:
         enclosure.remove(path, expected=enclosure.read(path, limit=size).data)
-    except FileTrouble as trouble:
+    except WorkspaceFileError as trouble:
         log.warning("an old file could not be removed: %s", trouble)
         return False
     return True

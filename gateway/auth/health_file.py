@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, get_args
 
 from agent.messages import FailureKind
-from agent.models.key_health import Ailing
+from agent.models.middleware.key_health import Ailing
 from gateway.private_file import write_whole
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
-from agent.models.catalog import SAME_PROVIDER
-from agent.models.keys import Key
+from agent.models.catalog.known_models import SAME_PROVIDER
+from agent.models.catalog.provider_keys import Key
 from gateway.auth.settings import AuthSettings, Mode
 from gateway.errors import StorageFailed
 from gateway.private_file import write_whole
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from agent.models.keys import Wallet
+    from agent.models.catalog.provider_keys import Wallet
     from gateway.paths import Paths
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from agent.models.rests import Rests
+from agent.models.middleware.cooldown import Rests
 
 Mode = Literal["api_key", "token"]
 

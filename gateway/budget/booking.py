@@ -6,13 +6,13 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-from agent import tokens
 from agent.messages import Text, Thinking, Usage
+from agent.models import token_estimate
 from gateway.ledger.spending import Spent
 
 if TYPE_CHECKING:
     from agent.messages import AssistantMessage, FailureKind
-    from agent.models.prices import Price
+    from agent.models.catalog.prices import Price
 
 CHARS_A_TOKEN = 4
 """For what a call that was cut off may have answered."""
@@ -61,7 +61,7 @@ def added(one: Spent, other: Spent) -> Spent:
 def _estimate(answer: AssistantMessage, sent: int, said: int) -> Usage:
     words = [part.text for part in answer.content if isinstance(part, (Text, Thinking))]
     asked = [call.raw or json.dumps(call.arguments, ensure_ascii=False, default=str) for call in answer.calls]
-    return Usage(input=sent, output=max(sum(map(tokens.estimate, (*words, *asked))), said // CHARS_A_TOKEN))
+    return Usage(input=sent, output=max(sum(map(token_estimate.estimate, (*words, *asked))), said // CHARS_A_TOKEN))
 
 
 def _believed(told: Usage, ours: Usage) -> Usage:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from zoneinfo import ZoneInfo
 
-    from agent.clock import Clock
-    from agent.models.prices import Price
+    from agent.models.catalog.prices import Price
     from agent.models.protocol import Model
+    from agent.timing import Clock
     from gateway.budget.settings import BudgetSettings
     from gateway.ledger.protocol import SpendingLedger
     from gateway.ledger.spending import Spent, UsageRow

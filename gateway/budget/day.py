@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from agent.clock import Clock
+    from agent.timing import Clock
 
 WINDOW_SECONDS = 10 * 3600.0
 NEW_DATES = 2

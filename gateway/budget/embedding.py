@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from agent.models.prices import EMBEDDING_ESTIMATE, FREE, is_own
+from agent.models.catalog.prices import EMBEDDING_ESTIMATE, FREE, is_own
 from gateway.ledger.spending import Spent
 from memory.embedding.batching import estimated_tokens
 from memory.errors import EmbeddingFailed
@@ -12,7 +12,7 @@ from memory.errors import EmbeddingFailed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agent.models.prices import Price
+    from agent.models.catalog.prices import Price
     from gateway.budget.brake import Brake
     from memory.embedding.protocol import Embedder
 

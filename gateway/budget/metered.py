@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
-from agent import tokens
 from agent.events import Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure
+from agent.models import token_estimate
 from agent.models.thinking import room
 from gateway.budget.booking import added, booked, cut_off
 from gateway.ledger.spending import Spent
@@ -15,7 +15,7 @@ from gateway.ledger.spending import Spent
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
-    from agent.models.prices import Price
+    from agent.models.catalog.prices import Price
     from agent.models.protocol import Model, Part, Request
     from gateway.budget.brake import Brake
     from gateway.ledger.spending import Limit
@@ -47,7 +47,7 @@ class MeteredModel:
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Make the call if the purses allow it; else say so as a failure."""
-        sent, price = tokens.of_request(request), self._price(self.name)
+        sent, price = token_estimate.of_request(request), self._price(self.name)
         most = min(request.max_output + room(request.thinking), self.max_output)
         reserved = await self._brake.reserve(
             self._session, self.name, tokens=sent + most, usd=price.at_most(sent, most), background=request.background

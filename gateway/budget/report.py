@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from agent.models.prices import AS_OF
+from agent.models.catalog.prices import AS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,8 +13,8 @@ from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.models_auth import auth
 
 if TYPE_CHECKING:
-    from agent.models.key_health import KeyHealth
-    from agent.models.keys import Key
+    from agent.models.catalog.provider_keys import Key
+    from agent.models.middleware.key_health import KeyHealth
     from gateway.auth.profiles import Profiles
     from gateway.config.settings import Settings
 
@@ -37,9 +37,9 @@ models.add_command(auth)
 @pass_invocation
 def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
     """List the models that could be chosen. Any other id of a provider works too: it is sent as it is."""
-    from agent.models.discovery import find_local
-    from agent.models.served import served
-    from agent.models.survey import offers
+    from agent.models.catalog.discovery import find_local
+    from agent.models.catalog.served_models import served
+    from agent.models.catalog.survey import offers
 
     settings = _settings(invocation).models
     here = asyncio.run(find_local(os.environ))
@@ -125,7 +125,7 @@ def _profiles(invocation: Invocation) -> Profiles:
 
 
 def _health(invocation: Invocation) -> KeyHealth:
-    from agent.models.key_health import KeyHealth
+    from agent.models.middleware.key_health import KeyHealth
     from gateway.auth.health_file import FILE_NAME, HealthFile
     from gateway.clock import SystemClock
 
@@ -133,8 +133,8 @@ def _health(invocation: Invocation) -> KeyHealth:
 
 
 async def _status(settings: Settings, profiles: Profiles, health: KeyHealth) -> dict[str, Any]:
-    from agent.models.keys import keys_of
-    from agent.models.survey import standings
+    from agent.models.catalog.provider_keys import keys_of
+    from agent.models.catalog.survey import standings
 
     wallet = profiles.wallet(settings.default_agent)
     return {
@@ -169,8 +169,8 @@ def _well(key: dict[str, Any]) -> str:
 
 async def _standing_of(agent_id: str, settings: Settings, profiles: Profiles) -> dict[str, Any]:
     from agent.errors import AgentError
-    from agent.models.offline import NAME as OFFLINE
-    from agent.models.offline import OfflineModel
+    from agent.models.notebook.notebook_model import NAME as OFFLINE
+    from agent.models.notebook.notebook_model import NotebookModel
     from gateway.cli.probing import placed, wanted_model
 
     wanted = wanted_model(settings, agent_id)
@@ -179,7 +179,7 @@ async def _standing_of(agent_id: str, settings: Settings, profiles: Profiles) ->
         place = await placed(settings, wanted, agent_id, profiles)
     except AgentError as error:
         return {"id": agent_id, "model": None, "window": None, "chosen": chosen, "problem": str(error), "mend": error.mend}
-    known = (OFFLINE, OfflineModel.window) if place is None else (place.name, place.facts.window)
+    known = (OFFLINE, NotebookModel.window) if place is None else (place.name, place.facts.window)
     return {"id": agent_id, "model": known[0], "window": known[1], "chosen": chosen, "problem": None, "mend": ""}
 
 

@@ -126,7 +126,7 @@ def _told_gateway(came: dict[str, Any] | None) -> None:
 
 
 def _model_of(provider: str) -> str:
-    from agent.models.catalog import PROVIDERS
+    from agent.models.catalog.known_models import PROVIDERS
 
     known = PROVIDERS.get(provider)
     return f"{provider}/{(known.default_model if known else '') or 'MODEL'}"
@@ -144,7 +144,7 @@ def _profiles(invocation: Invocation, agent_id: str | None) -> Profiles:
 def _check_provider(invocation: Invocation, provider: str) -> None:
     from difflib import get_close_matches
 
-    from agent.models.catalog import PROVIDERS
+    from agent.models.catalog.known_models import PROVIDERS
 
     known = [*invocation.loaded.settings.models.providers, *PROVIDERS]
     if provider not in known:
@@ -154,7 +154,7 @@ def _check_provider(invocation: Invocation, provider: str) -> None:
 
 
 def _secret(provider: str) -> str:
-    from agent.models.keys import Key
+    from agent.models.catalog.provider_keys import Key
 
     if sys.stdin.isatty():
         given = str(click.prompt(f"Key for {provider}", hide_input=True, default="", show_default=False))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent.messages import AssistantMessage, Failure
-    from agent.models.choice import Place
-    from agent.models.keys import Key
+    from agent.models.catalog.model_selection import Place
+    from agent.models.catalog.provider_keys import Key
     from agent.models.protocol import Model, Request
     from gateway.auth.profiles import Profiles
     from gateway.config.settings import Settings
@@ -41,9 +41,9 @@ async def probed(settings: Settings, name: str | None, agent_id: str | None, pro
 
 async def placed(settings: Settings, name: str | None, agent_id: str, profiles: Profiles) -> Place | None:
     """Return where an agent's model is; None for the notebook. Raises AgentError."""
-    from agent.models.choice import locate
-    from agent.models.discovery import find_local
-    from agent.models.naming import ModelNames
+    from agent.models.catalog.discovery import find_local
+    from agent.models.catalog.model_selection import locate
+    from agent.models.catalog.naming import ModelNames
 
     wallet = profiles.wallet(agent_id)
     names = ModelNames(settings.agent(agent_id).settings, settings.models, os.environ, wallet=wallet)
@@ -60,9 +60,9 @@ def wanted_model(settings: Settings, agent_id: str) -> str | None:
 
 
 async def _asked(place: Place) -> dict[str, Any]:
-    from agent.models.choice import build
-    from agent.models.key_health import TURNING
-    from agent.models.keyed import without_key
+    from agent.models.catalog.model_selection import build
+    from agent.models.middleware.key_health import TURNING
+    from agent.models.middleware.key_rotation import without_key
 
     refused: list[dict[str, str]] = []
     for key in place.keys:  # there is one at least

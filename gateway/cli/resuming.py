@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.entries import Said, Torn, decode
 from agent.messages import AssistantMessage, UserMessage
+from agent.transcript.entries import Said, Torn, decode
 from gateway.errors import StorageFailed, UsageWrong
 from gateway.sessions.finding import find, left
 

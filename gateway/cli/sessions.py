@@ -76,7 +76,7 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
 @pass_invocation
 def show(invocation: Invocation, key: str, as_json: bool) -> None:
     """Show the conversation of a session key, the end of one, or of a session id."""
-    from agent.entries import Said
+    from agent.transcript.entries import Said
     from channels.terminal.visible import visible
     from gateway.memories import owner_zone
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.accounting import context_report
-from agent.headroom import report, short
-from agent.reasons import reasons
+from agent.context.context_budget import report, short
+from agent.context.context_report import context_report
+from agent.context.explain import explain
 from gateway.budget.report import facts as usage_facts
 from gateway.budget.report import told as usage_told
 from gateway.desks.commands import COMMANDS, told_unknown
@@ -17,8 +17,8 @@ from gateway.queueing.desk import choose
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from agent.accounting import ContextReport
-    from agent.reasons import Reasons
+    from agent.context.context_report import ContextReport
+    from agent.context.explain import Explanation
     from gateway.agents import HousedAgent
     from gateway.desks.rights import Rights
     from gateway.inbound.arrived import Arrived
@@ -122,7 +122,7 @@ class CommandDesk:
     async def _why(self, _: str) -> str:
         conversation = await self._agent.conversations.open(self._record, self._arrived.route.audience)
         await conversation.prepare()
-        found = reasons(conversation)
+        found = explain(conversation)
         return "I have not answered anything in this conversation yet." if found is None else told_reasons(found)
 
     async def _context(self, argument: str) -> str:
@@ -216,7 +216,7 @@ def numbered(texts: Sequence[str]) -> list[str]:
     return [f"{number}. {text}" for number, text in enumerate(texts, 1)]
 
 
-def told_reasons(found: Reasons) -> str:
+def told_reasons(found: Explanation) -> str:
     """Put the reasons of an answer into words."""
     lines = ["What my last answer rested on:", ""]
     lines += [f"- File {one.name}: {counted(one.lines, 'line')}{' (cut)' if one.cut else ''}" for one in found.files]

@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from agent.accounting import context_report
+from agent.context.context_report import context_report
 from gateway.errors import UsageWrong
 
 if TYPE_CHECKING:

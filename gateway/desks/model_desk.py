@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from agent.context.context_budget import report, short
+from agent.context.window import Window
 from agent.errors import AgentError
-from agent.headroom import report, short
-from agent.models.catalog import PROVIDERS
+from agent.models.catalog.known_models import PROVIDERS
 from agent.models.thinking import LEVELS, level_of
-from agent.window import Window
 
 if TYPE_CHECKING:
+    from agent.models.catalog.survey import Offer
     from agent.models.protocol import Model
-    from agent.models.survey import Offer
     from gateway.agents import HousedAgent
     from gateway.inbound.arrived import Arrived
     from gateway.sessions.record import SessionRecord

@@ -6,8 +6,8 @@ import logging
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from agent.headroom import short
-from agent.toolless import asked_in_vain
+from agent.context.context_budget import short
+from agent.transcript.unused_tools import asked_in_vain
 from channels.errors import NotSent, Uncertain
 from channels.messages import Outbound
 from channels.terminal.link import Done

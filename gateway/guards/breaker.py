@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent.clock import Clock
+    from agent.timing import Clock
 
 NAME = "starts.json"
 WITHIN = timedelta(minutes=5)

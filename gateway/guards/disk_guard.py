@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from agent.clock import Clock
+    from agent.timing import Clock
 
 log = logging.getLogger(__name__)
 

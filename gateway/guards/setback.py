@@ -18,7 +18,7 @@ from gateway.turns import Interrupted
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from agent.clock import Clock
+    from agent.timing import Clock
     from gateway.guards.pause import Pause
     from gateway.lanes import Lanes, Ticket
     from gateway.ledger.protocol import Ledger

@@ -11,12 +11,12 @@ from gateway.inbound.quoting import body, fenced, head_of
 from gateway.inbound.shelving import shelved
 
 if TYPE_CHECKING:
-    from agent.conversation import Conversation
+    from agent.context.session_context import SessionContext
     from gateway.attachments.intake import Intake
     from gateway.inbound.arrived import Arrived
 
 
-async def heard(conversation: Conversation, arrived: Arrived, intake: Intake | None = None) -> UserMessage:
+async def heard(conversation: SessionContext, arrived: Arrived, intake: Intake | None = None) -> UserMessage:
     """Put a message as the agent hears it: with its speaker unless it is the owner in private, its files, and cut where too long."""
     inbound = arrived.inbound
     text = told(arrived, body(await shelved(conversation, inbound.text, arrived.row.uid), arrived.row.uid))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent import tokens
 from agent.messages import ToolCall
+from agent.models import token_estimate
 
 if TYPE_CHECKING:
-    from agent.conversation import Conversation
+    from agent.context.session_context import SessionContext
 
 SHOWN_CHARS = 4000
 SHARE = 4
@@ -19,13 +19,13 @@ PART_CHARS = 2_000_000
 """A longer message becomes several files, each of which the file tools can read in whatever script it is."""
 
 
-async def shelved(conversation: Conversation, text: str, name: str) -> str:
+async def shelved(conversation: SessionContext, text: str, name: str) -> str:
     """Return ``text``, or where it is too long its beginning and where the whole of it now lies.
 
     The same ``name`` always gives the same file, so that a repeat after a crash changes nothing.
     """
     limit = conversation.window.size // SHARE
-    if len(text) <= limit or tokens.estimate(text[: limit * ENOUGH]) <= limit:
+    if len(text) <= limit or token_estimate.estimate(text[: limit * ENOUGH]) <= limit:
         return text
     parts = [text[at : at + PART_CHARS] for at in range(0, len(text), PART_CHARS)]
     paths = [f"{conversation.audience.inbox}/{name}{f'.{n}' if n else ''}.txt" for n in range(len(parts))]

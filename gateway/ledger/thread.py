@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import apsw
 
-from agent import fault
+from agent import fault_injection
 from gateway.errors import StorageFailed
 
 if TYPE_CHECKING:
@@ -157,8 +157,8 @@ def _commit_together(db: apsw.Connection, calls: Sequence[_Call]) -> apsw.Error 
 
 def _fault(moment: Literal["before", "after"], calls: Sequence[_Call]) -> None:
     """Be a place for a kill, once for each call, named after the ledger's function that made it."""
-    for call in calls if fault.armed() else ():
-        fault.point(moment, getattr(call.work, "__qualname__", "").split(".<locals>")[0].rpartition(".")[2])
+    for call in calls if fault_injection.armed() else ():
+        fault_injection.point(moment, getattr(call.work, "__qualname__", "").split(".<locals>")[0].rpartition(".")[2])
 
 
 def _run_one(db: apsw.Connection, call: _Call) -> None:

@@ -1,7 +1,7 @@
 """What an agent says before its turn is over, sent as messages: each piece once, whatever happens in between.
 
 Nothing can take back what was sent, so it is in the transcript before it is queued: an answer before tools when it is finished,
-and a part of an unfinished one as such (``agent.speaking``), which a crash or a broken stream leaves as all that was said of it.
+and a part of an unfinished one as such (``agent.loop.streaming``), which a crash or a broken stream leaves as all that was said of it.
 The pieces are worked out from the transcript (``gateway.outbound.pieces``), and named after the turn and their places in it.
 """
 
@@ -14,9 +14,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agent.errors import NotKept
+from agent.errors import TranscriptWriteError
 from agent.events import AnswerFinished
-from agent.speaking import Speaker
+from agent.loop.streaming import AnswerStream
 from gateway.errors import StorageFailed
 from gateway.outbound.pieces import Piece, left_of, pieces
 from gateway.outbound.replying import replies
@@ -25,10 +25,10 @@ from gateway.outbound.writing import Writing
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from agent.clock import Clock
-    from agent.entries import Ahead, Entry
     from agent.events import Event
-    from agent.transcript import Transcript
+    from agent.timing import Clock
+    from agent.transcript.entries import Ahead, Entry
+    from agent.transcript.transcript import Transcript
     from channels.protocol import Channel
     from gateway.inbound.arrived import Arrived
     from gateway.ledger.protocol import Ledger
@@ -73,9 +73,9 @@ class Blocks:
         self._writing = Writing(manner, clock, self._keep) if manner.sent == "written" else None
 
     @property
-    def speaker(self) -> Speaker:
+    def speaker(self) -> AnswerStream:
         """What hears answers while they are written."""
-        return self._writing or Speaker()
+        return self._writing or AnswerStream()
 
     @property
     def begun(self) -> bool:
@@ -128,7 +128,7 @@ class Blocks:
         assert self._transcript is not None
         try:
             await self._transcript.append(self._arrived.row.uid, ahead)
-        except NotKept as error:  # the answer is in time when it is finished
+        except TranscriptWriteError as error:  # the answer is in time when it is finished
             log.warning("a part of an answer could not be kept: %s", error)
             return False
         await self._try_to_send()

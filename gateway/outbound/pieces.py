@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent import silence
-from agent.entries import Ahead, Said
+from agent import no_reply
 from agent.messages import AssistantMessage
+from agent.transcript.entries import Ahead, Said
 from channels.unfinished import alone, reopening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from agent.entries import Entry
+    from agent.transcript.entries import Entry
 
 _NO_ANSWERS = frozenset({"cut", "cancelled", "error", "overflow"})
 
@@ -48,7 +48,7 @@ def pieces(entries: Iterable[Entry], least: int, *, finished: bool, whole: bool)
             case Said(message=AssistantMessage() as message):
                 if finished and message.calls and message.failure is None and message.stop not in _NO_ANSWERS:
                     begun, place = bool(ahead), _place(entry)
-                    held = _below(held, _rest(silence.spoken(message.text), ahead).strip())
+                    held = _below(held, _rest(no_reply.spoken(message.text), ahead).strip())
                     if held and len(held) >= least:
                         found.append(Piece(place, held, begins=not begun))
                         held = ""
@@ -69,7 +69,7 @@ def left_of(reply: str, entries: Iterable[Entry], *, finished: bool) -> tuple[st
     if last is None or last.failure is not None or last.stop in _NO_ANSWERS:
         return reply, False
     if finished and last.calls:  # it ended for want of further calls, and was sent as what is said before tools
-        begun = silence.spoken(last.text).strip()
+        begun = no_reply.spoken(last.text).strip()
     return (_rest(reply, begun), True) if begun else (reply, False)
 
 

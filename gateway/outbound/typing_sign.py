@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 from agent.events import TextDelta, ThinkingDelta, ToolStarted
 
 if TYPE_CHECKING:
-    from agent.clock import Clock
     from agent.events import Event
     from agent.settings import AgentSettings
+    from agent.timing import Clock
     from channels.messages import Conversation, Inbound
     from channels.protocol import Channel
 

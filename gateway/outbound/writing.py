@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from agent.entries import Ahead
-from agent.speaking import Speaker
+from agent.loop.streaming import AnswerStream
+from agent.transcript.entries import Ahead
 from channels.unfinished import Limits, next_piece, reopening
 from gateway.outbound.reply_tags import LONGEST, may_end, shown
 from gateway.set_within import set_within
@@ -15,14 +15,14 @@ from gateway.unbroken import whole
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from agent.clock import Clock
+    from agent.timing import Clock
     from gateway.outbound.block_settings import Manner
 
 
-class Writing(Speaker):
+class Writing(AnswerStream):
     """Cuts what it hears into blocks. ``keep`` makes one durable and sends it; it raises nothing, and says whether it did.
 
-    The words come from behind ``agent.silence.Gate``: none of them may turn out to be NO_REPLY any more, except behind a tag.
+    The words come from behind ``agent.no_reply.Gate``: none of them may turn out to be NO_REPLY any more, except behind a tag.
     """
 
     def __init__(self, manner: Manner, clock: Clock, keep: Callable[[Ahead], Awaitable[bool]]) -> None:

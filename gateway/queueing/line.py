@@ -19,7 +19,7 @@ from gateway.set_within import set_within
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from agent.clock import Clock
+    from agent.timing import Clock
     from channels.messages import Conversation
     from gateway.inbound.arrived import Arrived
     from gateway.lanes import Lanes

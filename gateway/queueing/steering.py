@@ -6,14 +6,14 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent.turn import Arrivals, Further
+from agent.loop.turn import Arrivals, Further
 from gateway.errors import OutOfStep, StorageFailed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from agent.loop.turn import Turn
     from agent.messages import UserMessage
-    from agent.turn import Turn
     from gateway.inbound.arrived import Arrived
     from gateway.lanes import Lanes
     from gateway.ledger.protocol import TurnLedger

@@ -13,7 +13,7 @@ import os
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from agent import fault
+from agent import fault_injection
 from gateway.sessions.record import SessionRecord, all_to_json, changes, from_json, to_json
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class SessionFile:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(self._changes, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            fault.point("before", "sessions")
+            fault_injection.point("before", "sessions")
             before = os.fstat(fd).st_size
             try:
                 written = os.write(fd, line)
@@ -172,7 +172,7 @@ class SessionFile:
             os.close(fd)
         if created:
             self._sync_folder()
-        fault.point("after", "sessions")
+        fault_injection.point("after", "sessions")
         self._lines += len(lines)
         self._whole_tail = True
 

@@ -6,7 +6,7 @@ import gzip
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.entries import Opened, Torn, decode
+from agent.transcript.entries import Opened, Torn, decode
 from gateway.errors import StorageFailed
 from gateway.sessions.archive import Archive
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from agent.entries import Entry
+    from agent.transcript.entries import Entry
     from gateway.sessions.record import SessionRecord
     from gateway.sessions.store import SessionStore
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from agent.entries import Torn, decode
+from agent.transcript.entries import Torn, decode
 from gateway.errors import StorageFailed
 
 if TYPE_CHECKING:

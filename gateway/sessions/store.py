@@ -15,7 +15,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from agent.entries import Opened, Torn, decode
+from agent.transcript.entries import Opened, Torn, decode
 from gateway.errors import StorageFailed
 from gateway.sessions.file import Damaged, SessionFile
 from gateway.sessions.record import SessionRecord
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from agent.clock import Clock
+    from agent.timing import Clock
 
 __all__ = ["SessionRecord", "SessionStore"]
 log = logging.getLogger(__name__)

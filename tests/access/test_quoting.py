@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.messages import Text, UserMessage
-from agent.wire import PINNED, SUMMARY_HEAD, stamped
+from agent.transcript.history_view import PINNED, SUMMARY_HEAD, stamped
 from channels.messages import Conversation, Inbound, Sender
 from gateway.inbound.arrived import Arrived
 from gateway.inbound.happenings import edited, reaction

@@ -8,16 +8,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agent.conversation import Conversation
+from agent.context.session_context import SessionContext
+from agent.context.workspace_files import Workspace
+from agent.loop.turn import Turn
 from agent.messages import Text, UserMessage
 from agent.models.scripted import ScriptedModel
 from agent.settings import AgentSettings
-from agent.tools.desk import Desk
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
 from agent.tools.toolbox import Toolbox
-from agent.transcript import Transcript
-from agent.turn import Turn
-from agent.workspace import Workspace
+from agent.transcript.transcript import Transcript
 from gateway.clock import TickingClock
 from memory.audience import OWNER
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.events import Event
-    from agent.turn import TurnResult
+    from agent.loop.turn import TurnResult
 
 
 class Room:
@@ -39,11 +39,11 @@ class Room:
         self.settings = settings
         self.workspace = Workspace(root / "workspace")
         self.events: list[Event] = []
-        self.conversation: Conversation | None = None
+        self.conversation: SessionContext | None = None
 
-    async def open(self) -> Conversation:
+    async def open(self) -> SessionContext:
         """Open the conversation, as a fresh process would."""
-        self.conversation = Conversation(
+        self.conversation = SessionContext(
             agent="main",
             session="s-1",
             key="agent:main:main",
@@ -51,7 +51,7 @@ class Room:
             private=True,
             settings=self.settings,
             model=self.model,
-            toolbox=Toolbox(file_tools(Desk(enclosure=self.workspace.enclosure))),
+            toolbox=Toolbox(file_tools(FileToolContext(enclosure=self.workspace.enclosure))),
             workspace=self.workspace,
             transcript=await Transcript.load(self.root / "sessions" / "s-1.jsonl", self.clock),
             zone=ZoneInfo("Europe/Berlin"),

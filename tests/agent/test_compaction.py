@@ -9,25 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent import flush
-from agent.compaction import MUST_SHRINK, compact
-from agent.cutting import find_cut
-from agent.entries import Compacted, Pinned, ResultsCleared, Said, Unpinned
+from agent.context import flush
+from agent.context.compaction import MUST_SHRINK, compact
+from agent.context.context_budget import ContextBudget
+from agent.context.cut_points import find_cut
+from agent.context.must_keep import HEAD, particulars
+from agent.context.statements import kept_lines
+from agent.context.summary import HEADINGS, SHAPE, cut_into_pieces
+from agent.context.summary_check import fault_in
 from agent.events import Notice
-from agent.headroom import Headroom
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, ToolMessage, UserMessage
 from agent.models.scripted import Stall
-from agent.particulars import HEAD, particulars
-from agent.statements import kept_lines
-from agent.summary import HEADINGS, SHAPE, cut_into_pieces
-from agent.summary_check import fault_in
-from agent.tokens import estimate
-from agent.tokens import of_request as estimate_of
+from agent.models.token_estimate import estimate
+from agent.models.token_estimate import of_request as estimate_of
+from agent.transcript.entries import Compacted, Pinned, ResultsCleared, Said, Unpinned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.conversation import Conversation
+    from agent.context.session_context import SessionContext
     from tests.agent.conftest import Room
 
     Make = Callable[..., Room]
@@ -37,7 +37,7 @@ SMALL = {"compaction": {"reserveTokens": 2000, "reserveTokensFloor": 2000, "keep
 SUMMARY = "## Decisions\nSome plain talk was heard, and we chose teal for the door."
 
 
-async def filled(r: Room, *, turns: int = 12, words: int = 140, text: str = "some plain words ") -> Conversation:
+async def filled(r: Room, *, turns: int = 12, words: int = 140, text: str = "some plain words ") -> SessionContext:
     """A conversation in whose window ``turns`` turns stand."""
     conversation = await r.open()
     await conversation.prepare()
@@ -409,7 +409,7 @@ TALK = [
 GOOD = "## Exact details\nVera, Graz; boiler of 1998; plumber 14 May.\n## Decisions\nLarch for the stairs, not oak."
 
 
-async def talked(r: Room, turns: int = 20) -> Conversation:
+async def talked(r: Room, turns: int = 20) -> SessionContext:
     conversation = await r.open()
     await conversation.prepare()
     for n in range(turns):
@@ -491,7 +491,7 @@ async def test_a_turn_makes_room_twice_and_no_more(room: Make) -> None:
     r = room(window=12_000, settings=SMALL)
     r.model.reply_with(lambda request: GOOD if "[Summary request]" in last_text(request) else "NO_REPLY")
     conversation = await talked(r)
-    headroom = Headroom(conversation, "t", lambda _: None)
+    headroom = ContextBudget(conversation, "t", lambda _: None)
     made = []
     for n in range(4):
         made.append(await headroom.after_overflow())

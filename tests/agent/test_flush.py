@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent import flush
-from agent.compaction import compact
-from agent.entries import Compacted, FlushBegun, FlushReceipt, Said
-from agent.headroom import Headroom
+from agent.context import flush
+from agent.context.compaction import compact
+from agent.context.context_budget import ContextBudget
+from agent.context.window import Window
+from agent.loop.turn import Turn
 from agent.messages import AssistantMessage, Failure, ToolCall, ToolMessage, Usage, UserMessage
 from agent.models.scripted import ScriptedModel, Stall
 from agent.settings import AgentSettings, CompactionSettings
 from agent.tools.toolbox import Toolbox
-from agent.turn import Turn
-from agent.window import Window
+from agent.transcript.entries import Compacted, FlushBegun, FlushReceipt, Said
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ async def test_every_cycle_is_flushed_and_not_every_other_one(room: Make) -> Non
 
 
 async def whole(r: Room) -> list[Any]:
-    from agent.entries import decode
+    from agent.transcript.entries import decode
 
     return [decode(line) for line in r.conversation.transcript.path.read_bytes().splitlines()]
 
@@ -361,7 +361,7 @@ class Walk:
             conversation = self.r.conversation
             await conversation.prepare()
             try:
-                await Headroom(conversation, f"r{n}", lambda _: None).before_turn([])
+                await ContextBudget(conversation, f"r{n}", lambda _: None).before_turn([])
             except Crash:
                 conversation = await self.r.open()
                 await conversation.prepare()

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context.cache_retention import cheaper, silences
+from agent.context.prefix import digest, parting
 from agent.messages import Text, UserMessage
 from agent.models.protocol import Request, Segment, ToolSpec
-from agent.prefix import digest, parting
-from agent.retention import cheaper, silences
 from agent.settings import AgentSettings
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agent import tokens
-from agent.prompt import Surroundings, instructions
-from agent.window import Window, least_window
+from agent.context.prompt import Surroundings, instructions
+from agent.context.window import Window, least_window
+from agent.models import token_estimate
 from memory.audience import OWNER, Audience
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ async def test_a_window_that_is_too_small_is_told_once_with_the_least_that_is_ne
     [told] = result.asides
     assert "has a window of 2,048 tokens, which is too small" in told
     assert (await r.say("hello", "t2")).asides == ()
-    fixed = tokens.weight_of_request(replace(r.model.requests[-1], messages=()))
+    fixed = token_estimate.weight_of_request(replace(r.model.requests[-1], messages=()))
     least = least_window(r.conversation.calibration.apply(fixed))
     assert f"At least {least:,} are needed" in told
     r.model.window = least

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.entries import Entry, Pruned, Said
+from agent.context.pruning import is_cold, prune
 from agent.messages import AssistantMessage, Image, Text, ToolCall, ToolMessage, Usage, UserMessage
-from agent.pruning import is_cold, prune
 from agent.settings import AgentSettings, PruningSettings
-from agent.wire import trimmed, view
+from agent.transcript.entries import Entry, Pruned, Said
+from agent.transcript.history_view import trimmed, view
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ZONE = ZoneInfo("UTC")

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.entries import Compacted, Pruned, ResultsCleared
 from agent.messages import AssistantMessage, Image, Text, ToolMessage, UserMessage
-from agent.running_view import RunningView
-from agent.wire import view
-from tests.agent.test_wire import AT, ZONE, answer, any_body, entries, result, user
+from agent.transcript.entries import Compacted, Pruned, ResultsCleared
+from agent.transcript.history_view import view
+from agent.transcript.running_view import RunningView
+from tests.agent.test_history_view import AT, ZONE, answer, any_body, entries, result, user
 
 if TYPE_CHECKING:
-    from agent.entries import Body, Entry
     from agent.messages import Message
+    from agent.transcript.entries import Body, Entry
 
 _picture = Image(media_type="image/png", data="aGVsbG8=", width=10, height=10)
 _bodies = st.one_of(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from agent.entries import Said
 from agent.messages import ToolCall, ToolMessage
 from agent.models.protocol import ToolSpec
-from agent.tools.protocol import Effect, Outcome, Scene
+from agent.tools.protocol import Effect, Outcome, ToolContext
 from agent.tools.toolbox import Toolbox
+from agent.transcript.entries import Said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ class Meeting:
         self.most = 0
         self._now = 0
 
-    async def run(self, arguments: Mapping[str, Any], scene: Scene) -> Outcome:
+    async def run(self, arguments: Mapping[str, Any], scene: ToolContext) -> Outcome:
         del scene
         self._here += 1
         self._now += 1

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context.statements import HEAD, kept_lines, kept_statements
 from agent.messages import AssistantMessage, Text, UserMessage
-from agent.statements import HEAD, kept_lines, kept_statements
 from tests.gateway.facts import FACTS
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.acting import OVERTAKEN
-from agent.entries import Said
+from agent.loop.tool_runner import OVERTAKEN
+from agent.loop.turn import Arrivals, Further, Turn
 from agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent.models.scripted import ScriptedModel
 from agent.settings import AgentSettings
-from agent.turn import Arrivals, Further, Turn
+from agent.transcript.entries import Said
 from tests.agent.conftest import Room
 
 if TYPE_CHECKING:

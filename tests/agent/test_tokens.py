@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import tokens
 from agent.messages import AssistantMessage, Image, Text, ToolMessage, Usage, UserMessage
-from agent.tokens import Calibration, Weight, weigh
+from agent.models import token_estimate
+from agent.models.token_estimate import Calibration, Weight, weigh
 from tests.peers.counting import count
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -74,7 +74,7 @@ def test_an_estimate_is_never_negative_and_nothing_is_lost_by_kind(one: str, two
     weight = weigh(one) + weigh(two)
     assert min(weight.prose, weight.code, weight.opaque, weight.dense, weight.plain) >= 0
     assert (weight - weigh(two)).total == pytest.approx(weigh(one).total, abs=1)
-    assert tokens.estimate(one) >= bool(one)
+    assert token_estimate.estimate(one) >= bool(one)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 20_000)), max_size=30))
@@ -90,9 +90,9 @@ def test_pictures_count() -> None:
     picture = Image(media_type="image/png", data="x" * 900_000)
     plain = UserMessage(content=(Text(text="look"),), at=NOON)
     shown = UserMessage(content=(Text(text="look"), picture), at=NOON)
-    assert tokens.of_message(shown) - tokens.of_message(plain) == tokens.IMAGE_TOKENS
+    assert token_estimate.of_message(shown) - token_estimate.of_message(plain) == token_estimate.IMAGE_TOKENS
     result = ToolMessage(call_id="c", name="read", text="", images=(picture, picture))
-    assert tokens.of_message(result) >= 2 * tokens.IMAGE_TOKENS
+    assert token_estimate.of_message(result) >= 2 * token_estimate.IMAGE_TOKENS
 
 
 def test_context_is_the_last_call_and_never_a_sum_over_a_tool_loop() -> None:
@@ -101,5 +101,5 @@ def test_context_is_the_last_call_and_never_a_sum_over_a_tool_loop() -> None:
         AssistantMessage(content=(), model="m", stop="tools", usage=Usage(input=10_000 + n, cache_read=90_000, output=10))
         for n in range(20)
     ]
-    size = tokens.context_tokens(loop, Weight(prose=5), Calibration())
+    size = token_estimate.context_tokens(loop, Weight(prose=5), Calibration())
     assert size == 10_019 + 90_000 + 10

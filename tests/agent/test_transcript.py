@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.entries import Compacted, FlushBegun, Opened, Said, Torn, decode, encode
-from agent.errors import NotKept
+from agent.errors import TranscriptWriteError
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
-from agent.transcript import Transcript
+from agent.transcript.entries import Compacted, FlushBegun, Opened, Said, Torn, decode, encode
+from agent.transcript.transcript import Transcript
 from gateway.clock import ManualClock
 from tests.full_disk import no_file_may_hold_more_than
 
@@ -54,7 +54,7 @@ async def test_the_same_place_is_written_once(tmp_path: Path) -> None:
 
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=60))
 def test_any_text_survives_a_line(text: str) -> None:
-    from agent.entries import Entry
+    from agent.transcript.entries import Entry
 
     line = encode(Entry(id="t:0", parent=None, at=AT, body=said(text)))
     assert line.endswith(b"\n")
@@ -124,7 +124,7 @@ async def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     before = folder.read_bytes()
     folder.rename(tmp_path / "away")
     folder.symlink_to("/dev/full")
-    with pytest.raises(NotKept) as refused:
+    with pytest.raises(TranscriptWriteError) as refused:
         await one.append("t", said("lost"))
     assert "symbolic link" in refused.value.mend
     folder.unlink()
@@ -167,7 +167,7 @@ async def test_what_waits_is_neither_lost_nor_doubled_when_the_disk_refuses(tmp_
     one = await Transcript.load(path, clock())
     path.symlink_to("/dev/full")
     await one.append("t", said("light"), durable=False)
-    with pytest.raises(NotKept):
+    with pytest.raises(TranscriptWriteError):
         await one.append("t", said("refused"))
     await one.settle()
     path.unlink()
@@ -201,7 +201,7 @@ async def test_a_write_that_is_taken_in_part_leaves_nothing_and_costs_no_later_e
     transcript = await Transcript.load(path, clock())
     await transcript.append("a", said("first"), n=0)
     size = transcript.size
-    with no_file_may_hold_more_than(size + room), pytest.raises(NotKept):
+    with no_file_may_hold_more_than(size + room), pytest.raises(TranscriptWriteError):
         await transcript.append("b", said("x" * 200), n=0)
     assert os.stat(path).st_size == size  # noqa: PTH116
     await transcript.append("c", said("later"), n=0)

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.entries import Compacted, FlushBegun, FlushReceipt, ResultsCleared, Said
 from agent.events import Notice, TextDelta
 from agent.messages import AssistantMessage, Failure, ToolCall, ToolMessage, Usage, UserMessage
 from agent.models.scripted import Stall
-from agent.wire import STOPPED, STOPPED_SILENT, UNKNOWN_OUTCOME
+from agent.transcript.entries import Compacted, FlushBegun, FlushReceipt, ResultsCleared, Said
+from agent.transcript.history_view import STOPPED, STOPPED_SILENT, UNKNOWN_OUTCOME
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.journal import CallState
+    from agent.loop.call_log import CallState
     from agent.tools.protocol import Effect
     from tests.agent.conftest import Room
 
@@ -283,7 +283,7 @@ async def test_without_receipt_or_no_reply_the_owners_words_are_written_down_by_
     r = room("ok")
     await r.say("The spare key is under the blue pot")
     conversation = r.conversation
-    from agent import flush
+    from agent.context import flush
 
     r.model.then(Failure(kind="overloaded", message="busy"))
     receipt = await flush.flush(conversation, "leave", "reset")
@@ -311,7 +311,7 @@ async def test_a_flush_cannot_do_anything_but_read_and_append(room: Make) -> Non
     (r.workspace.root / "memory" / "2026-03-01.md").write_text("- already here\n")
     (r.workspace.root / "MEMORY.md").write_text("precious")
     await r.say("remember me")
-    from agent import flush
+    from agent.context import flush
 
     r.model.then(
         [
@@ -375,7 +375,7 @@ async def test_the_prompt_prefix_is_the_same_in_every_request_of_a_session(room:
     await r.say("first", "t1")
     r.clock.move(3700)
     await r.say("second", "t2")
-    from agent import flush
+    from agent.context import flush
 
     await flush.flush(r.conversation, "leave", "reset")
     first, second, third = r.model.requests

@@ -16,16 +16,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
-from agent.conversation import Conversation
+from agent.context.session_context import SessionContext
+from agent.context.workspace_files import Workspace
 from agent.messages import Image, ToolCall
 from agent.models.scripted import ScriptedModel
 from agent.settings import AgentSettings
-from agent.tools.desk import Desk
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
-from agent.tools.fitting import fitted
+from agent.tools.image_resize import fitted
 from agent.tools.toolbox import Toolbox
-from agent.transcript import Transcript
-from agent.workspace import Workspace
+from agent.transcript.transcript import Transcript
 from channels.errors import NotFetched
 from channels.messages import Attachment, Inbound, Sender
 from channels.messages import Conversation as Place
@@ -91,8 +91,8 @@ class Room:
             lambda _: self.platform, self.incoming, self.clock, lambda _: self.settings, patience=self.patience
         )
 
-    async def conversation(self) -> Conversation:
-        return Conversation(
+    async def conversation(self) -> SessionContext:
+        return SessionContext(
             agent="main",
             session="s",
             key="agent:main:main",
@@ -100,7 +100,7 @@ class Room:
             private=self.audience == OWNER,
             settings=AgentSettings(),
             model=ScriptedModel(()),
-            toolbox=Toolbox(file_tools(Desk(enclosure=self.workspace.enclosure))),
+            toolbox=Toolbox(file_tools(FileToolContext(enclosure=self.workspace.enclosure))),
             workspace=self.workspace,
             transcript=await Transcript.load(self.root / "s.jsonl", self.clock),
             zone=ZoneInfo("UTC"),
@@ -311,7 +311,7 @@ async def test_nobody_else_sees_what_was_sent_to_one(tmp_path: Path) -> None:
             assert ("md" in (await box.run(asked, scene)).text.replace("memory", "")) is (other == audience)
 
 
-async def replace_audience(room: Room, audience: Audience) -> Conversation:
+async def replace_audience(room: Room, audience: Audience) -> SessionContext:
     conversation = await room.conversation()
     return replace(conversation, audience=audience, private=False)
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agent.tools.pictures import picture
+from agent.tools.image_header import picture
 from channels.terminal.visible import visible
 from gateway.config.yaml_notation import read_yaml
 from gateway.errors import SettingsWrong

@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from agent.errors import FileTrouble
-from agent.tools.enclosure import Enclosure
+from agent.errors import WorkspaceFileError
+from agent.tools.workspace_sandbox import WorkspaceSandbox
 from gateway.config.load import check, load
 from gateway.config.placing import closed_inodes
 from gateway.errors import SettingsWrong
@@ -89,16 +89,16 @@ def test_no_tool_opens_the_state_or_keys_from_a_workspace_that_holds_them_all_th
     home = Path.home()
     (home / ".homebody" / "homebody.yaml").write_text("secret")
     (home / ".homebody" / "state" / "gateway.token").write_text("secret")
-    enclosure = Enclosure(home, closed_inodes(house.home))
+    enclosure = WorkspaceSandbox(home, closed_inodes(house.home))
     (home / "moved").mkdir()
     (home / ".ssh").rename(home / "moved" / "keys")
     for path in (".homebody/homebody.yaml", ".homebody/state/gateway.token", "moved/keys/id_rsa", ".homebody-work/x"):
-        with pytest.raises(FileTrouble):
+        with pytest.raises(WorkspaceFileError):
             enclosure.read(PurePosixPath(path))
-        with pytest.raises(FileTrouble):
+        with pytest.raises(WorkspaceFileError):
             enclosure.create(PurePosixPath(path).with_name("new"), b"x")
     for folder in (".homebody", ".homebody/state", "moved/keys", ".gnupg"):
-        with pytest.raises(FileTrouble):
+        with pytest.raises(WorkspaceFileError):
             enclosure.scan(PurePosixPath(folder))
     assert not list(home.rglob("new"))
 
@@ -108,10 +108,10 @@ def test_files_that_hold_secrets_by_custom_are_opened_by_no_tool(tmp_path: Path,
     place = tmp_path / name
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text("TOKEN=1")
-    enclosure = Enclosure(tmp_path)
-    with pytest.raises(FileTrouble):
+    enclosure = WorkspaceSandbox(tmp_path)
+    with pytest.raises(WorkspaceFileError):
         enclosure.read(PurePosixPath(name))
-    with pytest.raises(FileTrouble):
+    with pytest.raises(WorkspaceFileError):
         enclosure.append(PurePosixPath(name), b"x")
     assert place.read_text() == "TOKEN=1"
 

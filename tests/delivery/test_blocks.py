@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.entries import Entry, Said
 from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, ToolCall
 from agent.models.scripted import Stall
+from agent.transcript.entries import Entry, Said
 from gateway.outbound.pieces import pieces
 from tests.patience import PATIENCE
 from tests.peers.phone import Village

@@ -19,7 +19,7 @@ from gateway.outbound.writing import Writing
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from agent.entries import Ahead
+    from agent.transcript.entries import Ahead
 
 PARAGRAPH = "A paragraph of some length, which is enough.\n\n"
 MANNER = Manner("written", limits=Limits(20, 100), resting=20)

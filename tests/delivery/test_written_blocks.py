@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.entries import Ahead, Said, decode
 from agent.events import TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, ToolCall, UserMessage
-from agent.models.patience import Patient
+from agent.models.middleware.model_retry import RetryMiddleware
 from agent.models.scripted import Stall
-from agent.wire import CUT_OFF
+from agent.transcript.entries import Ahead, Said, decode
+from agent.transcript.history_view import CUT_OFF
 from tests.models.conftest import anthropic_peer, compatible_peer
 from tests.patience import PATIENCE
 from tests.peers.anthropic import Break
@@ -225,9 +225,9 @@ def continuing(answer: str) -> Callable[[Request], str]:
 BROKEN = Failure(kind="network", message="the line broke")
 
 
-def patiently(v: Village) -> Patient:
+def patiently(v: Village) -> RetryMiddleware:
     """The model, whose failures are tried again as those of real ones are."""
-    return Patient(v.model, clock=v.clock, random=random.Random(7))
+    return RetryMiddleware(v.model, clock=v.clock, random=random.Random(7))
 
 
 @pytest.mark.parametrize("patient", [False, True])

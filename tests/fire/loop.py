@@ -3,7 +3,7 @@
 ``python tests/fire/loop.py`` runs all of it and prints the table; ``--kills 400`` a sample, drawn by HOMEBODY_FIRE_SEED or else by the
 day, or with ``--disk`` of writes that fail for a while; ``--kill after-accept:1`` that kill alone, in each scenario. Ends with 1
 when anything was lost, doubled without a mark, done twice, or written badly, and prints for each such run the command that repeats
-it. Without strace only the places that ``agent/fault.py`` names are tried, and the table says so.
+it. Without strace only the places that ``agent/fault_injection.py`` names are tried, and the table says so.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ STEPS = {
     "sending": 3,
     "sent": 3,
 }
-"""The durable steps, by the names of ``agent.fault``, and about how often they are taken in one life."""
+"""The durable steps, by the names of ``agent.fault_injection``, and about how often they are taken in one life."""
 PLACES = tuple(f"{moment}-{step}" for step in STEPS for moment in ("before", "after"))
 OUTAGES = ("telegram", "slack", "discord")
 """Platforms that go away for some seconds in one run of each scenario, in which nobody is killed."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from aiohttp import web
 
-from agent.wire import UNANSWERED
+from agent.transcript.history_view import UNANSWERED
 from tests.peers.mood import today
 
 if TYPE_CHECKING:

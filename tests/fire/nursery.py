@@ -1,8 +1,8 @@
 """Gateways by the dozen: everything is imported once, and each gateway is a fork of this process, which starts in a blink.
 
 Speaks JSON lines: ``{"home": ..., "log": ...}`` makes a gateway, which waits at the door, and answers ``{"pid": ...}``; ``{"go": pid}``
-lets it begin. ``"heavy"`` names what else is imported once. ``"fault"`` arms one of the places of ``agent.fault``; ``"bound"`` makes
-even root heed the permissions of files; ``"broken"`` names one of
+lets it begin. ``"heavy"`` names what else is imported once. ``"fault"`` arms one of the places of
+``agent.fault_injection``; ``"bound"`` makes even root heed the permissions of files; ``"broken"`` names one of
 ``SABOTAGES``, which an oracle must see. What runs then is the command ``homebody gateway`` itself.
 """
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from agent import fault
+from agent import fault_injection
 
 HEAVY = (
-    "agent.models.openai_chat",
+    "agent.models.adapters.openai_chat",
     "apsw",
     "apscheduler.schedulers.asyncio",
     "apscheduler.triggers.interval",
@@ -52,9 +52,9 @@ def _lock_nobody_out() -> None:
 
 
 def _append_to_a_torn_tail() -> None:
-    import agent.transcript
+    import agent.transcript.transcript
 
-    agent.transcript.Transcript._mend_tail = lambda _self, _fd, data: data
+    agent.transcript.transcript.Transcript._mend_tail = lambda _self, _fd, data: data
 
 
 SABOTAGES = {"no state lock": _lock_nobody_out, "torn tail appended to": _append_to_a_torn_tail}
@@ -104,7 +104,7 @@ def _live(door: int, asked: dict[str, str]) -> None:
         os.environ.clear()
         os.environ.update({"PATH": os.defpath, "HOME": f"{home}/person", "HOMEBODY_HOME": f"{home}/state", "TZ": "UTC"})
         os.chdir(home)
-        fault.arm(asked.get("fault", ""))
+        fault_injection.arm(asked.get("fault", ""))
         if asked.get("broken"):
             SABOTAGES[asked["broken"]]()
         if asked.get("bound"):

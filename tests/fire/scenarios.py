@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from agent import wire
-from agent.entries import Compacted, Entry, Said, Torn, Unanswered, decode
 from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.transcript import history_view
+from agent.transcript.entries import Compacted, Entry, Said, Torn, Unanswered, decode
 from channels.repeats import MARKS
 from gateway.clock import SystemClock
 from gateway.sessions.store import SessionStore
@@ -165,7 +165,7 @@ def _judge_deeds(scenario: Scenario, world: World, entries: list[Entry], verdict
     done = Counter(world.deeds())
     results = [message for entry in entries if isinstance(message := _message(entry), ToolMessage)]
     for deed in scenario.deeds:
-        unknown = any(deed in result.call_id and wire.UNKNOWN_OUTCOME in result.text for result in results)
+        unknown = any(deed in result.call_id and history_view.UNKNOWN_OUTCOME in result.text for result in results)
         verdict.unknown += unknown
         if done[deed] > 1:
             verdict.wrong("effect twice", deed)
@@ -185,7 +185,7 @@ def _judge_transcripts(world: World, verdict: Verdict) -> list[Entry]:
         doubled = [one for one, count in Counter(entry.id for entry in entries).items() if count > 1]
         if doubled:
             verdict.wrong("transcript", f"{path.name}: written twice: {doubled}")
-        judge_view(wire.view(entries, UTC), verdict)
+        judge_view(history_view.view(entries, UTC), verdict)
         everything += entries
     return everything
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from agent.entries import Said, decode
 from agent.messages import AssistantMessage
-from agent.wire import CUT_OFF
+from agent.transcript.entries import Said, decode
+from agent.transcript.history_view import CUT_OFF
 from channels.repeats import REPEATED
 from tests.fire.model import PredictableModel
 from tests.fire.world import Kill, Nursery, World, missing_tools

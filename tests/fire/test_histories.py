@@ -26,9 +26,10 @@ from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from agent import fault, wire
-from agent.entries import decode
+from agent import fault_injection
 from agent.models.scripted import ScriptedModel
+from agent.transcript import history_view
+from agent.transcript.entries import decode
 from gateway.clock import ManualClock
 from gateway.config.settings import Settings
 from gateway.house import Foundation, House
@@ -144,14 +145,14 @@ class History(RuleBasedStateMachine):
     @rule(place=PLACES, looks=st.integers(50, 400))
     def crash_at(self, place: str, looks: int) -> None:
         self.crashes += 1  # whether it comes to that place or not: what may be drawn next must not hang on the pace of threads
-        fault.arm(place, self.life.die)
+        fault_injection.arm(place, self.life.die)
         self._run(self._offer_and_look(looks))
-        fault.arm("")
+        fault_injection.arm("")
 
     # -- what must hold ----------------------------------------------------------------------------------------------
 
     def teardown(self) -> None:
-        fault.arm("")
+        fault_injection.arm("")
         try:
             if hasattr(self, "life"):
                 while not self._run(self._quiet()):
@@ -178,7 +179,7 @@ class History(RuleBasedStateMachine):
         for path in self.life.root.glob("home/agents/main/sessions/*.jsonl"):
             entries = [decode(line) for line in path.read_bytes().splitlines()]
             assert len({entry.id for entry in entries}) == len(entries), path.read_text()
-            judge_view(wire.view(entries, UTC), verdict)
+            judge_view(history_view.view(entries, UTC), verdict)
         assert verdict.told == []
 
     # -- how it is done ----------------------------------------------------------------------------------------------
@@ -198,7 +199,7 @@ class History(RuleBasedStateMachine):
 
     def _begin_again(self) -> None:
         note(f"a crash; shown so far: {self.platform.shown}")
-        fault.arm("")
+        fault_injection.arm("")
         former = self.life
         assert former.copy is not None
         self.loop.run_until_complete(former.abandon())

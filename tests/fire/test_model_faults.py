@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent import wire
-from agent.entries import decode
 from agent.messages import AssistantMessage, Text
 from agent.models.scripted import ScriptedModel
+from agent.transcript import history_view
+from agent.transcript.entries import decode
 from tests.fire.faulty import FAULTS, FaultyModel
 from tests.fire.scenarios import Verdict, judge_view
 from tests.gateway.conftest import Street, Talk
@@ -61,7 +61,7 @@ def judge_transcripts(root: Path, *said: str) -> None:
         decode(line) for path in root.glob("home/agents/main/sessions/*.jsonl") for line in path.read_bytes().splitlines()
     ]
     assert len({entry.id for entry in entries}) == len(entries)
-    view = wire.view(entries, UTC)
+    view = history_view.view(entries, UTC)
     judge_view(view, verdict)
     assert verdict.told == []
     texts = [message.text for message in view if message.role == "user"]

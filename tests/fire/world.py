@@ -32,7 +32,7 @@ STATE = Path("state/state")
 
 @dataclass(frozen=True)
 class Kill:
-    """SIGKILL at the ``when``-th call of one system call, counted in each thread; or at one of the places of ``agent.fault``.
+    """SIGKILL at the ``when``-th call of one system call, counted in each thread; or at one of the places of ``agent.fault_injection``.
 
     It is counted from the start of the gateway, or, with ``after`` (such as ``("model", 3)``), from the moment on when a peer has the
     third request and is about to answer it: that reaches the places where several threads take turns. With ``error`` nobody is
@@ -64,7 +64,7 @@ class Kill:
 
     @property
     def named(self) -> bool:
-        """Whether it is a place of ``agent.fault``, for which no strace is needed."""
+        """Whether it is a place of ``agent.fault_injection``, for which no strace is needed."""
         return self.call.startswith(("before-", "after-"))
 
     @property
@@ -379,5 +379,5 @@ def told_missing() -> str:
     missing = missing_tools()
     if not missing:
         return ""
-    rest = "none are made" if "Linux with pidfd" in missing else "only the places named in agent/fault.py are tried"
+    rest = "none are made" if "Linux with pidfd" in missing else "only the places named in agent/fault_injection.py are tried"
     return f"kills at system calls need {' and '.join(missing)}: {rest}"

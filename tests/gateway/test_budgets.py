@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, Usage
-from agent.models.prices import ESTIMATE
+from agent.models.catalog.prices import ESTIMATE
 from agent.models.scripted import Stall
 from gateway.budget.brake import Brake
 from gateway.budget.report import first_day

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agent.context.prefix import parting
 from agent.messages import ToolCall
-from agent.prefix import parting
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

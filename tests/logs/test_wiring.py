@@ -83,7 +83,7 @@ def test_libraries_are_heard_from_warning_on(logged):
     def work() -> None:
         logging.getLogger("httpx").info("chatter")
         logging.getLogger("discord.gateway").warning("trouble")
-        logging.getLogger("agent.loop").debug("detail")
+        logging.getLogger("agent.loop.loop").debug("detail")
 
     assert [line["event"] for line in logged(work, level="debug")[0]] == ["trouble", "detail"]
 

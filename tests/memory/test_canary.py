@@ -10,17 +10,17 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agent.conversation import Conversation
+from agent.context.session_context import SessionContext
+from agent.context.workspace_files import Workspace
 from agent.messages import ToolCall
 from agent.models.scripted import ScriptedModel
 from agent.settings import AgentSettings
 from agent.tools.apply_patch import ApplyPatch
-from agent.tools.desk import Desk
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
 from agent.tools.memory_tools import MemoryGet, MemorySearch
 from agent.tools.toolbox import Toolbox
-from agent.transcript import Transcript
-from agent.workspace import Workspace
+from agent.transcript.transcript import Transcript
 from gateway.clock import ManualClock
 from memory.audience import OWNER, Audience
 from memory.embedding.fake import BagOfWords
@@ -78,8 +78,8 @@ class Agent:
     toolbox: Toolbox
     clock: ManualClock
 
-    async def conversation(self, audience: Audience, folder: Path) -> Conversation:
-        return Conversation(
+    async def conversation(self, audience: Audience, folder: Path) -> SessionContext:
+        return SessionContext(
             agent=self.name,
             session="s",
             key=f"agent:{self.name}:s",
@@ -94,7 +94,7 @@ class Agent:
             clock=self.clock,
         )
 
-    async def run(self, conversation: Conversation, tool: str, **arguments: Any) -> str:
+    async def run(self, conversation: SessionContext, tool: str, **arguments: Any) -> str:
         message = await self.toolbox.run(
             ToolCall(id="c", name=tool, arguments=arguments), conversation.scene("t"), max_chars=64_000
         )
@@ -126,7 +126,7 @@ async def agents(tmp_path: Path) -> AsyncIterator[dict[str, Agent]]:
         )
         await memory.sync()
         workspace = Workspace(tmp_path / name)
-        desk = Desk(enclosure=workspace.enclosure, memory=memory)
+        desk = FileToolContext(enclosure=workspace.enclosure, memory=memory)
         tools = (*file_tools(desk), ApplyPatch(desk), MemorySearch(memory), MemoryGet(memory))
         agents[name] = Agent(name, workspace, memory, Toolbox(tools), clock)
     yield agents
@@ -153,7 +153,7 @@ def ways(canary: Canary, root: Path, audience: Audience) -> Iterator[str]:
     yield f"{audience.folder}/hatch/{canary.path.removeprefix('memory/')}"
 
 
-async def attempts(agent: Agent, conversation: Conversation, canary: Canary, root: Path) -> AsyncIterator[tuple[str, str]]:
+async def attempts(agent: Agent, conversation: SessionContext, canary: Canary, root: Path) -> AsyncIterator[tuple[str, str]]:
     """Try to get at one note, and give what was tried with what came of it."""
     audience = conversation.audience
     for path in ways(canary, root, audience):
@@ -167,7 +167,7 @@ async def attempts(agent: Agent, conversation: Conversation, canary: Canary, roo
     yield "patch", await agent.run(conversation, "apply_patch", patch=patch)
 
 
-async def sweeps(agent: Agent, conversation: Conversation) -> AsyncIterator[tuple[str, str]]:
+async def sweeps(agent: Agent, conversation: SessionContext) -> AsyncIterator[tuple[str, str]]:
     """Look for everything at once."""
     for query in ("canary sings number", "at which number does the canary sing each morning?", "cage", DAY, "18 March 2026"):
         yield f"search {query}", await agent.run(conversation, "memory_search", query=query, maxResults=50, minScore=0)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.tools.desk import Desk
-from agent.tools.enclosure import Enclosure
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.list_files import ListFiles
-from agent.tools.protocol import Scene
+from agent.tools.protocol import ToolContext
+from agent.tools.workspace_sandbox import WorkspaceSandbox
 from gateway.cli import main
 from gateway.clock import ManualClock, SystemClock
 from memory.audience import OWNER
@@ -142,8 +142,8 @@ def test_commands_go_on_past_them(workspace: Path, command: list[str], capfd: py
 
 
 async def test_the_model_is_shown_a_name_that_can_be_sent(workspace: Path) -> None:
-    tool = ListFiles(Desk(enclosure=Enclosure(workspace)))
-    scene = Scene(now=NOW, session="s", turn="t", audience=OWNER)
+    tool = ListFiles(FileToolContext(enclosure=WorkspaceSandbox(workspace)))
+    scene = ToolContext(now=NOW, session="s", turn="t", audience=OWNER)
     outcome = await tool.run({"path": "memory", "depth": 3}, scene)
     assert outcome.text.encode()
     assert "plain.md" in outcome.text

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context.workspace_files import PROMPT_FILES, Workspace
 from agent.messages import ToolCall
 from agent.settings import AgentSettings
 from agent.tools.apply_patch import ApplyPatch
-from agent.tools.desk import Desk
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
-from agent.tools.protocol import Scene
+from agent.tools.protocol import ToolContext
 from agent.tools.toolbox import Toolbox
-from agent.workspace import PROMPT_FILES, Workspace
 from memory.audience import OWNER, SHARED, Audience
 
 FAMILY, ANNA = Audience("group", "family"), Audience("peer", "anna")
@@ -51,12 +51,12 @@ def root(tmp_path: Path) -> Path:
 
 
 def toolbox(root: Path, shared: tuple[str, ...] = SHARED) -> Toolbox:
-    desk = Desk(enclosure=Workspace(root).enclosure, shared=shared)
+    desk = FileToolContext(enclosure=Workspace(root).enclosure, shared=shared)
     return Toolbox((*file_tools(desk), ApplyPatch(desk)))
 
 
 async def run(box: Toolbox, audience: Audience, tool: str, **arguments: Any) -> str:
-    scene = Scene(now=datetime(2026, 3, 18, 9, tzinfo=UTC), session="s", turn="t", audience=audience)
+    scene = ToolContext(now=datetime(2026, 3, 18, 9, tzinfo=UTC), session="s", turn="t", audience=audience)
     message = await box.run(ToolCall(id="c", name=tool, arguments=arguments), scene, max_chars=64_000)
     return message.text + str(message.details)
 

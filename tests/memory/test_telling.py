@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.workspace import workspace_templates
+from agent.context.workspace_files import workspace_templates
 from gateway.memories import template_lines
 from memory.chunks import chunk, split_lines
 from memory.telling import telling

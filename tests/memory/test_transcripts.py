@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.entries import Opened, Said
 from agent.messages import AssistantMessage, Text, UserMessage
-from agent.transcript import Transcript
+from agent.transcript.entries import Opened, Said
+from agent.transcript.transcript import Transcript
 from gateway.clock import ManualClock, SystemClock
 from gateway.routing.router import is_owners
 from memory.audience import OWNER, Audience

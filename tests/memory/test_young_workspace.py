@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.workspace import workspace_templates
+from agent.context.workspace_files import workspace_templates
 from gateway.clock import ManualClock
 from gateway.memories import template_lines
 from memory.audience import OWNER

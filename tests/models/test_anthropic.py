@@ -9,9 +9,9 @@ import pytest
 
 from agent.events import TextDelta, ThinkingDelta
 from agent.messages import Thinking, ToolCall, Usage
-from agent.models.anthropic import AnthropicModel
-from agent.models.catalog import Facts, facts_of
-from agent.models.prices import Price
+from agent.models.adapters.anthropic import AnthropicModel
+from agent.models.catalog.known_models import Facts, facts_of
+from agent.models.catalog.prices import Price
 from agent.models.protocol import Segment
 from tests.models.conversation import READ, ask, assistant, call, hear, result, shown, user
 from tests.peers.anthropic import AnthropicPeer, Break, Refuse, Say, text

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.messages import Failure
-from agent.models.key_health import KeyHealth
-from agent.models.keys import Key
+from agent.models.catalog.provider_keys import Key
+from agent.models.middleware.key_health import KeyHealth
 from gateway.auth.health_file import FILE_NAME as HEALTH
 from gateway.auth.health_file import HealthFile
 from gateway.auth.profiles import FILE_NAME, Profile, ProfileFile, Profiles

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, Usage
-from agent.models.catalog import Facts
-from agent.models.openai_chat import OpenAIChatModel
-from agent.models.prices import ESTIMATE, LISTED, PriceList
+from agent.models.adapters.openai_chat import OpenAIChatModel
+from agent.models.catalog.known_models import Facts
+from agent.models.catalog.prices import ESTIMATE, LISTED, PriceList
 from agent.models.scripted import ScriptedModel
 from agent.models.settings import ModelsSettings
 from gateway.budget.booking import booked
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from agent.models.prices import Price
+    from agent.models.catalog.prices import Price
     from agent.models.protocol import Model
     from gateway.ledger.protocol import SpendingLedger
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.errors import ModelUnusable, UnknownModel
-from agent.models.catalog import MODELS, PROVIDERS, Facts, facts_of
-from agent.models.choice import ALIASES, BY_KEY, Place, choose, find, known_names
-from agent.models.discovery import Found
-from agent.models.offline import OfflineModel
-from agent.models.prices import AS_OF
+from agent.errors import ModelNotConfigured, UnknownModel
+from agent.models.catalog.discovery import Found
+from agent.models.catalog.known_models import MODELS, PROVIDERS, Facts, facts_of
+from agent.models.catalog.model_selection import ALIASES, BY_KEY, Place, choose, find, known_names
+from agent.models.catalog.prices import AS_OF
+from agent.models.notebook.notebook_model import NotebookModel
 from agent.models.settings import ModelsSettings
 from tests.models.conversation import ask, hear, user
 from tests.peers.compatible import Refuse
@@ -74,7 +74,7 @@ async def test_a_key_goes_before_a_server_on_this_machine() -> None:
 
 
 async def test_looking_around_can_be_left_out() -> None:
-    assert isinstance(await choose(None, NOTHING, {}), OfflineModel)
+    assert isinstance(await choose(None, NOTHING, {}), NotebookModel)
 
 
 async def test_a_key_in_the_settings_counts_like_one_in_the_environment() -> None:
@@ -108,7 +108,7 @@ def test_names_and_aliases(name: str, full: str) -> None:
 
 async def test_offline_is_a_name_like_any_other() -> None:
     for name in ("offline", "offline/notebook", "notebook"):
-        assert isinstance(await choose(name, NOTHING, {"ANTHROPIC_API_KEY": "k"}), OfflineModel)
+        assert isinstance(await choose(name, NOTHING, {"ANTHROPIC_API_KEY": "k"}), NotebookModel)
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,14 @@ def test_nothing_near_is_no_guess() -> None:
 
 
 def test_a_missing_key_is_told_with_the_command_that_sets_it() -> None:
-    with pytest.raises(ModelUnusable, match="needs a key of Anthropic") as caught:
+    with pytest.raises(ModelNotConfigured, match="needs a key of Anthropic") as caught:
         find("anthropic/claude-opus-5", NOTHING, {})
     assert "export ANTHROPIC_API_KEY=" in caught.value.mend
 
 
 @pytest.mark.parametrize("key", ["sk-\u201cquoted\u201d", "two words", "line\nbreak", "b\x00d"])
 async def test_a_key_that_cannot_be_one_is_refused_without_showing_it(key: str) -> None:
-    with pytest.raises(ModelUnusable) as caught:
+    with pytest.raises(ModelNotConfigured) as caught:
         await choose("anthropic/claude-opus-5", NOTHING, {"ANTHROPIC_API_KEY": key})
     assert key not in str(caught.value) + caught.value.mend
 
@@ -147,7 +147,7 @@ async def test_blanks_around_a_key_are_no_part_of_it() -> None:
 
 
 def test_a_provider_of_ones_own_needs_an_address() -> None:
-    with pytest.raises(ModelUnusable, match="has no address") as caught:
+    with pytest.raises(ModelNotConfigured, match="has no address") as caught:
         find("nas/qwen3", settings(nas={}), {})
     assert "models.providers.nas.baseUrl" in caught.value.mend
 
@@ -267,7 +267,7 @@ def test_what_the_owner_says_of_a_price_goes_before_ours_and_has_no_date() -> No
 def test_choosing_imports_no_sdk() -> None:
     code = (
         "import asyncio, sys\n"
-        "from agent.models.choice import choose\n"
+        "from agent.models.catalog.model_selection import choose\n"
         "from agent.models.settings import ModelsSettings\n"
         "model = asyncio.run(choose(None, ModelsSettings(), {'ANTHROPIC_API_KEY': 'k'}))\n"
         "assert model.name.startswith('anthropic/')\n"

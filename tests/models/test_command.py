@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.models.prices import AS_OF
+from agent.models.catalog.prices import AS_OF
 from gateway.cli import main
 from tests.peers.anthropic import AnthropicPeer, Refuse
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.models.discovery import fetch_json, find_local, local_servers, ollama_url
+from agent.models.catalog.discovery import fetch_json, find_local, local_servers, ollama_url
 
 if TYPE_CHECKING:
     from tests.peers.compatible import CompatiblePeer

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.models.notebook import Ask, File, understand
-from agent.models.notebook import Talk as Spoken
-from agent.models.relative_days import with_dates
-from tests.models.test_offline import Talk, talk
+from agent.models.notebook.intents import Ask, File, understand
+from agent.models.notebook.intents import Talk as Spoken
+from agent.models.notebook.relative_dates import with_dates
+from tests.models.test_notebook_model import Talk, talk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

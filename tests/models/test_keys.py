@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.errors import ModelUnusable
+from agent.errors import ModelNotConfigured
 from agent.events import Restarted, TextDelta
 from agent.messages import Failure
-from agent.models.anthropic import AnthropicModel
-from agent.models.catalog import facts_of
-from agent.models.choice import build, find
-from agent.models.key_health import EVERY_MODEL, KeyHealth
-from agent.models.keyed import Keyed
-from agent.models.keys import Key, keys_of
+from agent.models.adapters.anthropic import AnthropicModel
+from agent.models.catalog.known_models import facts_of
+from agent.models.catalog.model_selection import build, find
+from agent.models.catalog.provider_keys import Key, keys_of
+from agent.models.middleware.key_health import EVERY_MODEL, KeyHealth
+from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.scripted import ScriptedModel
 from agent.models.settings import ModelsSettings
 from gateway.auth.health_file import HealthFile
@@ -83,7 +83,9 @@ class Keys:
         self.keys = list(keys or (A, B, C))
         self.models = {key.label: ScriptedModel(name="a/model") for key in (A, B, C)}
         self.health = health or KeyHealth(self.clock)
-        self.keyed = Keyed(lambda: self.keys, lambda key: self.models[key.label], self.health, fixed=lambda: fixed)
+        self.keyed = KeyRotationMiddleware(
+            lambda: self.keys, lambda key: self.models[key.label], self.health, fixed=lambda: fixed
+        )
 
     async def ask(self, session: str = "s1") -> Any:
         return await hear(self.keyed, ask(user("a"), cache_key=session))
@@ -243,7 +245,7 @@ async def test_a_real_provider_that_refuses_one_key_is_asked_with_the_next(anthr
         return AnthropicModel("claude-haiku-4-5", key=key.secret, facts=facts, base_url=anthropic_peer.url)
 
     anthropic_peer.answer(Refuse(429, "rate_limit_error", headers={"retry-after": "30"}))
-    keyed = Keyed(lambda: [A, B], make, KeyHealth(TickingClock(NOON)))
+    keyed = KeyRotationMiddleware(lambda: [A, B], make, KeyHealth(TickingClock(NOON)))
     _, answer = await hear(keyed, REQUEST)
     assert answer.text == "Very well."
     assert [sent["authorization"] for sent in anthropic_peer.headers] == ["Bearer sk-a", "Bearer sk-b"]
@@ -255,6 +257,6 @@ def test_a_key_in_quotes_is_told_as_that(secret: str) -> None:
     settings = ModelsSettings.model_validate({"providers": {"openai": {"apiKey": secret}}})
     found = find("openai/gpt-5", settings, {})
     assert found is not None
-    with pytest.raises(ModelUnusable, match="stands in quotes") as refused:
+    with pytest.raises(ModelNotConfigured, match="stands in quotes") as refused:
         build(found)
     assert secret not in str(refused.value)

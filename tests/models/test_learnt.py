@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.models.settings import ModelsSettings
+from agent.models.token_estimate import Calibration, Weight
 from agent.settings import AgentSettings
-from agent.tokens import Calibration, Weight
 from gateway.clock import ManualClock
 from gateway.learnt import FILE_NAME, Learnt
 from gateway.model_shelf import ModelShelf

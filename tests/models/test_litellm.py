@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.messages import ToolCall
-from agent.models.anthropic import AnthropicModel
-from agent.models.catalog import Facts
-from agent.models.openai_chat import OpenAIChatModel
+from agent.models.adapters.anthropic import AnthropicModel
+from agent.models.adapters.openai_chat import OpenAIChatModel
+from agent.models.catalog.known_models import Facts
 from tests.models.conversation import READ, ask, hear, result, shown, user
 from tests.patience import PATIENCE
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.models.anthropic import AnthropicModel
-from agent.models.catalog import Facts
-from agent.models.openai_chat import OpenAIChatModel
-from agent.models.openai_responses import OpenAIResponsesModel
+from agent.models.adapters.anthropic import AnthropicModel
+from agent.models.adapters.openai_chat import OpenAIChatModel
+from agent.models.adapters.openai_responses import OpenAIResponsesModel
+from agent.models.catalog.known_models import Facts
 from tests.models.conversation import READ, ask, assistant, call, hear, result, user
 from tests.peers.anthropic import text
 from tests.peers.compatible import said, words

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.errors import ModelUnusable, UnknownModel
-from agent.models.catalog import PROVIDERS
-from agent.models.naming import ModelNames
+from agent.errors import ModelNotConfigured, UnknownModel
+from agent.models.catalog.known_models import PROVIDERS
+from agent.models.catalog.naming import ModelNames
 from agent.models.settings import ModelsSettings
 from agent.settings import AgentSettings
 
@@ -73,7 +73,7 @@ def test_where_models_are_listed_no_other_may_be_chosen_but_what_is_configured()
     made = names(models={"anthropic/*": {}}, model={"primary": "gpt", "fallbacks": ["ollama/qwen3"]})
     assert made.resolve("haiku") == "anthropic/claude-haiku-5-5"
     assert (made.resolve("gpt"), made.resolve("qwen3")) == ("openai/gpt-6.1-terra", "ollama/qwen3")
-    with pytest.raises(ModelUnusable, match="openai/gpt-6-sol is not among") as caught:
+    with pytest.raises(ModelNotConfigured, match="openai/gpt-6-sol is not among") as caught:
         made.resolve("openai/gpt-6-sol")
     assert "anthropic/" in caught.value.mend
 
@@ -88,7 +88,7 @@ def test_whatever_is_wanted_is_one_model_or_told(wanted: str) -> None:
     made = names(models={"anthropic/*": {}})
     try:
         ref = made.resolve(wanted)
-    except (UnknownModel, ModelUnusable):
+    except (UnknownModel, ModelNotConfigured):
         return
     assert made.may_choose(ref)
     assert made.resolve(ref) == ref, "a full name means itself"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.models.notebook import Ask, File, Forget, Show, Talk, understand
+from agent.models.notebook.intents import Ask, File, Forget, Show, Talk, understand
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import pytest
 from aiohttp import web
 
 from agent.messages import AssistantMessage, Failure
-from agent.models.anthropic import AnthropicModel
-from agent.models.catalog import Facts
-from agent.models.clean import arguments_of, clean_json
-from agent.models.keyed import HIDDEN, without_key
-from agent.models.keys import Key
-from agent.models.openai_chat import OpenAIChatModel
-from agent.models.openai_responses import OpenAIResponsesModel
+from agent.models.adapters.anthropic import AnthropicModel
+from agent.models.adapters.openai_chat import OpenAIChatModel
+from agent.models.adapters.openai_responses import OpenAIResponsesModel
+from agent.models.adapters.sanitize import arguments_of, clean_json
+from agent.models.catalog.known_models import Facts
+from agent.models.catalog.provider_keys import Key
+from agent.models.middleware.key_rotation import HIDDEN, without_key
 from tests.models.conversation import ask, hear, user
 from tests.models.test_openai_chat import at
 from tests.peers.compatible import Chunks

@@ -9,9 +9,9 @@ import pytest
 
 from agent.events import ThinkingDelta
 from agent.messages import Thinking, ToolCall, Usage
-from agent.models.catalog import Facts
-from agent.models.openai_chat import OpenAIChatModel
-from agent.models.prices import Price
+from agent.models.adapters.openai_chat import OpenAIChatModel
+from agent.models.catalog.known_models import Facts
+from agent.models.catalog.prices import Price
 from tests.models.conversation import READ, ask, hear, result, shown, user
 from tests.peers.compatible import Chunks, CompatiblePeer, Refuse, words
 

@@ -12,10 +12,10 @@ from pydantic import TypeAdapter
 
 from agent.events import ThinkingDelta
 from agent.messages import Image, Thinking, ToolCall, Usage
-from agent.models.catalog import Facts
-from agent.models.openai_responses import OpenAIResponsesModel
+from agent.models.adapters.openai_responses import OpenAIResponsesModel
+from agent.models.adapters.openai_responses_request import body
+from agent.models.catalog.known_models import Facts
 from agent.models.protocol import Segment
-from agent.models.responses_wire import body
 from tests.models.conversation import READ, ask, assistant, call, hear, requests, result, shown, user
 from tests.peers.compatible import CompatiblePeer, Events, Refuse
 

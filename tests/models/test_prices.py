@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.errors import PriceFileBad
+from agent.errors import InvalidPriceFile
 from agent.messages import Usage
-from agent.models.catalog import MODELS, PROVIDERS, facts_of
-from agent.models.choice import ALIASES
-from agent.models.price_file import read_prices
-from agent.models.prices import AS_OF, ESTIMATE, FREE, LISTED, PriceList, is_own
+from agent.models.catalog.known_models import MODELS, PROVIDERS, facts_of
+from agent.models.catalog.model_selection import ALIASES
+from agent.models.catalog.price_file import read_prices
+from agent.models.catalog.prices import AS_OF, ESTIMATE, FREE, LISTED, PriceList, is_own
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,11 +119,11 @@ def test_litellms_public_list_is_read_as_it_is(tmp_path: Path) -> None:
 def test_a_file_without_prices_is_refused_by_name(tmp_path: Path, text: str) -> None:
     path = tmp_path / "prices.yaml"
     path.write_text(text)
-    with pytest.raises(PriceFileBad, match=r"prices\.yaml") as refused:
+    with pytest.raises(InvalidPriceFile, match=r"prices\.yaml") as refused:
         read_prices(path)
     assert "models.pricesFile" in refused.value.mend
 
 
 def test_a_file_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(PriceFileBad, match="cannot be read"):
+    with pytest.raises(InvalidPriceFile, match="cannot be read"):
         read_prices(tmp_path / "none.json")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.errors import ScriptOver
+from agent.errors import ScriptExhausted
 from agent.events import TextDelta, ThinkingDelta
 from agent.messages import Failure, Text, Thinking, ToolCall, Usage
 from agent.models.scripted import Answer, ScriptedModel, Stall
@@ -97,7 +97,7 @@ async def test_a_script_that_is_over_goes_on_with_a_function() -> None:
 
 
 async def test_asking_once_too_often_is_a_defect() -> None:
-    with pytest.raises(ScriptOver, match="no answer left"):
+    with pytest.raises(ScriptExhausted, match="no answer left"):
         await hear(ScriptedModel([]), REQUEST)
 
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from agent.events import Aside
 from agent.messages import Thinking
-from agent.models.anthropic import AnthropicModel
-from agent.models.anthropic_wire import body as anthropic_body
-from agent.models.catalog import Facts, facts_of
-from agent.models.openai_chat import OpenAIChatModel
-from agent.models.openai_responses import OpenAIResponsesModel
-from agent.models.openai_wire import body as chat_body
-from agent.models.responses_wire import body as responses_body
+from agent.models.adapters.anthropic import AnthropicModel
+from agent.models.adapters.anthropic_request import body as anthropic_body
+from agent.models.adapters.openai_chat import OpenAIChatModel
+from agent.models.adapters.openai_chat_request import body as chat_body
+from agent.models.adapters.openai_responses import OpenAIResponsesModel
+from agent.models.adapters.openai_responses_request import body as responses_body
+from agent.models.catalog.known_models import Facts, facts_of
 from agent.models.settings import ModelSettings
 from agent.models.thinking import LEVELS, Level, ladder, level_of, room
 from tests.models.conversation import READ, ask, assistant, call, hear, result, user

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.events import Progress, Restarted
-from agent.models.anthropic import AnthropicModel
-from agent.models.catalog import Facts
-from agent.models.key_health import KeyHealth
-from agent.models.keyed import Keyed
-from agent.models.keys import Key
-from agent.models.openai_chat import OpenAIChatModel
-from agent.models.openai_responses import OpenAIResponsesModel
-from agent.models.patience import Limits, Patient
+from agent.models.adapters.anthropic import AnthropicModel
+from agent.models.adapters.openai_chat import OpenAIChatModel
+from agent.models.adapters.openai_responses import OpenAIResponsesModel
+from agent.models.catalog.known_models import Facts
+from agent.models.catalog.provider_keys import Key
+from agent.models.middleware.failover import FailoverMiddleware
+from agent.models.middleware.key_health import KeyHealth
+from agent.models.middleware.key_rotation import KeyRotationMiddleware
+from agent.models.middleware.model_retry import Limits, RetryMiddleware
 from agent.models.scripted import ScriptedModel
-from agent.models.standby import Standby
 from gateway.clock import ManualClock
 from tests.models.conversation import NOON, ask, hear, shown, user
 from tests.peers import anthropic, compatible
@@ -46,7 +46,7 @@ class Bench:
     peer: Any
     clock: ManualClock
 
-    def model(self, health: KeyHealth | None = None) -> Keyed:
+    def model(self, health: KeyHealth | None = None) -> KeyRotationMiddleware:
         kinds: dict[str, Callable[..., Model]] = {
             "messages": AnthropicModel,
             "completions": OpenAIChatModel,
@@ -56,7 +56,7 @@ class Bench:
         def make(key: Key) -> Model:
             return kinds[self.api]("m", key=key.secret, facts=PLAIN, base_url=self.peer.url, provider="p", label="The provider")
 
-        return Keyed(lambda: [KEY], make, health or KeyHealth(self.clock))
+        return KeyRotationMiddleware(lambda: [KEY], make, health or KeyHealth(self.clock))
 
     def refuse(self, status: int, kind: str, message: str = "told to fail", **headers: str) -> Any:
         if self.api == "messages":
@@ -94,7 +94,7 @@ async def turned(clock: ManualClock, work: Coroutine[Any, Any, Any], step: float
 
 async def outcome(bench: Bench, *answers: Any, step: float = 2.0) -> tuple[list[Any], AssistantMessage]:
     within = bench.model()
-    model = Patient(within, clock=bench.clock, random=Random(3), limits=LIMITS)
+    model = RetryMiddleware(within, clock=bench.clock, random=Random(3), limits=LIMITS)
     await hear(within, ask(user("loading the SDK takes its own time")))
     bench.peer.requests.clear()
     bench.peer.answer(*answers)
@@ -170,8 +170,8 @@ async def test_a_wait_that_was_asked_for_is_kept_once_at_one_level(bench: Bench)
 async def test_a_malformed_request_rests_nobody_and_moves_nobody(bench: Bench) -> None:
     health = KeyHealth(bench.clock)
     second = ScriptedModel(name="second/model")
-    first = Patient(bench.model(health), clock=bench.clock, random=Random(3), limits=LIMITS)
-    line = Standby([first, second], clock=bench.clock)
+    first = RetryMiddleware(bench.model(health), clock=bench.clock, random=Random(3), limits=LIMITS)
+    line = FailoverMiddleware([first, second], clock=bench.clock)
     bench.peer.answer(bench.refuse(400, "invalid_request_error", "messages.3: odd"))
     _, answer = await hear(line, ask(user("a")))
     assert answer.failure is not None
@@ -235,7 +235,7 @@ async def test_a_stream_that_falls_silent_is_given_up_after_the_idle_limit_howev
     within = bench.model()
     await hear(within, ask(user("loading the SDK takes its own time")))
     bench.peer.answer(bench.broken("stall"))
-    model = Patient(within, clock=bench.clock, random=Random(3), limits=patient)
+    model = RetryMiddleware(within, clock=bench.clock, random=Random(3), limits=patient)
     _, answer = await turned(bench.clock, hear(model, ask(user("a"))), 1.0)
     await model.close()
     assert answer.failure is not None

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.entries import Said, decode
 from agent.messages import ToolCall, ToolMessage, UserMessage
+from agent.transcript.entries import Said, decode
 from tests.patience import PATIENCE
 from tests.queueing.conftest import Town, newest
 

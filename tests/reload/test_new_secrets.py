@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.messages import Failure
+from agent.models.catalog.provider_keys import Key
 from agent.models.failures import answer_with
-from agent.models.key_health import KeyHealth
-from agent.models.keyed import Keyed
-from agent.models.keys import Key
+from agent.models.middleware.key_health import KeyHealth
+from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.scripted import ScriptedModel
 from channels.errors import ChannelBroken
 from gateway.auth.profiles import Profile, Profiles
@@ -124,7 +124,7 @@ async def test_a_provider_that_repeats_the_key_it_refuses_shows_it_to_nobody(cap
     key = Key("profile x", "profile", "sk-repeated-by-the-provider")
     failure = Failure(kind="auth", message=f"no such key: {key.secret}")
     refusing = ScriptedModel(lambda _: answer_with(failure, model="scripted/one"), name="scripted/one")
-    keyed = Keyed(lambda: [key], lambda _: refusing, KeyHealth(SystemClock()))
+    keyed = KeyRotationMiddleware(lambda: [key], lambda _: refusing, KeyHealth(SystemClock()))
     parts = [part async for part in keyed.stream(ask(user("hello")))]
     assert parts[-1].failure.message == "no such key: [secret]"
     assert key.secret not in caplog.text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from agent.models.prices import ESTIMATE, Price
+from agent.models.catalog.prices import ESTIMATE, Price
 from gateway.config.compare import compare
 from gateway.config.page import page
 from gateway.config.settings import Settings

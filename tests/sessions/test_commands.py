@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from agent.entries import Compacted, Entry, FlushReceipt, Opened, Said, WrittenNote
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, ToolMessage, UserMessage
+from agent.transcript.entries import Compacted, Entry, FlushReceipt, Opened, Said, WrittenNote
 from gateway.cli import main
 from gateway.sessions.export import RESULT_CHARS, page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.entries import Body
+    from agent.transcript.entries import Body
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.entries import Opened
-from agent.transcript import Transcript
+from agent.transcript.entries import Opened
+from agent.transcript.transcript import Transcript
 from gateway.clock import ManualClock
 from gateway.errors import StorageFailed
 from gateway.sessions import file as session_file

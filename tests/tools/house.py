@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from agent.messages import ToolCall, ToolMessage
-from agent.tools.desk import Desk
-from agent.tools.enclosure import Enclosure
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
 from agent.tools.memory_tools import MemoryGet, MemorySearch
-from agent.tools.protocol import MAX_CHARS, Scene
+from agent.tools.protocol import MAX_CHARS, ToolContext
 from agent.tools.toolbox import Toolbox
+from agent.tools.workspace_sandbox import WorkspaceSandbox
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryTrouble
 from memory.protocol import Excerpt, Hit, SearchAnswer
@@ -70,13 +70,13 @@ class House:
         self.outside.mkdir()
         (self.outside / "secret.md").write_text(CANARY)
         self.memory = RecordingMemory()
-        self.desk = Desk(enclosure=Enclosure(self.root), memory=self.memory)
+        self.desk = FileToolContext(enclosure=WorkspaceSandbox(self.root), memory=self.memory)
         tools = (*file_tools(self.desk), MemorySearch(self.memory), MemoryGet(self.memory))
         self.box = Toolbox(tools)
         self._max_chars = max_chars
 
     async def call(self, name: str, *, audience: Audience = OWNER, session: str = "s", **arguments: Any) -> ToolMessage:
-        scene = Scene(
+        scene = ToolContext(
             now=datetime(2026, 2, 3, 9, 0, tzinfo=UTC), session=session, turn="t", audience=audience, max_chars=self._max_chars
         )
         return await self.box.run(ToolCall(id="c", name=name, arguments=arguments), scene)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.errors import FileTrouble
+from agent.errors import WorkspaceFileError
 from agent.messages import ToolCall
 from agent.tools.apply_patch import ApplyPatch
 from agent.tools.patch import FileChange, Hunk, parsed, patched
@@ -18,11 +18,11 @@ from memory.audience import Audience
 from tests.tools.test_toolbox import SCENE
 
 if TYPE_CHECKING:
-    from agent.tools.protocol import Scene
+    from agent.tools.protocol import ToolContext
     from tests.tools.house import House
 
 
-async def apply(house: House, body: str, scene: Scene = SCENE) -> tuple[bool, str]:
+async def apply(house: House, body: str, scene: ToolContext = SCENE) -> tuple[bool, str]:
     call = ToolCall(id="c", name="apply_patch", arguments={"patch": f"*** Begin Patch\n{body}\n*** End Patch\n"})
     answer = await Toolbox([ApplyPatch(house.desk)]).run(call, scene)
     return not answer.is_error, answer.text
@@ -117,10 +117,10 @@ def test_any_text_is_a_patch_or_is_refused(body: str) -> None:
     for text in (body, f"*** Begin Patch\n*** Update File: a\n{body}\n*** End Patch"):
         try:
             changes = parsed(text)
-        except FileTrouble:
+        except WorkspaceFileError:
             continue
         for change in changes:
             try:
                 patched(b"a\nb\n", change)
-            except FileTrouble:
+            except WorkspaceFileError:
                 continue

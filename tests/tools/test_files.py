@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.tools.grep_files import GrepFiles
-from agent.tools.protocol import Scene
+from agent.tools.protocol import ToolContext
 from memory.audience import Audience
 from memory.errors import IndexBroken
 from tests.tools.house import CANARY, House
@@ -309,7 +309,7 @@ class TestListAndGrep:
             return started[-1]
 
         tool = GrepFiles(house.desk, spawn=spawn, seconds=0.5)
-        scene = Scene(now=datetime(2026, 2, 3, tzinfo=UTC), session="s", turn="t")
+        scene = ToolContext(now=datetime(2026, 2, 3, tzinfo=UTC), session="s", turn="t")
         outcome = await tool.run({"pattern": "(a|aa)+$", "path": "trap.md"}, scene)
         assert outcome.is_error
         assert "takes longer than 0.5 seconds" in outcome.text

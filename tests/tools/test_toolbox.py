@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 from agent.messages import ToolCall, ToolMessage
 from agent.models.protocol import ToolSpec
-from agent.tools.protocol import Effect, Outcome, Scene
+from agent.tools.protocol import Effect, Outcome, ToolContext
 from agent.tools.toolbox import Toolbox, capped, result_cap
 from tests.tools.house import House
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SCENE = Scene(now=datetime(2026, 2, 3, tzinfo=UTC), session="s", turn="t")
+SCENE = ToolContext(now=datetime(2026, 2, 3, tzinfo=UTC), session="s", turn="t")
 
 
 class Teller:
@@ -37,7 +37,7 @@ class Teller:
         self._text = text
         self._fails = fails
 
-    async def run(self, arguments: Mapping[str, Any], scene: Scene) -> Outcome:
+    async def run(self, arguments: Mapping[str, Any], scene: ToolContext) -> Outcome:
         del arguments, scene
         await asyncio.sleep(0)
         if self._fails:

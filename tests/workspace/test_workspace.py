@@ -9,13 +9,13 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from agent.errors import FileTrouble
+from agent.context.workspace_files import PROMPT_FILES, Workspace, workspace_templates
+from agent.errors import WorkspaceFileError
 from agent.messages import ToolCall
-from agent.tools.desk import Desk
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
-from agent.tools.protocol import Scene
+from agent.tools.protocol import ToolContext
 from agent.tools.toolbox import Toolbox
-from agent.workspace import PROMPT_FILES, Workspace, workspace_templates
 from memory.audience import OWNER, Audience
 
 DAY = date(2026, 2, 3)
@@ -159,7 +159,7 @@ def test_a_root_that_is_a_link_is_followed_and_one_that_leads_nowhere_is_told(ro
     assert (tmp_path / "real" / "AGENTS.md").exists()
     root.unlink()
     root.symlink_to(tmp_path / "unmounted")
-    with pytest.raises(FileTrouble, match="leads nowhere") as trouble:
+    with pytest.raises(WorkspaceFileError, match="leads nowhere") as trouble:
         Workspace(root)
     assert trouble.value.mend
     assert not (tmp_path / "unmounted").exists()
@@ -167,7 +167,7 @@ def test_a_root_that_is_a_link_is_followed_and_one_that_leads_nowhere_is_told(ro
 
 def test_a_root_that_is_a_file_is_told_with_what_to_set(root: Path) -> None:
     root.write_text("x")
-    with pytest.raises(FileTrouble, match="is a file") as trouble:
+    with pytest.raises(WorkspaceFileError, match="is a file") as trouble:
         Workspace(root)
     assert "agents.defaults.workspace" in trouble.value.mend
 
@@ -188,8 +188,8 @@ def test_templates_hold_no_scripts_and_nothing_but_markdown() -> None:
 async def test_an_agent_can_go_through_the_ritual_with_its_tools(root: Path) -> None:
     workspace = Workspace(root)
     workspace.seed(workspace_templates())
-    box = Toolbox(file_tools(Desk(enclosure=workspace.enclosure)))
-    scene = Scene(now=datetime(2026, 2, 3, tzinfo=UTC), session="s", turn="t")
+    box = Toolbox(file_tools(FileToolContext(enclosure=workspace.enclosure)))
+    scene = ToolContext(now=datetime(2026, 2, 3, tzinfo=UTC), session="s", turn="t")
     for name, arguments in (
         ("read", {"path": "IDENTITY.md"}),
         ("edit", {"path": "IDENTITY.md", "old": "- Name:", "new": "- Name: Ada"}),

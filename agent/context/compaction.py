@@ -1,0 +1,185 @@
+"""Compaction: old history gives way to a summary in what the model sees. On disk nothing is removed.
+
+The ladder, from the first step that is enough:
+
+    summary, keeping the newest turns as the settings say
+    summary, keeping only the newest turn, or the newest round of the one that runs
+    old tool results shown as a placeholder (also when no summary can be made: history is never replaced by a fixed sentence)
+    the oldest turns not shown any more: only where the next request would not fit into the window otherwise
+
+A summary counts only when the context then lies below the flush line and has lost a fifth of its size.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from agent.context.context_report import added
+from agent.context.cut_points import cut_at, find_cut, message_of
+from agent.context.flush import keep_unseen
+from agent.context.summary import former_summary, longest, summarise
+from agent.messages import UserMessage
+from agent.transcript.entries import Compacted, ResultsCleared, Said
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agent.context.cut_points import Cut
+    from agent.context.session_context import SessionContext
+
+MUST_SHRINK = 0.8
+"""A summary that leaves more than this share of the context is no help."""
+LEAST_SUMMARY = 200
+"""A summary with less room than this many tokens is not worth making."""
+
+
+WORTH_CLEARING = 0.98
+"""Clearing results that leaves more than this share of the context is no help, and is not done."""
+
+
+LEAST_ANSWER = 256
+"""Tokens of the window that must be left for an answer."""
+ROOM_AFTER_DROPPING = 0.6
+"""Share of the room for history that may be filled after the oldest turns were dropped: else they would go one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionResult:
+    """What a compaction came to, in tokens.
+
+    ``summarised`` is False when results were cleared or ``dropped`` messages left out instead, or nothing could be done at all;
+    ``problem`` says why. ``first_drop`` says that none had been left out before.
+    """
+
+    before: int
+    after: int
+    summarised: bool
+    problem: str = ""
+    dropped: int = 0
+    first_drop: bool = False
+
+    @property
+    def helped(self) -> bool:
+        """Whether there is more room than before."""
+        return self.after < self.before
+
+
+async def compact(
+    conversation: SessionContext, turn: str, reason: str, *, focus: str = "", coming: int = 0
+) -> CompactionResult:
+    """Make room, as far as it can be done. ``coming`` is what is about to be added, in tokens.
+
+    Raises:
+        TranscriptWriteError: the transcript could not be written.
+    """
+    before = conversation.tokens()
+    most = min(before - 1 if reason == "command" else int(before * MUST_SHRINK), conversation.window.flush_at)
+    problem, usage = "everything is recent", None
+    for cut in _cuts(conversation):
+        draft = Compacted(
+            summary="",
+            first_kept=cut.first.id,
+            tokens_before=before,
+            tokens_after=0,
+            model=conversation.model.name,
+            reason=reason,
+            pins=conversation.transcript.pins,
+            waiting=tuple(entry.id for entry in cut.waiting),
+            dropped=_dropped_before(conversation),
+        )
+        room = most - conversation.size_if(draft)
+        if room < LEAST_SUMMARY:
+            problem = "what must stay is too large already"
+            continue
+        made = await summarise(conversation, cut, focus, min(longest(conversation), room))
+        usage = added(usage, made.usage)
+        if not made.text:
+            problem = made.problem
+            break
+        draft = replace(draft, summary=made.text, usage=usage)
+        after = conversation.size_if(draft)
+        if after <= most:
+            await keep_unseen(conversation, turn, cut.dropped)
+            await conversation.transcript.append(turn, replace(draft, tokens_after=after))
+            return CompactionResult(before, after, summarised=True)
+        problem = "the summary was hardly shorter than what it replaces"
+    cleared = await _clear_results(conversation, turn, before, problem)
+    if (cleared.helped and reason == "overflow") or not _is_tight(conversation, reason, coming):
+        return cleared
+    return await _drop_oldest(conversation, turn, reason, cleared, coming)
+
+
+def _is_tight(conversation: SessionContext, reason: str, coming: int) -> bool:
+    """Whether the next request would not fit; a person who asks for room gets it above the compaction line already."""
+    size = conversation.tokens()
+    if reason == "command":
+        return conversation.narrowed is None and size > conversation.window.compact_above
+    return reason == "overflow" or size + coming + LEAST_ANSWER > conversation.window.size
+
+
+def _cuts(conversation: SessionContext) -> Iterator[Cut]:
+    """The places to cut, the gentlest first; a further one only where it keeps less."""
+    settings = conversation.settings.compaction
+    dropped = 0
+    for keep_tokens, keep_turns in ((settings.keep_recent_tokens, settings.keep_recent_turns), (0, 1), (1, 0)):
+        cut = find_cut(conversation, keep_tokens, keep_turns)
+        if cut is not None and len(cut.dropped) > dropped:
+            dropped = len(cut.dropped)
+            yield cut
+
+
+async def _clear_results(conversation: SessionContext, turn: str, before: int, problem: str) -> CompactionResult:
+    """Show all tool results but those of the running turn as a placeholder, unless that frees next to nothing."""
+    said = [entry for entry in conversation.transcript.entries if isinstance(entry.body, Said)]
+    until = next((entry for entry in reversed(said) if isinstance(message_of(entry), UserMessage)), None)
+    mark = None if until is None else ResultsCleared(until=until.id)
+    after = before if mark is None else conversation.size_if(mark)
+    if mark is None or after > before * WORTH_CLEARING:
+        return CompactionResult(before, before, summarised=False, problem=problem)
+    await conversation.transcript.append(turn, mark)
+    return CompactionResult(before, after, summarised=False, problem=problem)
+
+
+async def _drop_oldest(
+    conversation: SessionContext, turn: str, reason: str, so_far: CompactionResult, coming: int
+) -> CompactionResult:
+    """Leave the oldest turns out of what the model sees: no more than needed, and never what waits for an answer."""
+    said = [entry for entry in conversation.transcript.entries if isinstance(entry.body, Said)]
+    starts = [n for n, entry in enumerate(said) if n and isinstance(message_of(entry), UserMessage)]
+    cuts = [cut for n in starts if (cut := cut_at(conversation, said, n)) is not None]
+    marks = [_dropping(conversation, cut, reason) for cut in cuts]
+    if not marks:
+        return so_far
+    line = conversation.window.compact_above
+    fixed = conversation.estimated(())
+    target = fixed + int(max(0, line - fixed) * ROOM_AFTER_DROPPING) - coming
+    best = min(bisect.bisect_left(marks, -target, key=lambda mark: -conversation.size_if(mark)), len(marks) - 1)
+    mark = marks[best]
+    after = conversation.size_if(mark)
+    if after >= conversation.tokens():
+        return so_far
+    earlier = _dropped_before(conversation)
+    await keep_unseen(conversation, turn, cuts[best].dropped)
+    await conversation.transcript.append(turn, replace(mark, tokens_before=so_far.before, tokens_after=after))
+    return replace(so_far, after=after, dropped=mark.dropped - earlier, first_drop=earlier == 0)
+
+
+def _dropping(conversation: SessionContext, cut: Cut, reason: str) -> Compacted:
+    return Compacted(
+        summary=former_summary(conversation),
+        first_kept=cut.first.id,
+        tokens_before=0,
+        tokens_after=0,
+        model=conversation.model.name,
+        reason=reason,
+        pins=conversation.transcript.pins,
+        waiting=tuple(entry.id for entry in cut.waiting),
+        dropped=_dropped_before(conversation) + len(cut.dropped),
+    )
+
+
+def _dropped_before(conversation: SessionContext) -> int:
+    latest = conversation.transcript.latest(Compacted)
+    return latest.body.dropped if latest is not None and isinstance(latest.body, Compacted) else 0

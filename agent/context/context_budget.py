@@ -1,0 +1,132 @@
+"""Keeping a conversation inside its window: first the memory flush, then compaction, always in this order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.context import flush
+from agent.context.cache_retention import SECONDS
+from agent.context.compaction import compact
+from agent.context.context_report import chars_of
+from agent.context.pruning import is_cold, prune
+from agent.events import Aside, Notice
+from agent.transcript.entries import Compacted, Said
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agent.context.compaction import CompactionResult
+    from agent.context.session_context import SessionContext
+    from agent.events import Event
+    from agent.messages import Message
+    from agent.transcript.entries import FlushReceipt
+
+MAX_TRIES = 2
+"""Compactions in one turn. More would be a loop: what two did not free, a third will not."""
+
+
+FORGETTING = (
+    "The model's window is full, and no summary of our conversation could be made that fits it: from now on its oldest messages are "
+    "not shown to the model. They are kept on disk, and notes of them are found by memory search."
+)
+
+
+class ContextBudget:
+    """Makes room in one turn, when it is needed and at most twice.
+
+    ``flushes`` is False in turns that no person asked for: they leave the flush to the next one that somebody did.
+    """
+
+    def __init__(self, conversation: SessionContext, turn: str, emit: Callable[[Event], None], *, flushes: bool = True) -> None:
+        self._conversation = conversation
+        self._turn = turn
+        self._emit = emit
+        self._flushes = flushes
+        self._tries = 0
+        self.receipts: list[FlushReceipt] = []
+        self.compactions = 0
+
+    async def before_turn(self, coming: Sequence[Message]) -> None:
+        """Judge the context with the message that is about to be added: flush from the soft line on, compact above the hard one.
+
+        What the provider has forgotten anyway is pruned before.
+
+        Raises:
+            TranscriptWriteError: the transcript could not be written.
+        """
+        await flush.make_good(self._conversation, self._turn)
+        begins = self._conversation.transcript.latest(Said, Compacted) is None
+        if begins and (told := self._conversation.too_small):
+            self._emit(Aside(f"⚠️ {told}"))
+        await self._after_silence()
+        await self._judge(self._conversation.tokens(extra=coming))
+
+    async def between_rounds(self) -> None:
+        """The same between tool rounds, where a context can grow fast."""
+        await self._judge(self._conversation.tokens())
+
+    async def after_overflow(self) -> bool:
+        """Make room after the provider said that the context is too long. Returns whether asking again makes sense."""
+        self._conversation.overflowed()
+        if self._flushes and flush.may_fire(self._conversation):
+            await self._flush("overflow")
+        return await self._compact("overflow")
+
+    async def _judge(self, size: int) -> None:
+        if self._flushes and flush.is_due(self._conversation, size):
+            await self._flush("threshold")
+        if size > self._conversation.window.compact_above:
+            await self._compact("threshold", size - self._conversation.tokens())
+
+    async def _after_silence(self) -> None:
+        """When the provider's cache has run out: choose its retention anew, and prune."""
+        conversation, now = self._conversation, self._conversation.clock.now()
+        entries, settings = conversation.transcript.entries, conversation.settings.context_pruning
+        ttl = SECONDS[conversation.ttl]
+        if settings.is_on(conversation.model.name) and is_cold(entries, now, settings.ttl or ttl):
+            chars = sum(len(segment.text) for segment in conversation.system()) + sum(map(chars_of, conversation.messages()))
+            mark = prune(entries, settings, conversation.window.size, chars)
+            if mark is not None:
+                await conversation.transcript.append(self._turn, mark)
+                told = f"{len(mark.trimmed)} old tool results trimmed, {len(mark.cleared)} cleared"
+                self._emit(Notice(f"✂️ {told}", verbose=True))
+        if is_cold(entries, now, ttl):
+            conversation.judge_rhythm()
+
+    async def _flush(self, reason: flush.Reason) -> None:
+        receipt = await flush.flush(self._conversation, self._turn, reason)
+        self.receipts.append(receipt)
+        files = ", ".join(note.path for note in receipt.written) or "nothing to store"
+        self._emit(Notice(f"🧠 Memory flush: {files}", verbose=True))
+
+    async def _compact(self, reason: str, coming: int = 0) -> bool:
+        """Compact, unless that was tried often enough. Returns whether there is more room."""
+        if self._tries >= MAX_TRIES:
+            return False
+        self._tries += 1
+        shrunk = await compact(self._conversation, self._turn, reason, coming=coming)
+        if shrunk.helped:
+            self.compactions += shrunk.summarised
+            self._emit(Notice(f"🧹 {report(shrunk)}", verbose=True))
+        if shrunk.first_drop:
+            self._emit(Aside(FORGETTING))
+        return shrunk.helped
+
+
+def report(shrunk: CompactionResult, *, automatic: bool = True) -> str:
+    """Say in one line what a compaction did."""
+    sizes = f"({short(shrunk.before)} → {short(shrunk.after)} tokens)"
+    if shrunk.summarised:
+        return f"{'Auto-compaction' if automatic else 'Compaction'} complete {sizes}"
+    if shrunk.dropped:
+        return f"The model is not shown the {shrunk.dropped} oldest messages any more {sizes}; no summary: {shrunk.problem}"
+    if shrunk.helped:
+        return f"Old tool results cleared {sizes}; no summary: {shrunk.problem}"
+    return f"There is nothing to compact ({short(shrunk.before)} tokens): {shrunk.problem}"
+
+
+def short(count: int) -> str:
+    """Write a count of tokens as people do: 950, 4.5k, 180k."""
+    if count < 1000:  # noqa: PLR2004  (a thousand)
+        return str(count)
+    return f"{count / 1000:.1f}k".replace(".0k", "k") if count < 10_000 else f"{round(count / 1000)}k"  # noqa: PLR2004

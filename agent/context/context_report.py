@@ -1,0 +1,136 @@
+"""What fills a conversation's window, part by part, for people to see."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.models import token_estimate
+from agent.transcript.history_view import SUMMARY_HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.context.prefix import PrefixWatch
+    from agent.context.session_context import SessionContext
+    from agent.messages import Message, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of the request. ``tokens`` is an estimate; ``cached`` says that it lies before a cache mark."""
+
+    name: str
+    chars: int
+    tokens: int
+    cached: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextReport:
+    """The whole request. ``tokens`` is the best figure for its size; the parts are estimates and need not add up to it.
+
+    ``turns_left`` is a forecast of how many turns fit before the next memory flush, or None while there is too little to go by.
+    ``flush_obstacle`` says why memory is never flushed, if it is not; ``too_small`` that the window is of no use. ``prefix`` says
+    where the prompt last changed, if it did, and ``digest`` is the hash of each segment before the messages.
+    """
+
+    tokens: int
+    window: int
+    flush_at: int
+    compact_above: int
+    parts: tuple[Part, ...]
+    turns_left: int | None
+    flush_obstacle: str = ""
+    too_small: str = ""
+    retention: str = "5m"
+    prefix: str = ""
+    digest: str = ""
+
+
+def context_report(conversation: SessionContext) -> ContextReport:
+    """Describe the next request of a conversation that was prepared."""
+    calibrate = conversation.calibration.apply
+    schemas = [
+        json.dumps({"name": t.name, "description": t.description, "input": t.parameters}) for t in conversation.toolbox.specs
+    ]
+    parts = [
+        Part(
+            name="tools",
+            chars=sum(map(len, schemas)),
+            tokens=calibrate(token_estimate.weight_of_tools(conversation.toolbox.specs)),
+            cached=True,
+        )
+    ]
+    parts += [
+        Part(name=segment.name, chars=len(segment.text), tokens=calibrate(token_estimate.weigh(segment.text)), cached=True)
+        for segment in conversation.system()
+    ]
+    messages = conversation.messages()
+    kinds = {"summary": [], "people": [], "answers": [], "tool results": []}  # type: dict[str, list[Message]]
+    for message in messages:
+        kinds[_kind(message)].append(message)
+    parts += [
+        Part(
+            name=name, chars=sum(map(chars_of, group)), tokens=calibrate(token_estimate.weight_of_messages(group)), cached=True
+        )
+        for name, group in kinds.items()
+        if group
+    ]
+    size = conversation.tokens()
+    return ContextReport(
+        tokens=size,
+        window=conversation.window.size,
+        flush_at=conversation.window.flush_at,
+        compact_above=conversation.window.compact_above,
+        parts=tuple(parts),
+        flush_obstacle=conversation.flush_obstacle,
+        too_small=conversation.too_small,
+        retention=conversation.ttl,
+        prefix=_told_parting(conversation.watch),
+        digest=conversation.watch.digest,
+        turns_left=_turns_left(conversation, messages, conversation.window.flush_at - size),
+    )
+
+
+def _told_parting(watch: PrefixWatch) -> str:
+    if watch.parting is None:
+        return ""
+    return f"The prompt last changed in {watch.parting}" + (f" ({watch.why})." if watch.why else ".")
+
+
+def _kind(message: Message) -> str:
+    if isinstance(message, UserMessage):
+        return "summary" if message.text.startswith(SUMMARY_HEAD) else "people"
+    return "tool results" if isinstance(message, ToolMessage) else "answers"
+
+
+def chars_of(message: Message) -> int:
+    """Return how much text a message has, in characters."""
+    if isinstance(message, AssistantMessage):
+        return len(message.text) + sum(len(json.dumps(call.arguments)) for call in message.calls)
+    return len(message.text)
+
+
+def _turns_left(conversation: SessionContext, messages: Sequence[Message], room: int) -> int | None:
+    """Forecast by the turns so far, without the summary; nothing is forecast where the line is passed already."""
+    turns = [message for message in messages if _kind(message) != "summary"]
+    count = sum(isinstance(message, UserMessage) for message in turns)
+    size = conversation.calibration.apply(token_estimate.weight_of_messages(turns))
+    return room * count // size if count and size and room > 0 else None
+
+
+def added(one: Usage | None, other: Usage | None) -> Usage | None:
+    """Add up what calls used; a call that told nothing adds nothing. A cost that is not known makes the sum unknown."""
+    if one is None or other is None:
+        return one or other
+    return replace(
+        one,
+        input=one.input + other.input,
+        output=one.output + other.output,
+        cache_read=one.cache_read + other.cache_read,
+        cache_write=one.cache_write + other.cache_write,
+        cost=None if one.cost is None or other.cost is None else one.cost + other.cost,
+    )

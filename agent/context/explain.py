@@ -1,0 +1,106 @@
+"""Why an answer came out as it did: what of memory was before the model's eyes, and what it looked for."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.transcript.entries import Compacted, Said
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.context.session_context import SessionContext
+    from agent.messages import Message
+
+_NOTE = re.compile(r"^## (\S+\.md)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A file or note that stood in the prompt. ``lines`` is how many of its lines; ``cut`` says that more was left out."""
+
+    name: str
+    lines: int
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """Something that the model looked up for its last answer. ``hits`` are (place, score); the score is None for a file read."""
+
+    tool: str
+    query: str
+    hits: tuple[tuple[str, float | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What the last answer rested on."""
+
+    files: tuple[Given, ...]
+    notes: tuple[Given, ...]
+    pins: tuple[str, ...]
+    summary: str = ""
+    """When the summary in the prompt was made, or nothing."""
+    looked: tuple[Looked, ...] = field(default=())
+
+
+def explain(conversation: SessionContext) -> Explanation | None:
+    """Return the reasons of the last answer of a conversation that was prepared; None before the first."""
+    said = [entry.body.message for entry in conversation.transcript.entries if isinstance(entry.body, Said)]
+    if not any(isinstance(message, AssistantMessage) for message in said):
+        return None
+    segments = {segment.name: segment.text for segment in conversation.system()}
+    opened = conversation.transcript.opened
+    files = tuple(_given(name, text) for name, text in segments.items() if name.endswith(".md") and "(missing)" not in text)
+    made = [entry.at for entry in conversation.transcript.entries if isinstance(entry.body, Compacted)]
+    return Explanation(
+        files=files,
+        notes=tuple(_notes(opened.notes)) if opened else (),
+        pins=conversation.transcript.pins,
+        summary=f"{made[-1].astimezone(conversation.zone):%Y-%m-%d %H:%M}" if made else "",
+        looked=tuple(_looked(said)),
+    )
+
+
+def _notes(text: str) -> list[Given]:
+    """The notes of the session's start, one by one."""
+    pieces = _NOTE.split(text)
+    return [_given(name, body) for name, body in zip(pieces[1::2], pieces[2::2], strict=True)]
+
+
+def _given(name: str, text: str) -> Given:
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("# ")]
+    return Given(name=name, lines=len(lines), cut="[cut: " in text)
+
+
+def _looked(said: Sequence[Message]) -> list[Looked]:
+    """What was searched and read in the last turn, in order."""
+    start = max((i for i, message in enumerate(said) if isinstance(message, UserMessage)), default=0)
+    turn = said[start:]
+    results = {message.call_id: message for message in turn if isinstance(message, ToolMessage)}
+    found = []
+    for message in turn:
+        for call in message.calls if isinstance(message, AssistantMessage) else ():
+            result = results.get(call.id)
+            arguments = call.arguments or {}
+            if result is None or result.is_error:
+                continue
+            if call.name == "memory_search":
+                found.append(Looked(tool=call.name, query=str(arguments.get("query", "")), hits=_hits(result.text)))
+            elif call.name in {"memory_get", "read", "grep"}:
+                asked = arguments.get("path") or arguments.get("pattern") or ""
+                found.append(Looked(tool=call.name, query=str(asked), hits=()))
+    return found
+
+
+def _hits(text: str) -> tuple[tuple[str, float | None], ...]:
+    try:
+        told = json.loads(text)["results"]
+        return tuple((f"{hit['path']}:{hit['startLine']}-{hit['endLine']}", hit.get("score")) for hit in told)
+    except (ValueError, KeyError, TypeError):
+        return ()

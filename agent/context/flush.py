@@ -1,0 +1,255 @@
+"""The silent memory flush: before history is summarised or left behind, what matters goes into today's note.
+
+It is a side conversation on a copy of the context. The request differs from an ordinary one only in its last message, so
+the provider's cached prefix is used; what may run is decided at execution: reading, and appending to today's note of the
+session's audience, for the day on which was talked. It ends with a receipt, which says what happened and nothing else. What
+people said and the model left out is written down by rule, so that a model that fails or is lazy never costs a memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from agent import no_reply
+from agent.context.cache_retention import SECONDS
+from agent.context.context_report import added
+from agent.context.note_writer import NoteWriter
+from agent.context.pruning import is_cold
+from agent.loop.model_call import ask_aside
+from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
+from agent.transcript.entries import FlushBegun, FlushReceipt, Said
+from agent.transcript.history_view import trimmed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from agent.context.session_context import SessionContext
+    from agent.messages import Message
+    from agent.transcript.entries import Entry
+
+MAX_ROUNDS = 6
+"""Model calls in one flush; reading a note and appending to it takes three."""
+HINT = "If nothing is to be stored, reply with exactly NO_REPLY."
+GUIDE = (
+    "Only reading and appending (write with mode append) to {note} work now; earlier text in it stays. Save decisions, preferences, "
+    "facts about people, promises, the state of the work and where we left off, with exact names, numbers and dates."
+)
+
+Reason = Literal["threshold", "overflow", "compact", "reset", "shutdown"]
+_ONCE_A_CYCLE = frozenset({"threshold", "overflow"})
+_LAST_CALLS = frozenset({"reset", "shutdown"})
+LEAN_CHARS = 500
+"""How much of the beginning and the end of a tool result a flush is shown that cannot use the cache."""
+FITTING_SHARE = 0.75
+"""What a flush may send of a request that the model just found too long."""
+LEAST_SAID = 4
+"""What people said since the last receipt must have this many bytes, letters and figures alone: a greeting is no reason."""
+
+
+def is_due(conversation: SessionContext, tokens: int) -> bool:
+    """Whether the context is large enough and this compaction cycle has not been flushed yet."""
+    return tokens >= conversation.window.flush_at and may_fire(conversation)
+
+
+def may_fire(conversation: SessionContext) -> bool:
+    """Whether this compaction cycle has not been flushed for want of room yet, and there is something to flush."""
+    cycle = conversation.transcript.cycle
+    bodies = (entry.body for entry in conversation.transcript.entries)
+    begun = any(isinstance(b, FlushBegun) and b.cycle == cycle and b.reason in _ONCE_A_CYCLE for b in bodies)
+    return not begun and _is_possible(conversation) and bool(_statements(conversation))
+
+
+def is_worthwhile(conversation: SessionContext) -> bool:
+    """Whether enough was said by people since the last receipt: a flush of an unchanged session would cost and bring nothing."""
+    said = sum(len("".join(filter(str.isalnum, text)).encode()) for _, text in _statements(conversation))
+    return said >= LEAST_SAID and _is_possible(conversation)
+
+
+def _is_possible(conversation: SessionContext) -> bool:
+    return not conversation.flush_obstacle
+
+
+async def flush(conversation: SessionContext, turn: str, reason: Reason) -> FlushReceipt:
+    """Run the flush and return its receipt, which by then is in the transcript.
+
+    The mark is written first, so that a flush that fails is not tried for ever; a mark without a receipt, left by a crash, is
+    made good by the next turn.
+
+    Raises:
+        TranscriptWriteError: the transcript could not be written.
+    """
+    cycle = conversation.transcript.cycle
+    statements = _statements(conversation)
+    await conversation.transcript.append(turn, FlushBegun(cycle=cycle, reason=reason))
+    keeper = NoteWriter(conversation, turn)
+    side = _SideConversation(conversation, turn, keeper, last=reason in _LAST_CALLS)
+    problem = await side.run(_shown(conversation, reason)) if conversation.model_may_write else "the model has no tool to write"
+    wrote = bool(keeper.written)
+    if (problem and not wrote) or conversation.settings.compaction.memory_flush.verbatim:
+        await keeper.add_statements(statements, everything=not wrote)
+    receipt = _receipt(cycle, reason, keeper, "; ".join(dict.fromkeys(filter(None, (problem, keeper.problem)))), wrote=wrote)
+    receipt = replace(receipt, usage=side.usage)
+    await conversation.transcript.append(turn, receipt)
+    return receipt
+
+
+def _receipt(cycle: str | None, reason: str, keeper: NoteWriter, problem: str, *, wrote: bool) -> FlushReceipt:
+    outcome: Literal["written", "nothing", "extracted"] = "written" if wrote else "extracted" if keeper.written else "nothing"
+    return FlushReceipt(cycle=cycle, outcome=outcome, reason=reason, written=tuple(keeper.written.values()), problem=problem)
+
+
+def told(receipt: FlushReceipt | None, why_none: str = "") -> str:
+    """Say in a sentence what became of what mattered in a conversation that is left. ``why_none``: why nothing was flushed."""
+    if receipt is None:
+        return f"Nothing of the last one was noted: {why_none}." if why_none else ""
+    notes = ", ".join(note.path for note in receipt.written)
+    if receipt.outcome == "written":
+        return f"What mattered in the last one is in {notes}."
+    if receipt.outcome == "extracted":
+        return f"What was said in the last one is in {notes}, word for word."
+    if receipt.problem:
+        return f"Nothing of the last one was noted: {receipt.problem.rstrip('.')}."
+    return "There was nothing new to note of the last one."
+
+
+def _shown(conversation: SessionContext, reason: Reason) -> tuple[Message, ...]:
+    """What the model is shown. Where the cached prompt is of no use, tool results are cut short: what matters are people's words.
+
+    That is so for a session that is left after its cache ran out, and for one that has just overflowed: there the oldest
+    messages are left out too, until the request is sure to fit.
+    """
+    messages = conversation.messages()
+    now, ttl = conversation.clock.now(), SECONDS[conversation.ttl]
+    if reason == "overflow":
+        return _fitting(conversation, _lean(messages))
+    if reason in _LAST_CALLS and is_cold(conversation.transcript.entries, now, ttl):
+        return _lean(messages)
+    return messages
+
+
+def _lean(messages: Sequence[Message]) -> tuple[Message, ...]:
+    return tuple(
+        replace(message, text=trimmed(message.text, LEAN_CHARS, LEAN_CHARS), images=())
+        if isinstance(message, ToolMessage)
+        else message
+        for message in messages
+    )
+
+
+def _fitting(conversation: SessionContext, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    most = conversation.tokens() * FITTING_SHARE
+    start = 0
+    while start < len(messages) - 1 and conversation.estimated(messages[start:]) > most:
+        start += 1
+    return messages[start:]
+
+
+async def make_good(conversation: SessionContext, turn: str) -> None:
+    """End a flush that a crash left open: what was said is written down by rule, without a model.
+
+    One that was cut off by the house closing is simply void: its session goes on, and is flushed when it is time.
+
+    Raises:
+        TranscriptWriteError: the transcript could not be written.
+    """
+    begun = _left_open(conversation)
+    if begun is None or begun.reason == "shutdown":
+        return
+    keeper = NoteWriter(conversation, turn)
+    await keeper.add_statements(_statements(conversation), everything=True)
+    problem = "; ".join(filter(None, ("interrupted by a restart", keeper.problem)))
+    await conversation.transcript.append(turn, _receipt(begun.cycle, begun.reason, keeper, problem, wrote=False))
+
+
+async def keep_unseen(conversation: SessionContext, turn: str, dropped: Sequence[Entry]) -> None:
+    """Write down by rule what people said after the last flush in messages that the model is about to lose sight of.
+
+    A flush comes well before its compaction, and none will see these messages any more.
+    """
+    if not _is_possible(conversation) or not conversation.settings.compaction.memory_flush.verbatim:
+        return
+    unseen = {entry.id for entry in conversation.said_since_flush()}
+    bodies = [entry.body for entry in dropped if entry.id in unseen]
+    said = [body.message for body in bodies if isinstance(body, Said) and isinstance(body.message, UserMessage)]
+    statements = [(conversation.day_of(message), message.text) for message in said]
+    await NoteWriter(conversation, turn).add_statements(statements, everything=True)
+
+
+def _left_open(conversation: SessionContext) -> FlushBegun | None:
+    latest = conversation.transcript.latest(FlushBegun, FlushReceipt)
+    return latest.body if latest is not None and isinstance(latest.body, FlushBegun) else None
+
+
+def request_text(conversation: SessionContext) -> str:
+    """Return the flush request: both configured prompts with the date of the talk, and what may be done now."""
+    settings = conversation.settings.compaction.memory_flush
+    day = day_of_the_talk(conversation)
+    note = str(conversation.audience.daily_note(day))
+    texts = [settings.system_prompt, settings.prompt, GUIDE.format(note=note)]
+    if no_reply.TOKEN not in settings.prompt:
+        texts.append(HINT)
+    return "[Memory flush] " + "\n".join(texts).replace("memory/YYYY-MM-DD.md", note).replace("YYYY-MM-DD", f"{day:%Y-%m-%d}")
+
+
+def day_of_the_talk(conversation: SessionContext) -> date:
+    """The owner's date when somebody last said something that no flush has seen; today where nobody did."""
+    said = _said_by_people(conversation)
+    return conversation.day_of(said[-1]) if said else conversation.today()
+
+
+class _SideConversation:
+    """The model's part of a flush."""
+
+    def __init__(self, conversation: SessionContext, turn: str, keeper: NoteWriter, *, last: bool) -> None:
+        self._last = last
+        self._keeper = keeper
+        self.usage: Usage | None = None
+        self._conversation = conversation
+        self._turn = turn
+        self._request = request_text(conversation)
+        self._note = conversation.audience.daily_note(day_of_the_talk(conversation))
+
+    async def run(self, history: Sequence[Message]) -> str:
+        """Let the model write. Returns what went wrong, or an empty string."""
+        now = self._conversation.clock.now()
+        said: list[Message] = [UserMessage(content=(Text(text=self._request),), at=now)]
+        for _ in range(MAX_ROUNDS):
+            request = self._conversation.request(history=history, extra=said)
+            if self._last:  # nothing comes after it that an hour's keeping would be good for
+                request = replace(request, cache_ttl="5m")
+            answer = await ask_aside(self._conversation, request, model=self._conversation.flush_model, learn=not self._last)
+            self._count(answer)
+            if answer.failure is not None:
+                return answer.failure.message
+            if not answer.calls:
+                silent = bool(self._keeper.written) or not no_reply.spoken(answer.text).strip()
+                return "" if silent else "the model answered in words and wrote nothing"
+            said.append(answer)
+            said.extend([await self._run(call) for call in answer.calls])
+        return "" if self._keeper.written else "the model made no end of it"
+
+    async def _run(self, call: ToolCall) -> ToolMessage:
+        if self._conversation.toolbox.effect_of(call.name) == "pure":
+            return await self._conversation.toolbox.run(call, self._conversation.scene(self._turn))
+        content = (call.arguments or {}).get("content")
+        if call.name != "write" or not isinstance(content, str):
+            text = f"Refused: during a memory flush only reading, and write with mode append to {self._note}, are possible."
+            return ToolMessage(call_id=call.id, name=call.name, text=text, is_error=True)
+        added = await self._keeper.add(content, self._note)
+        return ToolMessage(call_id=call.id, name=call.name, text=added.told, is_error=added.refused)
+
+    def _count(self, answer: AssistantMessage) -> None:
+        self.usage = added(self.usage, answer.usage)
+
+
+def _said_by_people(conversation: SessionContext) -> list[UserMessage]:
+    """The messages of people since the last receipt."""
+    bodies = (entry.body for entry in conversation.said_since_flush())
+    return [body.message for body in bodies if isinstance(body, Said) and isinstance(body.message, UserMessage)]
+
+
+def _statements(conversation: SessionContext) -> list[tuple[date, str]]:
+    """What people said since the last receipt, each with the day when it was said."""
+    return [(conversation.day_of(message), message.text) for message in _said_by_people(conversation)]

@@ -1,0 +1,107 @@
+"""Adding to an audience's notes in a flush: what is new is appended, nothing is said to be written that is not."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.characters import without_controls
+from agent.context.note_text import fresh_text
+from agent.context.statements import as_note, kept_statements
+from agent.messages import ToolCall
+from agent.transcript.entries import WrittenNote
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+    from pathlib import PurePosixPath
+
+    from agent.context.session_context import SessionContext
+
+MOST_IN_THE_DAYS_NOTE = 3000
+"""Characters kept by rule that still go into the note of the day; more goes into a file beside it, which search finds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What came of adding to a note: ``told`` says it in words; ``refused`` that it could not be done."""
+
+    told: str
+    refused: bool = False
+
+
+class NoteWriter:
+    """Adds to the notes of one conversation, and keeps account of it. ``problem`` is what was refused last, if anything was."""
+
+    def __init__(self, conversation: SessionContext, turn: str) -> None:
+        self.written: dict[str, WrittenNote] = {}
+        self.problem = ""
+        self._conversation = conversation
+        self._turn = turn
+
+    async def add(self, content: str, note: PurePosixPath) -> Added:
+        """Append what of ``content`` the note does not hold yet."""
+        workspace, name = self._conversation.workspace, str(note)
+        content = without_controls(content)
+        before = await asyncio.to_thread(workspace.note, note)
+        title = f"{self._conversation.now():%H:%M}"
+        fresh = await asyncio.to_thread(fresh_text, before or "", content, title)
+        if not fresh:
+            return Added(
+                f"Nothing was added: {name} holds all of this already." if content.strip() else "There is nothing to add."
+            )
+        call = ToolCall(id="flush", name="write", arguments={"path": name, "content": fresh, "mode": "append"})
+        result = await self._conversation.keep(call, self._turn)
+        after = await asyncio.to_thread(workspace.note, note)
+        if result.is_error or after is None:
+            self.problem = result.text
+            return Added(result.text, refused=True)
+        first = self.written.get(name)
+        self.written[name] = WrittenNote(
+            path=name,
+            bytes_before=first.bytes_before if first else len((before or "").encode()),
+            bytes_after=len(after.encode()),
+            sha256_before=first.sha256_before if first else _digest(before),
+            sha256_after=_digest(after) or "",
+        )
+        rest = "" if len(fresh) >= len(content.strip()) else "; what it held already was not added again"
+        return Added(f"Appended {len(fresh.encode()):,} bytes to {name}{rest}.")
+
+    async def add_statements(self, statements: Sequence[tuple[date, str]], *, everything: bool) -> bool:
+        """Write down by rule what people said and the notes do not tell, each under the day when it was said.
+
+        ``everything`` says that the model noted nothing. Returns whether anything was written.
+        """
+        days = sorted({day for day, _ in statements})
+        wrote = False
+        for day in days:
+            said = [without_controls(text) for one, text in statements if one == day]
+            known = await asyncio.to_thread(self._known, day)
+            kept = await asyncio.to_thread(kept_statements, said, known, everything=everything)
+            if kept:
+                wrote |= await self._add_kept(kept, self._conversation.audience.daily_note(day))
+        return wrote
+
+    async def _add_kept(self, kept: Sequence[str], note: PurePosixPath) -> bool:
+        if sum(map(len, kept)) <= MOST_IN_THE_DAYS_NOTE:
+            return not (await self.add(as_note(kept), note)).refused
+        beside = _beside(note)
+        if (await self.add(as_note(kept), beside)).refused:
+            return False
+        await self.add(f"- Said in conversation, word for word: {beside}\n", note)
+        return True
+
+    def _known(self, day: date) -> str:
+        note = self._conversation.audience.daily_note(day)
+        said = self._conversation.workspace.note(_beside(note)) or ""
+        return f"{self._conversation.notes_known([day])}\n{said}"
+
+
+def _beside(note: PurePosixPath) -> PurePosixPath:
+    return note.with_name(f"{note.stem}-said{note.suffix}")
+
+
+def _digest(text: str | None) -> str | None:
+    return None if text is None else hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,121 @@
+"""What a provider's prompt cache goes by: the beginning of the request, segment by segment, and where two requests part."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from dataclasses import dataclass
+from itertools import zip_longest
+from operator import is_
+from typing import TYPE_CHECKING
+
+from agent.messages import MESSAGE
+from agent.models.protocol import Segment
+
+if TYPE_CHECKING:
+    from agent.messages import Message
+    from agent.models.protocol import Request
+    from agent.transcript.entries import Entry
+
+log = logging.getLogger(__name__)
+
+_NONE = Segment(name="", text="")
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """The first place where a request differs from the one before: the segment's name and the offset in it, in bytes of UTF-8."""
+
+    segment: str
+    byte: int
+
+    def __str__(self) -> str:
+        return f"{self.segment}, byte {self.byte:,}"
+
+
+class PrefixWatch:
+    """Compares each request of a session with the one before it. Appending is no change: that is what caches are made for."""
+
+    def __init__(self) -> None:
+        self.parting: Parting | None = None
+        """Where the latest turn's request parted from the one before, or None."""
+        self.why = ""
+        """What the parting comes from, where it was meant: a summary, cleared or pruned results."""
+        self.digest = ""
+        """The hashes of the latest request's segments."""
+        self._former: Request | None = None
+        self._shrunk = ""
+
+    def look(self, request: Request, shrunk: Entry | None) -> None:
+        """Take a request of a turn. A parting that nobody meant is logged. ``shrunk`` is the latest entry that meant one."""
+        mark = shrunk.id if shrunk else ""
+        former, self._former = self._former, request
+        self.digest = digest(request)
+        self.parting = None if former is None else parting(former, request)
+        meant = shrunk is not None and mark != self._shrunk and self.parting is not None and "message" in self.parting.segment
+        self.why = shrunk.body.kind.replace("_", " ") if shrunk and meant else ""
+        self._shrunk = mark
+        if self.parting is not None and not meant:
+            log.warning("the prompt changed in %s: the provider's cache is lost from there on", self.parting)
+
+    def look_aside(self, request: Request) -> None:
+        """Take a request of the runtime's own, which should go on from the latest one of a turn."""
+        found = None if self._former is None else parting(self._former, request)
+        if found is not None:
+            log.warning("a request aside changed the prompt in %s: the provider's cache is lost from there on", found)
+
+
+def digest(request: Request) -> str:
+    """Return a hash of everything in a request that stands before its messages, by segment: ``tools:1f0c… AGENTS.md:77ab…``."""
+    parts = [("tools", _tools(request)), *((segment.name, segment.text) for segment in request.system)]
+    return " ".join(f"{name.replace(' ', '-')}:{hashlib.sha256(text.encode()).hexdigest()[:8]}" for name, text in parts)
+
+
+def parting(former: Request, request: Request) -> Parting | None:
+    """Return the first place where ``request`` does not go on from ``former``, or None."""
+    if former.tools is not request.tools and (found := _differs(_tools(former), _tools(request))) is not None:
+        return Parting("tools", found)
+    for one, two in zip_longest(former.system, request.system, fillvalue=_NONE):
+        if one.name != two.name or one.text != two.text:
+            return Parting(f"system text: {two.name or one.name}", _differs(one.text, two.text) or 0)
+    return _parting_of_messages(former.messages, request.messages)
+
+
+def _parting_of_messages(former: tuple[Message, ...], now: tuple[Message, ...]) -> Parting | None:
+    if len(former) <= len(now) and all(map(is_, former, now)):
+        return None
+    for index, one in enumerate(former):
+        if index >= len(now):
+            return Parting(f"message {index + 1} (of {one.role})", 0)
+        if one is not now[index] and _shown(one) != _shown(now[index]):
+            return Parting(f"message {index + 1} (of {one.role})", _differs(_shown(one), _shown(now[index])) or 0)
+    return None
+
+
+def _shown(message: Message) -> str:
+    """What a provider is sent of a message: figures of its use are not."""
+    raw = MESSAGE.dump_python(message, mode="json")
+    for name in ("usage", "details", "at", "sender"):
+        raw.pop(name, None)
+    return json.dumps(raw, ensure_ascii=False)
+
+
+def _tools(request: Request) -> str:
+    return json.dumps([(t.name, t.description, t.parameters) for t in request.tools], ensure_ascii=False)
+
+
+def _differs(one: str, two: str) -> int | None:
+    """The first byte at which two texts differ; None when they are the same."""
+    if one == two:
+        return None
+    first, second = one.encode("utf-8", "replace"), two.encode("utf-8", "replace")
+    common = min(len(first), len(second))
+    low, high = 0, common
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[:middle] == second[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

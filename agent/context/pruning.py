@@ -1,0 +1,123 @@
+"""Cache-TTL pruning: when the provider has forgotten the prompt anyway, old tool results are sent in part or not at all.
+
+What a session sends again after a silence costs full price; a shorter prompt costs less. Which results are shown how is written
+down as a mark in the transcript, so that every later request shows the same bytes and finds them in the cache. On disk the
+results stay whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from agent.messages import AssistantMessage, ToolMessage
+from agent.transcript.entries import FlushReceipt, Pruned, Said
+from agent.transcript.history_view import trimmed, views_of_results
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from agent.settings import PruningSettings
+    from agent.transcript.entries import Entry
+
+CHARS_PER_TOKEN = 4
+"""How a window in tokens is compared with text, in this algorithm alone: the ratios of the settings are meant so."""
+
+
+def cold_since(entries: Sequence[Entry]) -> datetime | None:
+    """Return when the model was last called in this session (the cache was touched then), or None."""
+    for entry in reversed(entries):
+        match entry.body:
+            case FlushReceipt(usage=usage) | Said(message=AssistantMessage(usage=usage)) if usage is not None:
+                return entry.at
+    return None
+
+
+def is_cold(entries: Sequence[Entry], now: datetime, ttl: float) -> bool:
+    """Whether the provider's cache of this session has run out: its last call is ``ttl`` seconds ago or more."""
+    since = cold_since(entries)
+    return since is not None and now - since >= timedelta(seconds=ttl)
+
+
+@dataclass(slots=True)
+class _Result:
+    """A tool result that may be pruned, as it is shown now."""
+
+    id: str
+    text: str
+    cleared: bool
+
+
+def prune(entries: Sequence[Entry], settings: PruningSettings, window: int, visible_chars: int) -> Pruned | None:
+    """Say which results are to be shown shorter from now on; None when nothing is.
+
+    ``visible_chars`` is what the model is shown in all. Nothing before the first message of a person or from the
+    ``keepLastAssistants``-th last answer on is touched, nor results with pictures, nor those of tools that the settings keep.
+    """
+    budget = window * CHARS_PER_TOKEN
+    if visible_chars < settings.soft_trim_ratio * budget:
+        return None
+    results = _prunable(entries, settings)
+    soft = settings.soft_trim
+    short: list[str] = []
+    for result in results:
+        if len(result.text) > soft.max_chars and not result.cleared:
+            fresh = trimmed(result.text, soft.head_chars, soft.tail_chars)
+            if len(fresh) < len(result.text):
+                visible_chars -= len(result.text) - len(fresh)
+                result.text = fresh
+                short.append(result.id)
+    cleared = _cleared(results, settings, budget, visible_chars) if settings.hard_clear.enabled else []
+    if not short and not cleared:
+        return None
+    return Pruned(
+        trimmed=tuple(one for one in short if one not in cleared),
+        cleared=tuple(cleared),
+        head_chars=soft.head_chars,
+        tail_chars=soft.tail_chars,
+        placeholder=settings.hard_clear.placeholder,
+    )
+
+
+def _cleared(results: Sequence[_Result], settings: PruningSettings, budget: int, visible_chars: int) -> list[str]:
+    """Clear from the oldest until the context is below ``hardClearRatio``, if the results are worth it at all."""
+    left = [result for result in results if not result.cleared]
+    if sum(len(result.text) for result in left) < settings.min_prunable_tool_chars:
+        return []
+    cleared = []
+    for result in left:
+        if visible_chars < settings.hard_clear_ratio * budget:
+            break
+        gain = len(result.text) - len(settings.hard_clear.placeholder)
+        if gain > 0:
+            visible_chars -= gain
+            cleared.append(result.id)
+    return cleared
+
+
+def _prunable(entries: Sequence[Entry], settings: PruningSettings) -> list[_Result]:
+    said = [entry for entry in entries if isinstance(entry.body, Said)]
+    roles = [entry.body.message.role for entry in said if isinstance(entry.body, Said)]
+    answers = [index for index, role in enumerate(roles) if role == "assistant"]
+    if len(answers) < settings.keep_last_assistants or "user" not in roles:
+        return []
+    end = answers[-settings.keep_last_assistants] if settings.keep_last_assistants else len(said)
+    views = views_of_results(entries)
+    found = []
+    for entry in said[roles.index("user") : end]:
+        assert isinstance(entry.body, Said)
+        message = entry.body.message
+        if isinstance(message, ToolMessage) and not message.images and _may_prune(message.name, settings):
+            shown = views[entry.id].apply(message) if entry.id in views else message
+            found.append(_Result(entry.id, shown.text, cleared=entry.id in views and views[entry.id].cleared))
+    return found
+
+
+def _may_prune(tool: str, settings: PruningSettings) -> bool:
+    name = tool.casefold()
+    if any(fnmatchcase(name, pattern.casefold()) for pattern in settings.tools.deny):
+        return False
+    return not settings.tools.allow or any(fnmatchcase(name, pattern.casefold()) for pattern in settings.tools.allow)

@@ -1,0 +1,295 @@
+"""One session as the agent works on it: its transcript, its surroundings, and the request made from them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from agent.characters import without_controls
+from agent.context import cache_retention, prompt
+from agent.context.prefix import PrefixWatch
+from agent.context.window import Window, least_window
+from agent.models import token_estimate
+from agent.models.protocol import Request
+from agent.models.token_estimate import Calibration, Weight
+from agent.tools.protocol import ToolContext
+from agent.transcript.entries import Entry, Opened, Said
+from agent.transcript.history_view import repaired, view
+from agent.transcript.running_view import RunningView
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import date, datetime
+    from zoneinfo import ZoneInfo
+
+    from agent.context.cache_retention import Ttl
+    from agent.context.workspace_files import Workspace, WorkspaceFile
+    from agent.messages import Message, ToolCall, ToolMessage, UserMessage
+    from agent.models.protocol import Model, Segment
+    from agent.models.thinking import Level
+    from agent.settings import AgentSettings
+    from agent.timing import Clock
+    from agent.tools.toolbox import Toolbox
+    from agent.transcript.entries import Body
+    from agent.transcript.transcript import Transcript
+    from memory.audience import Audience
+
+_LEAST_WINDOW = 8000
+"""No model's window is taken for smaller than this because of an overflow that named none."""
+_NO_FILES = frozenset({"memory_search", "memory_get"})
+
+
+@dataclass(kw_only=True)
+class SessionContext:
+    """One session of one agent, of use once it was prepared.
+
+    ``private`` says that it is the owner's own main session: only there MEMORY.md is given. The model may be changed between
+    turns. ``flush_model`` does the memory flushes where the settings name one. ``inherited`` are the pins of the session before.
+    ``thinking`` is how deep the model is asked to think; None leaves it to what is usual for it. ``thoughts`` says that somebody
+    reads them. ``narrowed`` is a smaller window that history is to be made to fit, while the model itself still has its own.
+    ``keeping`` are the tools with which the house itself keeps what was said; rules on the model's tools do not narrow them.
+    """
+
+    agent: str
+    session: str
+    key: str
+    audience: Audience
+    private: bool
+    settings: AgentSettings
+    model: Model
+    toolbox: Toolbox
+    workspace: Workspace
+    transcript: Transcript
+    zone: ZoneInfo
+    clock: Clock
+    keeping: Toolbox | None = None
+    flush_model: Model | None = None
+    thinking: Level | None = None
+    thoughts: bool = False
+    narrowed: int | None = None
+    inherited: tuple[str, ...] = ()
+    calibration: Calibration = field(default_factory=Calibration)
+    watch: PrefixWatch = field(default_factory=PrefixWatch)
+    _ttl: Ttl | None = None
+    _ceiling: tuple[str, int] | None = None
+    _files: tuple[WorkspaceFile, ...] = ()
+    _system: tuple[Segment, ...] = ()
+    _fixed: Weight = field(default_factory=Weight)
+    _reported: tuple[Weight, int] | None = None
+    _view: RunningView = field(default_factory=RunningView)
+
+    @property
+    def window(self) -> Window:
+        """The context window in force, with its lines."""
+        size = self.readable
+        return Window.of(size if self.narrowed is None else min(size, self.narrowed), self.settings.compaction)
+
+    @property
+    def readable(self) -> int:
+        """How much the model can be shown in all, in tokens."""
+        size = min(self.model.window, self.settings.context_tokens or self.model.window)
+        if self._ceiling is not None and self._ceiling[0] == self.model.name:
+            size = min(size, self._ceiling[1])
+        return size
+
+    @property
+    def too_small(self) -> str:
+        """Say that the window is too small for what must always be in it, with the least that is needed; empty when it is not."""
+        fixed = self.calibration.apply(self._fixed)
+        if self.window.size >= (least := least_window(fixed)):
+            return ""
+        return (
+            f"{self.model.name} has a window of {self.window.size:,} tokens, which is too small: instructions and tools alone take "
+            f"{fixed:,}. At least {least:,} are needed: give its server a larger context, choose another model with /model, or allow "
+            "fewer tools (tools.profile: minimal)."
+        )
+
+    def overflowed(self) -> None:
+        """Take note that the model found the present context too long: its window is smaller than was known.
+
+        Where the provider named its window, the model knows it by now, and nothing is guessed.
+        """
+        size = self.tokens()
+        if self.readable >= size:
+            self._ceiling = (self.model.name, max(min(_LEAST_WINDOW, self.readable), int(size * 0.95)))
+
+    @property
+    def ttl(self) -> Ttl:
+        """How long the provider is asked to keep the prompt: as the settings say, or what is likely to cost less."""
+        wanted = self.settings.cache_retention
+        if wanted != "auto":
+            return wanted
+        if self._ttl is None:
+            self.judge_rhythm()
+        assert self._ttl is not None
+        return self._ttl
+
+    def judge_rhythm(self) -> None:
+        """Choose the retention anew: when the cache has run out, a change costs nothing."""
+        self._ttl = cache_retention.cheaper(cache_retention.silences(self.transcript.entries))
+
+    @property
+    def may_write(self) -> bool:
+        """Whether notes can be written at all: there is the tool, and the workspace may be changed."""
+        return self.settings.sandbox.workspace_access == "rw" and _writes(self.keeping or self.toolbox)
+
+    @property
+    def flush_obstacle(self) -> str:
+        """Why the notes of this conversation are never written by a memory flush, with the setting; empty where they are."""
+        if not self.settings.compaction.memory_flush.enabled:
+            return "the memory flush is off (agents.defaults.compaction.memoryFlush.enabled: false)"
+        if (access := self.settings.sandbox.workspace_access) != "rw":
+            return f"the workspace may not be changed (agents.defaults.sandbox.workspaceAccess: {access})"
+        return "" if self.may_write else "no tool may write (tools.deny)"
+
+    @property
+    def model_may_write(self) -> bool:
+        """Whether the model itself can write notes."""
+        return self.may_write and _writes(self.toolbox)
+
+    async def keep(self, call: ToolCall, turn: str) -> ToolMessage:
+        """Run a call of the house's own, under the workspace's rules but not under those on the model's tools.
+
+        What people and models said may hold control characters, which no note may: each becomes U+FFFD.
+        """
+        written = {
+            name: without_controls(value) if isinstance(value, str) else value for name, value in (call.arguments or {}).items()
+        }
+        return await (self.keeping or self.toolbox).run(replace(call, arguments=written), self.scene(turn), permit=self.permit)
+
+    def permit(self, call: ToolCall) -> str | None:
+        """Say why a call may not run under ``sandbox.workspaceAccess``, or None."""
+        access = self.settings.sandbox.workspace_access
+        if access == "rw" or call.name in _NO_FILES or (access == "ro" and self.toolbox.effect_of(call.name) == "pure"):
+            return None
+        what = "may be read but not changed" if access == "ro" else "is closed to its tools"
+        return f"refused: the workspace {what} (agents.defaults.sandbox.workspaceAccess: {access})"
+
+    def now(self) -> datetime:
+        """The current instant in the owner's zone."""
+        return self.clock.now().astimezone(self.zone)
+
+    def today(self) -> date:
+        """The owner's date."""
+        return self.now().date()
+
+    def scene(self, turn: str) -> ToolContext:
+        """In whose name tools run."""
+        return ToolContext(now=self.now(), session=self.session, turn=turn, audience=self.audience)
+
+    async def prepare(self) -> None:
+        """Read the workspace files, and on a session's first turn take the notes that it starts with."""
+        self._files = await asyncio.to_thread(self.workspace.bootstrap_files, self.audience)
+        if self.transcript.opened is None:
+            notes = await asyncio.to_thread(self._start_notes)
+            body = Opened(agent=self.agent, session=self.session, key=self.key, notes=notes, pins=self.inherited)
+            await self.transcript.append("open", body, n=0, durable=False)
+        self._system = self._system_text()
+        system = sum((token_estimate.weigh(segment.text) for segment in self._system), Weight())
+        self._fixed = system + token_estimate.weight_of_tools(self.toolbox.specs)
+
+    def messages(self) -> tuple[Message, ...]:
+        """What the model is shown of the history."""
+        return self._view.of(self.transcript.entries, self.zone)
+
+    def system(self) -> tuple[Segment, ...]:
+        """The system text, as it was when the conversation was last prepared."""
+        return self._system
+
+    def _system_text(self) -> tuple[Segment, ...]:
+        opened = self.transcript.opened
+        return prompt.system_text(
+            mode=self.settings.prompt_mode,
+            there=prompt.Surroundings(
+                zone=self.zone.key,
+                audience=self.audience,
+                tools={spec.name for spec in self.toolbox.specs},
+                writes=self.model_may_write,
+                notes_given=self.settings.startup_context.enabled,
+                private=self.private,
+                window=self.readable,
+            ),
+            files=self._files,
+            notes=opened.notes if opened else "",
+            pins=opened.pins if opened else (),
+            file_chars=self.settings.bootstrap_max_chars,
+            total_chars=self.settings.bootstrap_total_max_chars,
+        )
+
+    def request(self, *, extra: Sequence[Message] = (), history: Sequence[Message] | None = None) -> Request:
+        """Return the request for the next call: the whole history (or ``history``), then ``extra``."""
+        shown = self.messages() if history is None else tuple(history)
+        messages = repaired((*shown, *extra)) if extra else shown
+        free = self.readable - self.tokens(history=shown, extra=extra)
+        return Request(
+            system=self.system(),
+            tools=self.toolbox.specs,
+            messages=messages,
+            max_output=max(256, min(self.settings.max_output_tokens, self.model.max_output, free)),
+            cache_key=hashlib.sha256(self.session.encode()).hexdigest()[:32],
+            cache_ttl=self.ttl,
+            thinking=self.thinking,
+            thoughts=self.thoughts,
+        )
+
+    def tokens(self, *, history: Sequence[Message] | None = None, extra: Sequence[Message] = ()) -> int:
+        """Return the size of the next request, in tokens."""
+        shown = self.messages() if history is None else history
+        return token_estimate.context_tokens((*shown, *extra), self._fixed, self.calibration)
+
+    def size_if(self, body: Body) -> int:
+        """Return what the size of the next request would be with one more entry: measured like the present size."""
+        entries = self.transcript.entries
+        coming = Entry(id="~", parent=None, at=self.clock.now(), body=body)
+        now = self.estimated(self.messages())
+        then = self.estimated(view([*entries, coming], self.zone))
+        return round(then * self.tokens() / now) if now else then
+
+    def estimated(self, messages: Sequence[Message]) -> int:
+        """Return the size of a request with these messages, by estimate alone."""
+        return self.calibration.apply(self._fixed + token_estimate.weight_of_messages(messages))
+
+    def notes_known(self, days: Collection[date] = ()) -> str:
+        """The notes that a model was given, and those of today and of ``days`` as they are now. Blocks."""
+        opened = self.transcript.opened
+        notes = [self.workspace.daily(self.audience, day) for day in sorted({*days, self.today()})]
+        return "\n".join(filter(None, (opened.notes if opened else "", *notes)))
+
+    def day_of(self, message: UserMessage) -> date:
+        """The owner's date when a message was said."""
+        return min(message.at, self.clock.now()).astimezone(self.zone).date()
+
+    def learn(self, request: Request, reported: int) -> None:
+        """Correct the estimate by what a call reported: by what grew since the call before, or by the whole of the first one."""
+        weight = token_estimate.weight_of_request(request)
+        grown, more = weight, reported
+        if self._reported is not None:
+            grown, more = weight - self._reported[0], reported - self._reported[1]
+        self._reported = (weight, reported)
+        if more > 0 and min(grown.prose, grown.code, grown.opaque, grown.dense) >= 0:
+            self.calibration = self.calibration.learn(grown, more)
+
+    def said_since_flush(self) -> list[Entry]:
+        """The messages that no memory flush has seen yet."""
+        mark = max((i for i, entry in enumerate(self.transcript.entries) if entry.body.kind == "flush_receipt"), default=-1)
+        return [entry for entry in self.transcript.entries[mark + 1 :] if isinstance(entry.body, Said)]
+
+    def _start_notes(self) -> str:
+        settings = self.settings.startup_context
+        if not settings.enabled:
+            return ""
+        days = [self.today() - timedelta(days=back) for back in range(settings.days)]
+        daily = [(str(self.audience.daily_note(day)), self.workspace.daily(self.audience, day) or "") for day in days]
+        return prompt.start_notes(
+            self.workspace.memory_file() if self.private else None,
+            daily,
+            memory_chars=min(self.settings.bootstrap_max_chars, self.readable // prompt.WINDOW_SHARE),
+            daily_chars=min(settings.max_chars, self.readable // prompt.WINDOW_SHARE),
+        )
+
+
+def _writes(tools: Toolbox) -> bool:
+    return any(spec.name == "write" for spec in tools.specs)

@@ -1,0 +1,156 @@
+"""The end of a session, kept as a note: so that the next one finds by search what this one was about."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from agent import no_reply
+from agent.characters import is_blank
+from agent.errors import WorkspaceFileError
+from agent.loop.model_call import ask_aside
+from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
+from agent.models.notebook.notebook_model import NAME as NOTEBOOK
+from agent.models.protocol import Request
+from agent.transcript.entries import Said, Torn, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from agent.context.session_context import SessionContext
+    from agent.transcript.entries import Entry
+
+TITLE_SECONDS = 15.0
+TITLE_CHARS = 2000
+MESSAGE_CHARS = 2000
+MOST_OF_A_NAME = 50
+"""Files of one name that are tried before giving up: the second of a name gets ``-2``."""
+_SLUG_CHARS = 40
+_SLUG_WORDS = 6
+_ORDER = (
+    "[Title request] Below is the end of a conversation. Give it a title of two to four plain English words, in small letters, and "
+    "nothing else.\n\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    at: datetime
+    who: str
+    text: str
+
+
+async def keep(conversation: SessionContext, count: int) -> str | None:
+    """Write the last ``count`` messages to a note of the session's audience; return its path, or None when nobody said anything.
+
+    An existing note is never changed, and the same end of a session is not kept twice.
+
+    Raises:
+        WorkspaceFileError: the note cannot be written.
+    """
+    path = conversation.transcript.path
+    lines = [_line(entry, conversation) for entry in await asyncio.to_thread(_last, path, count)]
+    if not any(line.who != "Agent" for line in lines):
+        return None
+    day = lines[-1].at.date()
+    if (known := await asyncio.to_thread(_kept_before, conversation, f"{day:%Y-%m-%d}-", lines[-1].at)) is not None:
+        return known
+    slug = await _slug(conversation, lines) or f"{lines[-1].at:%H%M}"
+    text = _note(conversation, lines)
+    for number in range(1, MOST_OF_A_NAME + 1):
+        name = conversation.audience.folder / f"{day:%Y-%m-%d}-{slug}{f'-{number}' if number > 1 else ''}.md"
+        call = ToolCall(id="keep", name="write", arguments={"path": str(name), "content": text, "mode": "create"})
+        result = await conversation.keep(call, "session-memory")
+        if not result.is_error:
+            return str(name)
+        if "exists already" not in result.text:
+            raise WorkspaceFileError(f"the end of the session was not kept: {result.text}")
+    raise WorkspaceFileError(f"there are {MOST_OF_A_NAME} notes named {day:%Y-%m-%d}-{slug}.md already")
+
+
+def _last(path: Path, count: int) -> list[Entry]:
+    """The last messages of people and of the agent, without commands, failed answers and silence, oldest first."""
+    found: list[Entry] = []
+    if not path.exists():
+        return found
+    for line in reversed(path.read_bytes().splitlines()):
+        if b'"kind":"said"' not in line[:60]:
+            continue
+        try:
+            entry = decode(line)
+        except Torn:
+            continue
+        if _is_real(entry):
+            found.append(entry)
+            if len(found) == count:
+                break
+    return found[::-1]
+
+
+def _is_real(entry: Entry) -> bool:
+    message = entry.body.message if isinstance(entry.body, Said) else None
+    if isinstance(message, UserMessage):
+        return not is_blank(message.text) and not message.text.lstrip().startswith("/")
+    if isinstance(message, AssistantMessage):
+        said = message.failure is None and not is_blank(no_reply.spoken(message.text))
+        return said and message.model != NOTEBOOK  # what the notebook says stands in the notes already, or is about itself
+    return False
+
+
+def _line(entry: Entry, conversation: SessionContext) -> _Line:
+    assert isinstance(entry.body, Said)
+    message = entry.body.message
+    who = (message.sender or "Person") if isinstance(message, UserMessage) else "Agent"
+    text = no_reply.spoken(message.text).strip()
+    return _Line(
+        entry.at.astimezone(conversation.zone), who, text if len(text) <= MESSAGE_CHARS else text[:MESSAGE_CHARS] + " …"
+    )
+
+
+def _note(conversation: SessionContext, lines: Sequence[_Line]) -> str:
+    head = (
+        f"# The end of a conversation, {lines[0].at:%Y-%m-%d %H:%M} to {lines[-1].at:%Y-%m-%d %H:%M}\n\n"
+        f"{_mark(conversation, lines[-1].at)}: `{conversation.key}`, its last {len(lines)} messages.\n\n"
+    )
+    return head + "\n\n".join(f"**{line.who}** ({line.at:%H:%M}): {line.text}" for line in lines) + "\n"
+
+
+def _mark(conversation: SessionContext, until: datetime) -> str:
+    return f"Session {conversation.session} until {until:%H:%M:%S}"
+
+
+def _kept_before(conversation: SessionContext, start: str, until: datetime) -> str | None:
+    """The note in which this session was kept before, if there is one: a crash may come between the note and its mark."""
+    folder = conversation.audience.folder
+    enclosure = conversation.workspace.enclosure
+    try:
+        names = [entry.name for entry in enclosure.scan(folder) if entry.name.startswith(start)]
+        for name in sorted(names):
+            path = PurePosixPath(folder / name)
+            if _mark(conversation, until).encode() in enclosure.read(path).data[:400]:
+                return str(path)
+    except WorkspaceFileError:
+        return None
+    return None
+
+
+async def _slug(conversation: SessionContext, lines: Sequence[_Line]) -> str:
+    """Ask the model for a title; an empty text when it has none to give."""
+    if conversation.model.name == NOTEBOOK:
+        return ""
+    text = _ORDER + "\n".join(f"{line.who}: {line.text}" for line in lines)[-TITLE_CHARS:]
+    order = UserMessage(content=(Text(text=text),), at=conversation.clock.now())
+    request = Request(system=(), tools=(), messages=(order,), max_output=256, cached=False, thinking="off")
+    try:
+        async with asyncio.timeout(TITLE_SECONDS):
+            answer = await ask_aside(conversation, request, learn=False)
+    except TimeoutError:
+        return ""
+    title = no_reply.spoken(answer.text) if answer.failure is None and not answer.calls else ""
+    words = re.findall(r"[a-z0-9]+", title.lower())
+    return "-".join(words)[:_SLUG_CHARS].strip("-") if len(words) <= _SLUG_WORDS else ""

@@ -1,0 +1,212 @@
+"""Asking for a summary: at the end of the unchanged context, or piece by piece where that no longer fits."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from agent.context.context_report import added
+from agent.context.cut_points import message_of
+from agent.context.statements import kept_lines
+from agent.context.summary_check import fault_in, without_last_line
+from agent.loop.model_call import ask_aside
+from agent.messages import AssistantMessage, Text, ToolMessage, UserMessage
+from agent.models import token_estimate
+from agent.models.protocol import Request
+from agent.transcript.entries import Compacted
+from agent.transcript.history_view import SUMMARY_HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from agent.context.cut_points import Cut
+    from agent.context.session_context import SessionContext
+    from agent.messages import Message, Usage
+
+HEADINGS = (
+    "Exact details",
+    "Goal",
+    "Constraints and preferences",
+    "Decisions",
+    "Done",
+    "In progress",
+    "Blocked",
+    "Next steps",
+    "Files read and changed",
+)
+"""What a summary is asked for, what must not be lost first: it is written from the top, and may be cut at its end."""
+THE_TURN = "The turn under way"
+SHAPE = (
+    "Write a summary that lets the work go on without the messages it replaces, in at most {words} words. Use these headings and "
+    "leave out empty ones:\n"
+    + "\n".join(f"## {name}" for name in HEADINGS)
+    + "\nUnder the first one: names, numbers, dates, amounts, paths, URLs, error texts, word for word. Where there is an earlier "
+    "summary, update it: carry over what still holds, move what was finished to Done. Do not continue the conversation, call no "
+    "tools, invent nothing."
+)
+SPLIT = f"""
+The cut falls into the middle of a turn. Add a heading "## {THE_TURN}": what was done so far, and what the messages that stay \
+build on."""
+AGAIN = "\nYour last answer was of no use: {fault}. Write the summary in the form that is asked for, and nothing else."
+MOST_WORDS = 1500
+_WORDS_A_TOKEN = 0.5
+_KEPT_FOR_LINES = 0.4
+_KEPT_SHARE = 0.05
+"""Most of the window that is given to lines kept word for word behind a summary."""
+_RESERVE_SHARE = 0.8
+"""A summary may take this share of what is kept free of the window for an answer."""
+_CUT_OFF = "it was cut off at the limit of its length; be shorter"
+
+
+def longest(conversation: SessionContext) -> int:
+    """Return how long a summary may be with the lines kept behind it, in tokens."""
+    return int(conversation.window.reserve * _RESERVE_SHARE)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary (empty when none could be made), what it used, and what went wrong."""
+
+    text: str
+    usage: Usage | None
+    problem: str = ""
+
+
+async def summarise(conversation: SessionContext, cut: Cut, focus: str, most: int) -> Summary:
+    """Summarise what lies before the cut in at most about ``most`` tokens; what must not be lost is checked and put back.
+
+    Nothing is raised for a model that fails, answers in another way, or not at all: then the text is empty.
+    """
+    words = max(50, min(MOST_WORDS, int(most * (1 - _KEPT_FOR_LINES) * _WORDS_A_TOKEN)))
+    order = SHAPE.format(words=words) + (SPLIT if cut.parts_a_turn else "") + (f"\nDwell on: {focus}" if focus else "")
+    made = await _in_context(conversation, cut, order, most)
+    if not made.text:
+        pieces = await _in_pieces(conversation, cut, order, most)
+        made = replace(pieces, usage=added(made.usage, pieces.usage), problem=pieces.problem or made.problem)
+    return replace(made, text=await asyncio.to_thread(_completed, conversation, cut, made.text, most)) if made.text else made
+
+
+def _completed(conversation: SessionContext, cut: Cut, text: str, most: int) -> str:
+    """Put back what the summary lost and no note holds, word for word."""
+    dropped = [message_of(entry) for entry in cut.dropped]
+    days = {conversation.day_of(message) for message in dropped if isinstance(message, UserMessage)}
+    room = min(max(0, most - token_estimate.estimate(text)), int(conversation.window.size * _KEPT_SHARE)) * 4
+    extra = kept_lines(dropped, former_summary(conversation), f"{text}\n{conversation.notes_known(days)}", room)
+    return f"{text}\n\n{extra}" if extra else text
+
+
+def former_summary(conversation: SessionContext) -> str:
+    """The summary in force, or an empty text."""
+    bodies = (entry.body for entry in reversed(conversation.transcript.entries))
+    return next((body.summary for body in bodies if isinstance(body, Compacted)), "")
+
+
+async def _in_context(conversation: SessionContext, cut: Cut, order: str, most: int) -> Summary:
+    """Ask at the end of the whole conversation, whose beginning the provider has in its cache."""
+    if conversation.tokens() + most + token_estimate.estimate(order) > conversation.readable:
+        return Summary("", None, "the conversation does not fit the model's window")
+    dropped = {entry.id for entry in cut.dropped}
+    kept = sum(entry.body.kind == "said" and entry.id not in dropped for entry in conversation.transcript.entries)
+    head = f"[Summary request] The newest {kept} messages stay as they are; everything before them is replaced.\n"
+    source = [former_summary(conversation), *(as_text(message_of(entry)) for entry in cut.dropped)]
+
+    async def ask(order: str) -> AssistantMessage:
+        request = conversation.request(extra=[_order(conversation, head + order)])
+        return await ask_aside(conversation, replace(request, max_output=min(request.max_output, most)))
+
+    return (await _judged(ask, order, source))[0]
+
+
+async def _judged(
+    ask: Callable[[str], Awaitable[AssistantMessage]], order: str, source: Sequence[str]
+) -> tuple[Summary, AssistantMessage]:
+    """Ask, and once more where the answer is no summary of ``source``. One that is cut off twice counts without its last line."""
+    answer = await ask(order)
+    text, fault = await _text_and_fault(answer, order, source)
+    if answer.failure is not None or answer.stop == "overflow" or not fault:
+        return Summary("" if fault else text, answer.usage, fault), answer
+    again = await ask(order + AGAIN.format(fault=fault))
+    usage = added(answer.usage, again.usage)
+    text, fault = await _text_and_fault(again, order, source)
+    if fault == _CUT_OFF:
+        text = without_last_line(text)
+        fault = await asyncio.to_thread(fault_in, text, order, source, (*HEADINGS, THE_TURN))
+    return Summary("" if fault else text, usage, f"the model wrote no summary: {fault}" if fault else ""), again
+
+
+async def _text_and_fault(answer: AssistantMessage, order: str, source: Sequence[str]) -> tuple[str, str]:
+    if answer.failure is not None:
+        return "", answer.failure.message
+    if answer.stop not in {"end", "length"} or answer.calls:
+        return "", "it called tools"
+    text = answer.text.strip()
+    if answer.stop == "length":
+        return text, _CUT_OFF
+    return text, await asyncio.to_thread(fault_in, text, order, source, (*HEADINGS, THE_TURN))
+
+
+async def _in_pieces(conversation: SessionContext, cut: Cut, order: str, most: int) -> Summary:
+    """Summarise the old part as labelled text, piece by piece, each piece merged into the summary so far."""
+    summary = former_summary(conversation)
+    usage: Usage | None = None
+    shares = (2 / 5, 1 / 5)
+    texts = [as_text(message_of(entry)) for entry in cut.dropped]
+    for share in shares:
+        pieces = cut_into_pieces(texts, int(conversation.window.size * share))
+        made, problem = summary, ""
+        answer: AssistantMessage | None = None
+        for piece in pieces:
+            so_far = f"Summary so far:\n{made}\n\n" if made else ""
+            text = f"[Summary request] {so_far}Conversation to be added:\n<conversation>\n{piece}\n</conversation>\n"
+
+            async def ask(order: str, text: str = text) -> AssistantMessage:
+                said = _order(conversation, text + order)
+                request = Request(system=(), tools=(), messages=(said,), max_output=most, cached=False, thinking="off")
+                return await ask_aside(conversation, request, learn=False)
+
+            got, answer = await _judged(ask, order, [made, piece])
+            usage, made, problem = added(usage, got.usage), got.text, got.problem
+            if not made:
+                break
+        if made and pieces:
+            return Summary(made, usage)
+        if answer is None or answer.stop != "overflow":
+            return Summary("", usage, problem)
+    return Summary("", usage, problem)
+
+
+def cut_into_pieces(texts: Sequence[str], limit: int) -> list[str]:
+    """Join texts into pieces of at most ``limit`` tokens each; a text that is longer is shortened in its middle."""
+    pieces: list[str] = []
+    current: list[str] = []
+    size = 0
+    for text in texts:
+        weight = token_estimate.estimate(text)
+        shown = text
+        if weight > limit:
+            keep = len(text) * limit // weight // 2
+            shown = f"{text[:keep]}\n[... {len(text) - 2 * keep:,} characters left out ...]\n{text[len(text) - keep :]}"
+            weight = limit
+        if current and size + weight > limit:
+            pieces.append("\n\n".join(current))
+            current, size = [], 0
+        current.append(shown)
+        size += weight
+    return [*pieces, "\n\n".join(current)] if current else pieces
+
+
+def as_text(message: Message) -> str:
+    """Return a message as labelled text, so that a model reads it and does not go on with it."""
+    if isinstance(message, UserMessage):
+        return message.text if message.text.startswith(SUMMARY_HEAD) else f"Person: {message.text}"
+    if isinstance(message, ToolMessage):
+        return f"Result of {message.name}: {message.text}"
+    calls = "\n".join(
+        f"Agent calls {call.name}: {call.raw if call.arguments is None else call.arguments}" for call in message.calls
+    )
+    return "\n".join(filter(None, (f"Agent: {message.text}" if message.text else "", calls)))
+
+
+def _order(conversation: SessionContext, text: str) -> UserMessage:
+    return UserMessage(content=(Text(text=text),), at=conversation.clock.now())

@@ -1,0 +1,164 @@
+"""The folder an agent lives in: what it begins with, and the files that its sessions are given."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.resources
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from agent.errors import WorkspaceFileError, WorkspaceFileNotFound
+from agent.tools.workspace_sandbox import WorkspaceSandbox
+from memory.audience import OWNER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import date
+    from importlib.resources.abc import Traversable
+
+    from agent.tools.workspace_sandbox import Stamp
+    from memory.audience import Audience
+
+PROMPT_FILES = ("AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md")
+"""What every turn is given, in this order."""
+HEARTBEAT = "HEARTBEAT.md"
+RITUAL = "BOOTSTRAP.md"
+LONG_TERM = "MEMORY.md"
+_RITUAL_FILLS = ("IDENTITY.md", "USER.md")
+_RITUAL_OVER = "done"
+_MEND = "set agents.defaults.workspace to a folder that you may write to"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceFile:
+    """A file as a session is given it. ``text`` is None when it is missing; a file that cannot be read says why in its text."""
+
+    name: str
+    text: str | None
+
+
+class Workspace:
+    """One agent's folder. It is made when it is missing; its path may be a symlink, which is followed once, here.
+
+    Reading costs a stat for what has not changed since the last time; all methods block. Raises WorkspaceFileError where the folder
+    cannot be used at all. ``closed`` is that of ``Enclosure``.
+    """
+
+    def __init__(self, root: Path, closed: frozenset[tuple[int, int]] = frozenset()) -> None:
+        if root.is_symlink() and not root.exists():  # a disk that is not mounted must not look like a new home
+            raise WorkspaceFileError(
+                f"the workspace {root} is a link that leads nowhere", mend="mount or restore what it leads to"
+            )
+        self.root = Path(os.path.realpath(root))
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise WorkspaceFileError(f"the workspace {root} is a file, not a folder", mend=_MEND) from error
+        except OSError as error:
+            raise WorkspaceFileError(f"the workspace {root} cannot be made: {error.strerror}", mend=_MEND) from error
+        self.enclosure = WorkspaceSandbox(self.root, closed)
+        self._known: dict[PurePosixPath, tuple[Stamp, str]] = {}
+
+    def seed(self, templates: Traversable) -> tuple[str, ...]:
+        """Put in place what is missing, and return its paths. What stands there is never touched, whatever its case or content.
+
+        The first-run ritual is only given to a workspace that has neither an IDENTITY.md nor a USER.md; it is written first, so
+        that a start that is interrupted does not lose it. Raises WorkspaceFileError when something is missing and cannot be written.
+        """
+        new = not any(self._stands(PurePosixPath(name)) for name in _RITUAL_FILLS)
+        made = []
+        for path, template in sorted(
+            _markdown(templates, PurePosixPath()), key=lambda found: (found[0].name != RITUAL, found[0])
+        ):
+            if self._stands(path) or (path.name == RITUAL and not new):
+                continue
+            self.enclosure.create(path, template.read_bytes())
+            made.append(str(path))
+        return tuple(made)
+
+    def bootstrap_files(self, audience: Audience = OWNER, *, heartbeat: bool = False) -> tuple[WorkspaceFile, ...]:
+        """Give the files that stand in every prompt, in their order: those that ``audience`` is given.
+
+        HEARTBEAT.md comes along in heartbeat turns; BOOTSTRAP.md for the owner alone and until the ritual is over: one that
+        says nothing but DONE is removed here.
+        """
+        names = (*PROMPT_FILES, HEARTBEAT) if heartbeat else PROMPT_FILES
+        seen = [name for name in names if audience.is_given(name)]
+        stamps = self.enclosure.stamps((*seen, RITUAL))
+        files = [WorkspaceFile(name, self._text_now(name, stamps)) for name in seen]
+        ritual = self._ritual(stamps) if audience.kind == "owner" else None
+        return (*files, WorkspaceFile(RITUAL, ritual)) if ritual is not None else tuple(files)
+
+    def memory_file(self) -> str | None:
+        """Give the long-term memory, also where it is called memory.md; for the owner's private session only."""
+        text = self._text(PurePosixPath(LONG_TERM))
+        return self._text(PurePosixPath(LONG_TERM.casefold())) if text is None else text
+
+    def daily(self, audience: Audience, day: date) -> str | None:
+        """Give an audience's note of a day (the owner's calendar), or None when there is none."""
+        return self._text(audience.daily_note(day))
+
+    def note(self, path: PurePosixPath) -> str | None:
+        """Give a note as it is, or None when there is none."""
+        return self._text(path)
+
+    def _ritual(self, stamps: Mapping[str, Stamp | None]) -> str | None:
+        path = PurePosixPath(RITUAL)
+        text = self._text_now(RITUAL, stamps)
+        if text is None or text.strip(" \n\r\t.`*#").casefold() != _RITUAL_OVER:
+            return text
+        with contextlib.suppress(
+            WorkspaceFileError
+        ):  # in a read-only workspace it stays, and is not given any more all the same
+            self.enclosure.remove(path, expected=self.enclosure.read(path).data)
+        return None
+
+    def _text_now(self, name: str, stamps: Mapping[str, Stamp | None]) -> str | None:
+        """Give a file whose state was looked at just now."""
+        path = PurePosixPath(name)
+        if name in stamps and stamps[name] is None:
+            self._known.pop(path, None)
+            return None
+        return self._known_or_read(path, stamps.get(name))
+
+    def _text(self, path: PurePosixPath) -> str | None:
+        return self._known_or_read(path, self.enclosure.stamp(path))
+
+    def _known_or_read(self, path: PurePosixPath, stamp: Stamp | None) -> str | None:
+        """Give a file that is in the state ``stamp``; None for one of which that is not known. Nearly always it is as it was."""
+        known = self._known.get(path)
+        if stamp is not None and known is not None and known[0] == stamp:
+            return known[1]
+        try:
+            content = self.enclosure.read(path)
+        except WorkspaceFileNotFound:
+            self._known.pop(path, None)
+            return None
+        except WorkspaceFileError as trouble:
+            return f"[not given: {trouble}]"
+        text = content.data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\0", "\ufffd")
+        self._known[path] = (content.stamp, text)
+        return text
+
+    def _stands(self, path: PurePosixPath) -> bool:
+        if self.enclosure.kind(path) is not None:
+            return True
+        if self.enclosure.kind(path.parent) is None:
+            return False
+        return any(entry.name.casefold() == path.name.casefold() for entry in self.enclosure.scan(path.parent))
+
+
+def workspace_templates() -> Traversable:
+    """Find the templates that come with Homebody: the folder beside this room, in a checkout as well as once installed."""
+    beside = Path(__file__).resolve().parent.parent / "workspace_templates"
+    return beside if beside.is_dir() else importlib.resources.files("workspace_templates")
+
+
+def _markdown(folder: Traversable, at: PurePosixPath) -> Iterator[tuple[PurePosixPath, Traversable]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _markdown(entry, at / entry.name)
+        elif entry.name.endswith(".md"):
+            yield at / entry.name, entry

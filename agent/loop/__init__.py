@@ -1,0 +1,1 @@
+"""The agent loop: one turn, its model calls and its tool calls."""

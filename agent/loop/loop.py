@@ -1,0 +1,89 @@
+"""The agent's loop: ask the model, run the tools it wants, take in what arrived meanwhile, until the model is done.
+
+Whatever goes wrong arrives here as data: a failed answer, a refused call. The loop itself decides only whether to go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from agent.messages import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.messages import AssistantMessage, ToolCall
+
+GRACE_ROUNDS = 2
+"""How often a model may still ask for tools after it was told that none are left."""
+MOST_CUTS = 5
+"""How often answers of one turn may break off after a part of them was sent, and are gone on with."""
+
+
+class Steps(Protocol):
+    """What the loop is made of. Contract: nothing is raised but cancellation and ``TranscriptWriteError``."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the turn's tool calls are used up."""
+        ...
+
+    async def ask(self) -> tuple[AssistantMessage, str]:
+        """Ask the model once; the answer is durable, and comes with the id of its entry. One that was cut off is to be gone on with."""
+        ...
+
+    async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
+        """Run the tools that an answer asks for; the results are durable."""
+        ...
+
+    async def make_room(self) -> bool:
+        """Shrink the context after an overflow. Returns whether it is worth asking again."""
+        ...
+
+    async def take_waiting(self) -> None:
+        """Add messages that arrived meanwhile, so that the next call shows them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a turn ended. ``answer`` is the model's last word; with "failed" it says what was wrong."""
+
+    outcome: Literal["answered", "failed", "stopped"]
+    answer: AssistantMessage
+
+
+async def run(steps: Steps, *, resume: tuple[AssistantMessage, str] | None = None) -> Ending:
+    """Run until the model is done. ``resume`` is an answer that a restart found last in the transcript.
+
+    What arrives while the last answer is written is left for the next turn: that answer is a reply, and is owed.
+    """
+    pending = resume
+    grace, cuts = GRACE_ROUNDS, MOST_CUTS
+    while True:
+        answer, entry = pending or await steps.ask()
+        pending = None
+        if answer.stop == "cut":
+            if (cuts := cuts - 1) < 0:
+                return Ending("failed", replace(answer, failure=_cut_too_often(answer.model)))
+            continue
+        if _overflowed(answer) and await steps.make_room():
+            continue
+        if answer.failure is not None or _overflowed(answer):
+            return Ending("failed", answer)
+        if not answer.calls:
+            return Ending("answered", answer)
+        if steps.exhausted and (grace := grace - 1) < 0:
+            return Ending("stopped", answer)
+        await steps.act(answer.calls, entry)
+        await steps.take_waiting()
+
+
+def _overflowed(answer: AssistantMessage) -> bool:
+    return answer.stop == "overflow" or (answer.failure is not None and answer.failure.kind == "overflow")
+
+
+def _cut_too_often(model: str) -> Failure:
+    mend = "Say “go on” for the rest, or choose another model with /model."
+    return Failure(kind="network", message=f"{model} broke its answer off {MOST_CUTS + 1} times.", mend=mend)

@@ -1,0 +1,164 @@
+"""One model call: streamed to whoever watches, kept in the transcript when whole, cancelled cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
+
+from agent.events import AnswerFinished, Aside, Progress, Restarted, StoodIn, TextDelta, ThinkingDelta
+from agent.loop.streaming import AnswerStream, cut_answer
+from agent.messages import AssistantMessage, Failure, Text, ToolCall
+from agent.models.failures import PASSING
+from agent.models.middleware.answer_limit import bounded
+from agent.no_reply import Gate
+from agent.transcript.entries import Said
+from agent.transcript.history_view import SHRINKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+    from agent.context.session_context import SessionContext
+    from agent.events import Event
+    from agent.models.protocol import Model, Part, Request
+
+
+async def ask(
+    conversation: SessionContext,
+    request: Request,
+    turn: str,
+    emit: Callable[[Event], None],
+    speaker: AnswerStream | None = None,
+) -> tuple[AssistantMessage, str]:
+    """Call the model and return its answer, which by then is in the transcript, and the id of its entry. Failures are answers too.
+
+    An answer that breaks off after a part of it was sent by ``speaker`` is that part, with ``stop`` "cut": the same call would
+    say it again. On cancellation what was said so far is kept, marked as cancelled, or as cut off where a part was sent;
+    later turns are shown it as stopped.
+
+    Raises:
+        TranscriptWriteError: the transcript could not be written.
+    """
+    conversation.watch.look(request, conversation.transcript.latest(*SHRINKING))
+    call = _Call(conversation, turn, emit, speaker or AnswerStream())
+    try:
+        answer, wait = await call.streamed(request)
+    except asyncio.CancelledError:
+        await asyncio.shield(call.left_off())
+        raise
+    await call.speaker.stop()
+    cut = call.cut() if answer is None or answer.failure is not None else None
+    if cut is not None:
+        entry = await conversation.transcript.append(turn, Said(message=cut))
+        if answer is None or _worth_going_on(answer.failure):
+            emit(AnswerFinished(cut))
+            await conversation.clock.sleep(wait)
+            return cut, entry.id
+    assert answer is not None
+    answer = with_distinct_ids(answer)
+    if answer.stop == "repeated" and (sent := call.cut()) is not None and not answer.text.startswith(sent.text):
+        answer = replace(answer, content=sent.content)  # more of the loop was sent than is kept otherwise
+    acted_on = bool(answer.calls)  # otherwise the end of the turn follows at once, and is durable
+    entry = await conversation.transcript.append(turn, Said(message=answer), durable=acted_on)
+    if answer.usage is not None:
+        conversation.learn(request, answer.usage.prompt)
+    elif answer.failure is not None and answer.failure.prompt is not None:
+        conversation.learn(request, answer.failure.prompt)
+    emit(AnswerFinished(answer))
+    return answer, entry.id
+
+
+@dataclass
+class _Call:
+    """One call while it runs. ``heard`` is what was streamed of the present try."""
+
+    conversation: SessionContext
+    turn: str
+    emit: Callable[[Event], None]
+    speaker: AnswerStream
+    heard: list[str] = field(default_factory=list)
+
+    async def streamed(self, request: Request) -> tuple[AssistantMessage | None, float]:
+        """Return the answer; or None, and for how long to wait, when it would begin anew after a part of it was sent."""
+        gate = Gate()
+        stream = cast("AsyncGenerator[Part, None]", bounded(self.conversation.model, request))
+        async with aclosing(stream) as parts:
+            async for piece in parts:
+                if isinstance(piece, AssistantMessage):
+                    if (rest := gate.finish()) and piece.failure is None:
+                        self.emit(TextDelta(rest))
+                    return piece, 0.0
+                if isinstance(piece, Restarted):
+                    await self.speaker.stop()
+                    if self.cut() is not None:
+                        return None, piece.wait
+                    gate = Gate()
+                    self.heard.clear()
+                    self.emit(piece)
+                elif isinstance(piece, (ThinkingDelta, Aside, StoodIn)):
+                    self.emit(piece)
+                elif not isinstance(piece, Progress):
+                    self.heard.append(piece.text)
+                    if shown := gate.feed(piece.text):
+                        self.emit(TextDelta(shown))
+                        self.speaker.hear(shown)
+        raise RuntimeError(f"{self.conversation.model.name} ended its stream without an answer")
+
+    def cut(self) -> AssistantMessage | None:
+        """Return what was sent of the answer, if anything was."""
+        return cut_answer(self.conversation.transcript.of_turn(self.turn), self.conversation.model.name)
+
+    async def left_off(self) -> None:
+        """Keep what was said of an answer that is not wanted any more."""
+        await self.speaker.stop()
+        partial = AssistantMessage(
+            content=(Text(text="".join(self.heard)),), model=self.conversation.model.name, stop="cancelled"
+        )
+        await self.conversation.transcript.append(self.turn, Said(message=self.cut() or partial))
+
+
+def _worth_going_on(failure: Failure | None) -> bool:
+    """Whether to ask for the rest of an answer: not where the provider named a time that was too long to wait."""
+    return failure is not None and failure.kind in PASSING and failure.retry_after is None
+
+
+async def ask_aside(
+    conversation: SessionContext, request: Request, *, model: Model | None = None, learn: bool = True
+) -> AssistantMessage:
+    """Call the model (or another one) for the runtime's own ends: nothing is shown, nothing is kept.
+
+    One that takes longer than ``compaction.timeoutSeconds`` has failed. ``learn`` says that the request goes on from the
+    conversation's own, so that what is reported of it tells about the conversation.
+    """
+    asked = model or conversation.model
+    if learn and model is None:
+        conversation.watch.look_aside(request)
+    limit = conversation.settings.compaction.timeout_seconds
+    try:
+        async with asyncio.timeout(limit):
+            async for piece in bounded(asked, replace(request, background=True)):
+                if isinstance(piece, AssistantMessage):
+                    if learn and model is None and piece.usage is not None:
+                        conversation.learn(request, piece.usage.prompt)
+                    return with_distinct_ids(piece)
+    except TimeoutError:
+        told = f"{asked.name} gave no answer within {limit:g} seconds (agents.defaults.compaction.timeoutSeconds)."
+        return AssistantMessage(content=(), model=asked.name, stop="error", failure=Failure(kind="timeout", message=told))
+    raise RuntimeError(f"{asked.name} ended its stream without an answer")
+
+
+def with_distinct_ids(answer: AssistantMessage) -> AssistantMessage:
+    """Give calls that share an id, or have none, ids of their own: results are paired by id."""
+    seen: set[str] = set()
+    parts = []
+    for part in answer.content:
+        fixed = part
+        if isinstance(part, ToolCall):
+            call_id = part.id or "call"
+            while call_id in seen:
+                call_id = f"{call_id}_{len(seen)}"
+            seen.add(call_id)
+            fixed = part if call_id == part.id else replace(part, id=call_id)
+        parts.append(fixed)
+    return answer if tuple(parts) == answer.content else replace(answer, content=tuple(parts))

@@ -1,0 +1,139 @@
+"""Running the tools that an answer asks for: in parallel where that is safe, never twice where it is not, never for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent.events import ToolFinished, ToolStarted
+from agent.messages import ToolMessage
+from agent.tools.toolbox import result_cap
+from agent.transcript.entries import Said
+from agent.transcript.history_view import unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agent.context.session_context import SessionContext
+    from agent.events import Event
+    from agent.loop.call_log import CallLog
+    from agent.messages import ToolCall
+
+OVERTAKEN = "Not run: something new was said meanwhile. Read it, then decide whether this is still wanted."
+
+
+@dataclass(kw_only=True)
+class ToolRunner:
+    """The tool calls of one turn. Results are in the transcript, in the order of the calls, when ``act`` returns.
+
+    ``overtaken`` says whether a person has spoken since the model asked for them: what would change something is then left,
+    so that "no, wait" comes in time.
+    """
+
+    conversation: SessionContext
+    turn: str
+    journal: CallLog
+    emit: Callable[[Event], None]
+    overtaken: Callable[[], bool] = lambda: False
+    calls: list[ToolMessage] = field(default_factory=list)
+    repeats: int = 0
+    """How many calls were refused because they came to the same result again and again."""
+    _refused_in_a_row: int = 0
+    _seen: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the model insists on calls that were refused as repeats, and does nothing else."""
+        return self._refused_in_a_row >= self.conversation.settings.limits.max_repeats
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the turn's tool calls are used up, or would lead nowhere."""
+        return self.stuck or len(self.calls) >= self.conversation.settings.limits.max_tool_calls
+
+    async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
+        """Run the calls of the answer whose entry is ``answer``.
+
+        Reading ones run side by side; as soon as one changes something, all run one after the other.
+
+        Raises:
+            TranscriptWriteError: the transcript could not be written.
+        """
+        effects = [self.conversation.toolbox.effect_of(call.name) for call in calls]
+        if all(effect == "pure" for effect in effects):
+            results = await asyncio.gather(*(self._run(call, answer, beside=calls[:place]) for place, call in enumerate(calls)))
+            for call, result in zip(calls, results, strict=True):
+                await self._keep(call, result, answer)
+            return
+        for call, effect in zip(calls, effects, strict=True):
+            if effect != "pure" and self.overtaken() and await self._untouched(call, answer):
+                await self._leave(call)
+            else:
+                await self._keep(call, await self._run(call, answer), answer)
+
+    async def _run(self, call: ToolCall, answer: str, beside: Sequence[ToolCall] = ()) -> ToolMessage:
+        """Run a call, or refuse it. ``beside`` are those of the same answer before it whose results are not kept yet."""
+        if len(self.calls) + len(beside) >= self.conversation.settings.limits.max_tool_calls:
+            return _refusal(call, "No tool calls are left in this turn. Answer now with what you have.")
+        if self._repeated(call, beside):
+            self.repeats += 1
+            self._refused_in_a_row += 1
+            return _refusal(
+                call, "You made this same call again and again and got the same result. Do something else, or answer."
+            )
+        self._refused_in_a_row = 0
+        effect = self.conversation.toolbox.effect_of(call.name)
+        if effect != "pure":
+            key = _key(answer, call)
+            if await self.journal.begin(key, call, effect) != "new" and effect == "effect":
+                return unknown(call)
+        self.emit(ToolStarted(call))
+        began = self.conversation.clock.monotonic()
+        limit = min(self.conversation.settings.limits.tool_result_chars, result_cap(self.conversation.window.size))
+        result = await self.conversation.toolbox.run(
+            call, self.conversation.scene(self.turn), permit=self.conversation.permit, max_chars=limit
+        )
+        self.emit(ToolFinished(call, result, self.conversation.clock.monotonic() - began))
+        return result
+
+    async def _untouched(self, call: ToolCall, answer: str) -> bool:
+        return await self.journal.state(_key(answer, call)) == "new"
+
+    async def _leave(self, call: ToolCall) -> None:
+        result = _refusal(call, OVERTAKEN)
+        await self.conversation.transcript.append(self.turn, Said(message=result))
+        self.calls.append(result)
+
+    async def _keep(self, call: ToolCall, result: ToolMessage, answer: str) -> None:
+        await self.conversation.transcript.append(self.turn, Said(message=result))
+        if self.conversation.toolbox.effect_of(call.name) != "pure":
+            await self.journal.end(_key(answer, call))
+        self.calls.append(result)
+        self._seen[_fingerprint(call, result)] += 1
+
+    def _repeated(self, call: ToolCall, beside: Sequence[ToolCall]) -> bool:
+        """Whether this call already came to the same result as often as is allowed, or does so now, side by side."""
+        prefix = _fingerprint(call, None)
+        most = max((count for key, count in self._seen.items() if key.startswith(prefix)), default=0)
+        now = sum(_fingerprint(other, None) == prefix for other in beside)
+        return most + now >= self.conversation.settings.limits.max_repeats
+
+
+def _key(answer: str, call: ToolCall) -> str:
+    return f"{answer.rpartition(':')[2]}/{call.id}"
+
+
+def _refusal(call: ToolCall, text: str) -> ToolMessage:
+    return ToolMessage(call_id=call.id, name=call.name, text=text, is_error=True)
+
+
+def _fingerprint(call: ToolCall, result: ToolMessage | None) -> str:
+    arguments = call.raw if call.arguments is None else json.dumps(call.arguments, sort_keys=True, ensure_ascii=False)
+    asked = hashlib.sha256(f"{call.name}\0{arguments}".encode("utf-8", "replace")).hexdigest()
+    if result is None:
+        return asked
+    return asked + hashlib.sha256(result.text.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,309 @@
+"""One turn: a person's message in, a reply out, and everything in between kept so that a restart can go on from anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from agent import no_reply
+from agent.characters import is_blank
+from agent.context.context_budget import ContextBudget
+from agent.context.context_report import added
+from agent.events import AnswerFinished, Aside, StoodIn
+from agent.loop import loop
+from agent.loop.call_log import NoCallLog
+from agent.loop.model_call import ask
+from agent.loop.streaming import AnswerStream, cut_answer
+from agent.loop.time_limit import running_limit
+from agent.loop.tool_runner import ToolRunner
+from agent.messages import AssistantMessage, ToolMessage, Usage
+from agent.transcript.entries import Ahead, Compacted, FlushReceipt, Said, TurnEnded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agent.context.session_context import SessionContext
+    from agent.events import Event
+    from agent.loop.call_log import CallLog
+    from agent.messages import FailureKind, ToolCall, UserMessage
+    from agent.transcript.entries import Entry
+
+_REMARKS = {
+    "length": "\n\n[The answer was cut off at the model's limit. Say “go on” for the rest.]",
+    "repeated": "\n\n[The model began to repeat itself, so it was stopped here.]",
+}
+NEAR_FULL = 0.7
+"""The share of what may fill the window from which on a refusal that nobody understands is tried once after making room."""
+Outcome = Literal["answered", "silent", "failed", "stopped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """What a turn came to. ``reply`` is for the person (empty when silent); ``context`` and ``window`` are in tokens.
+
+    ``receipts`` are those of memory flushes, ``compactions`` the summaries that were made on the way. ``failure`` is why a model
+    gave no answer. ``chosen`` is the model that was to answer, ``model`` the one that did; ``stood_in`` says why they differ.
+    ``asides`` are lines to be told with the reply; ``thoughts`` is what the model let be seen of its thinking.
+    """
+
+    outcome: Outcome
+    reply: str
+    model: str
+    usage: Usage | None
+    context: int
+    window: int
+    calls: tuple[ToolMessage, ...]
+    seconds: float
+    receipts: tuple[FlushReceipt, ...] = ()
+    compactions: int = 0
+    failure: FailureKind | None = None
+    chosen: str = ""
+    stood_in: StoodIn | None = None
+    asides: tuple[str, ...] = ()
+    thoughts: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """A message beyond the first that a turn answers. By its ``name`` a repeat after a crash finds it in the transcript."""
+
+    name: str
+    message: UserMessage
+
+
+class Arrivals:
+    """Messages that arrive while a turn runs, as the turn sees them. This one stands in where none ever does."""
+
+    def any(self) -> bool:
+        """Whether ``take`` would bring something now. Quick: it is asked before every tool that changes something."""
+        return False
+
+    async def take(self) -> Sequence[Further]:
+        """Return what arrived. By then it belongs to this turn durably: after a crash it is among what ``Turn.run`` is given."""
+        return ()
+
+
+@dataclass(kw_only=True)
+class Turn:
+    """The steps of one turn (see ``agent.loop.loop.Steps``). ``background`` is a turn that no person asked for: it never flushes.
+
+    ``begun`` says that its messages are in the transcript: from then on they are part of the conversation, however it ends.
+    ``speaker`` may send answers while they are written.
+    """
+
+    conversation: SessionContext
+    id: str
+    emit: Callable[[Event], None]
+    journal: CallLog = field(default_factory=NoCallLog)
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    speaker: AnswerStream = field(default_factory=AnswerStream)
+    background: bool = False
+    begun: bool = field(default=False, init=False)
+    _acting: ToolRunner = field(init=False)
+    _headroom: ContextBudget = field(init=False)
+    _asked: bool = False
+    _doubted: bool = False
+    _asides: list[str] = field(default_factory=list)
+    _stood_in: StoodIn | None = None
+    _thoughts: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Set up what acts and what makes room."""
+        self._acting = ToolRunner(
+            conversation=self.conversation,
+            turn=self.id,
+            journal=self.journal,
+            emit=self.emit,
+            overtaken=self.arrivals.any,
+        )
+        self._headroom = ContextBudget(self.conversation, f"{self.id}~room", self._hear, flushes=not self.background)
+
+    @property
+    def tool_calls(self) -> int:
+        """How many tools it has called so far."""
+        return len(self._acting.calls)
+
+    @property
+    def repeats(self) -> int:
+        """How many of them were refused as repeats."""
+        return self._acting.repeats
+
+    async def run(self, messages: Sequence[UserMessage], further: Sequence[Further] = ()) -> TurnResult:
+        """Answer ``messages`` and ``further`` ones together.
+
+        Run again with the same id and messages after a crash, it goes on where it was. What was taken in on the way is given
+        with ``further`` then.
+
+        A time-out ends the turn with what was done so far. Cancellation leaves a valid transcript and is raised on.
+
+        Raises:
+            TranscriptWriteError: the transcript could not be written.
+        """
+        began = self.conversation.clock.monotonic()
+        await self.conversation.prepare()
+        limit = self.conversation.settings.limits.timeout_seconds
+        try:
+            try:
+                async with running_limit(limit):
+                    resume = await self._begin(messages, further)
+                    ending = await loop.run(self, resume=resume)
+            except TimeoutError:
+                note = AssistantMessage(content=(), model=self.conversation.model.name, stop="cancelled")
+                ending = loop.Ending("stopped", note)
+            return await self._end(ending, self.conversation.clock.monotonic() - began)
+        finally:
+            await self.conversation.transcript.settle()
+
+    @property
+    def exhausted(self) -> bool:
+        """See ``agent.loop.loop.Steps``."""
+        return self._acting.exhausted
+
+    async def ask(self) -> tuple[AssistantMessage, str]:
+        """See ``agent.loop.loop.Steps``. Between rounds the context is judged anew."""
+        if self._asked:
+            await self._headroom.between_rounds()
+        self._asked = True
+        answer, entry = await ask(self.conversation, self.conversation.request(), self.id, self._hear, self.speaker)
+        failure = answer.failure
+        if failure is not None and failure.unclear and not self._doubted:
+            self._doubted = True
+            if self.conversation.tokens() >= NEAR_FULL * self.conversation.window.compact_above:
+                answer = replace(answer, stop="overflow")  # a refusal in words that nobody knows here may mean the length
+        return answer, entry
+
+    async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
+        """See ``agent.loop.loop.Steps``."""
+        await self._acting.act(calls, answer)
+
+    async def make_room(self) -> bool:
+        """See ``agent.loop.loop.Steps``."""
+        return await self._headroom.after_overflow()
+
+    async def take_waiting(self) -> None:
+        """See ``agent.loop.loop.Steps``."""
+        await self._put(await self.arrivals.take())
+
+    async def _begin(self, messages: Sequence[UserMessage], further: Sequence[Further]) -> tuple[AssistantMessage, str] | None:
+        """Put the messages into the transcript, unless a restart finds them there; return the answer to go on from, if any."""
+        await self._end_broken()
+        said = [entry for entry in self.conversation.transcript.of_turn(self.id) if isinstance(entry.body, Said)]
+        if not said:
+            await self._headroom.before_turn([*messages, *(one.message for one in further)])
+        for n, message in enumerate(messages):
+            await self.conversation.transcript.append(self.id, Said(message=message), n=n, durable=False)  # the inbox has it
+        await self._put(further)
+        self.begun = True
+        return _unfinished(said)
+
+    async def _end_broken(self) -> None:
+        """End an answer of which a crash left no more than what was sent, in this turn or in one that was given up."""
+        transcript = self.conversation.transcript
+        latest = transcript.latest(Ahead, Said)
+        if latest is not None and isinstance(latest.body, Ahead):
+            turn = latest.id.rpartition(":")[0]
+            if (cut := cut_answer(transcript.entries, self.conversation.model.name)) is not None:
+                await transcript.append(turn, Said(message=cut))
+
+    async def _put(self, further: Sequence[Further]) -> None:
+        """Put further messages into the transcript, each under a name of its own: they may come anywhere in the turn."""
+        for one in further:
+            await self.conversation.transcript.append(f"{self.id}~{one.name}", Said(message=one.message), n=0)
+
+    async def _end(self, ending: loop.Ending, seconds: float) -> TurnResult:
+        reply, outcome = _reply(ending, self.conversation.settings.limits.timeout_seconds, stuck=self._acting.stuck)
+        result = TurnResult(
+            outcome=outcome,
+            reply=reply,
+            model=ending.answer.model,
+            usage=self._usage(),
+            context=self.conversation.tokens(),
+            window=self.conversation.window.size,
+            calls=tuple(self._acting.calls),
+            seconds=seconds,
+            receipts=tuple(self._headroom.receipts),
+            compactions=self._headroom.compactions,
+            failure=ending.answer.failure.kind if outcome == "failed" and ending.answer.failure else None,
+            chosen=self.conversation.model.name,
+            stood_in=self._stood_in,
+            asides=tuple(dict.fromkeys(self._asides)),
+            thoughts="\n\n".join(self._thoughts),
+        )
+        facts = {
+            "seconds": round(seconds, 3),
+            "context": result.context,
+            "toolCalls": len(result.calls),
+            "prompt": self.conversation.watch.digest,
+        }
+        await self.conversation.transcript.append(self.id, TurnEnded(turn=self.id, outcome=outcome, facts=facts))
+        return result
+
+    def _hear(self, event: Event) -> None:
+        """Keep what the owner is to be told with the reply, and pass everything on."""
+        if isinstance(event, Aside):
+            self._asides.append(event.text)
+        elif isinstance(event, StoodIn):
+            self._stood_in = event
+        elif isinstance(event, AnswerFinished):
+            self._thoughts += [part.text for part in event.message.content if part.type == "thinking" and part.text.strip()]
+        self.emit(event)
+
+    def _usage(self) -> Usage | None:
+        """Everything that this turn's calls used, those for flush and summary included."""
+        transcript = self.conversation.transcript
+        entries = [*transcript.of_turn(self.id), *transcript.of_turn(f"{self.id}~room")]
+        total: Usage | None = None
+        for usage in filter(None, map(_used, entries)):
+            total = added(total, usage)
+        return total
+
+
+def _used(entry: Entry) -> Usage | None:
+    if isinstance(entry.body, Said):
+        return entry.body.message.usage if isinstance(entry.body.message, AssistantMessage) else None
+    return entry.body.usage if isinstance(entry.body, (FlushReceipt, Compacted)) else None
+
+
+def _unfinished(said: Sequence[Entry]) -> tuple[AssistantMessage, str] | None:
+    """Return the last answer of an interrupted turn with the calls that still lack a result; None: the model is to be asked."""
+    answered: set[str] = set()
+    for entry in reversed(said):
+        assert isinstance(entry.body, Said)
+        message = entry.body.message
+        if isinstance(message, ToolMessage):
+            answered.add(message.call_id)
+        elif isinstance(message, AssistantMessage):
+            if message.failure is not None or message.stop in {"error", "cancelled", "overflow", "cut"}:
+                return None
+            missing = {call.id for call in message.calls} - answered
+            if message.calls and not missing:
+                return None
+            content = tuple(part for part in message.content if part.type != "tool_call" or part.id in missing)
+            return replace(message, content=content), entry.id
+        else:
+            return None
+    return None
+
+
+def _reply(ending: loop.Ending, timeout: float, *, stuck: bool = False) -> tuple[str, Outcome]:
+    """Return what the person is told, and the outcome."""
+    answer = ending.answer
+    if ending.outcome == "answered":
+        reply = no_reply.spoken(answer.text)
+        if is_blank(reply):
+            return "", "silent"
+        return reply + _REMARKS.get(answer.stop, ""), "answered"
+    if ending.outcome == "stopped":
+        if answer.stop == "cancelled":
+            return f"⚠️ I stopped: this took longer than {timeout:g} seconds (agents.defaults.limits.timeoutSeconds).", "stopped"
+        why = "too many tool calls in one turn (agents.defaults.limits.maxToolCalls)."
+        if stuck:
+            why = "the model asked for the same thing again and again (agents.defaults.limits.maxRepeats)."
+        return f"{answer.text.strip()}\n\n⚠️ I stopped: {why}".strip(), "stopped"
+    failure = answer.failure
+    if failure is None:
+        return (
+            "⚠️ The conversation no longer fits the model's window. Say /new to begin afresh.",
+            "failed",
+        )
+    return f"⚠️ {failure.message}" + (f"\n{failure.mend}" if failure.mend else ""), "failed"

@@ -1,0 +1,1 @@
+"""One adapter for each provider API."""

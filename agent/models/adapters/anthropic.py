@@ -1,0 +1,322 @@
+"""Claude, through Anthropic's Messages API (and servers that speak it)."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agent.events import Aside, Progress, TextDelta, ThinkingDelta
+from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
+from agent.models import failures
+from agent.models.adapters import warm_up
+from agent.models.adapters.anthropic_request import body
+from agent.models.adapters.cache_diagnosis import CacheDiagnosis
+from agent.models.adapters.sanitize import arguments_of
+from agent.models.catalog.known_models import PROVIDERS
+from agent.models.thinking import Depth, of_capabilities
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from agent.messages import Stop
+    from agent.models.catalog.known_models import Facts
+    from agent.models.catalog.prices import Price
+    from agent.models.protocol import Part, Request
+    from agent.models.thinking import Level
+
+_STOPS: dict[str, Stop] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "pause_turn": "end",
+    "tool_use": "tools",
+    "max_tokens": "length",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "overflow",
+}
+_CONNECT_SECONDS = 10.0
+_SILENCE_SECONDS = 600.0
+"""The longest silence that the HTTP client bears; shorter limits are ``agent.models.middleware.model_retry``'s business."""
+_LOOK_UP_SECONDS = 3.0
+
+
+class AnthropicModel:
+    """A Model of Anthropic's API. Each call is tried once: trying again is ``agent.models.middleware.model_retry``'s business.
+
+    ``facts`` are what is known beforehand; when they are assumed, the provider is asked for window and longest answer before
+    the first call, and what it says counts from then on. The SDK is imported in a thread at that moment, not before.
+    ``diagnose`` asks why the prompt cache was missed: by default only of Anthropic itself, because others may refuse the question.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        key: str,
+        facts: Facts,
+        base_url: str,
+        provider: str = "anthropic",
+        label: str = "Anthropic",
+        headers: Mapping[str, str] | None = None,
+        diagnose: bool | None = None,
+    ) -> None:
+        self.name = f"{provider}/{model}"
+        self.window = facts.window
+        self.max_output = facts.max_output
+        self._model = model
+        self._facts = facts
+        self._label = label
+        self._displays = True
+        self._depth = Depth(facts.thinks)
+        self._settings: dict[str, Any] = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
+        official = base_url.rstrip("/") == PROVIDERS["anthropic"].base_url.rstrip("/")
+        self._diagnosis = CacheDiagnosis() if (official if diagnose is None else diagnose) else None
+        self._client: Any = None
+        self._opening = asyncio.Lock()
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """Stream one answer. Deltas of a stream that breaks off are void: the last thing yielded then carries the failure."""
+        client = await self._open()
+        answer = _Answer(self.name, self._label, self._facts.price)
+        try:
+            events, level = await self._begin(client, request)
+            if word := self._depth.word(self.name, request.thinking, level):
+                yield Aside(word)
+            async with events:
+                async for event in events:
+                    if getattr(event, "type", "") == "message_start" and self._diagnosis is not None and request.cache_key:
+                        self._diagnosis.hear(request.cache_key, event.message)
+                    with failures.read():
+                        delta = answer.feed(event)
+                    if delta is not None:
+                        yield delta
+        except _expected() as error:
+            failed = failures.failed(error, model=self.name, label=self._label, begun=answer.begun)
+            told = failed.failure.window if failed.failure else None
+            self.window = min(self.window, told or self.window)
+            yield failed
+            return
+        try:
+            with failures.read():
+                whole = answer.finish()
+        except failures.OddAnswer as error:
+            whole = failures.failed(error, model=self.name, label=self._label, begun=True)
+        if whole.failure is None:
+            begins = bool(whole.content) and isinstance(whole.content[0], Thinking)
+            self._depth.heard(level, thought=begins, called=bool(whole.calls))
+        yield whole
+
+    async def _begin(self, client: Any, request: Request) -> tuple[Any, Level | None]:
+        """Begin a stream, with a thinking level that the model takes; return both."""
+        import anthropic
+
+        level = self._depth.pick(request.thinking)
+        while True:
+            wanted = body(
+                request,
+                model=self._model,
+                name=self.name,
+                max_output=self.max_output,
+                images=self._facts.images,
+                level=level,
+                style=self._depth.style,
+                thoughts=request.thoughts and self._displays,
+            )
+            if self._diagnosis is not None and request.cache_key:
+                wanted["diagnostics"] = self._diagnosis.wish(request.cache_key)
+            try:
+                return await client.messages.create(**wanted, stream=True), level
+            except anthropic.APIStatusError as error:
+                if "display" in wanted.get("thinking", {}) and "display" in error.message:
+                    self._displays = False  # a server that stands between, and is older than the wish
+                    continue
+                instead = self._depth.after(error, request.thinking, level)
+                if instead is None:
+                    raise
+                level = instead[0]
+
+    async def close(self) -> None:
+        """Close the connections. A later call opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def _open(self) -> Any:
+        async with self._opening:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._connect)
+            if self._facts.assumed:
+                await self._ask_limits()
+            return self._client
+
+    def _connect(self) -> Any:
+        """Import the SDK and make a client: a second or more of work, done in a thread."""
+        with warm_up.loading():
+            import anthropic
+
+            warm_up.anthropic_messages()
+        limits = anthropic.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
+        return anthropic.AsyncAnthropic(**self._settings, max_retries=0, timeout=limits)
+
+    async def _ask_limits(self) -> None:
+        """Take over window and longest answer from the provider, where it says them.
+
+        One that could not be reached is asked again before the next call.
+        """
+        import anthropic
+
+        try:
+            told = await self._client.models.retrieve(self._model, timeout=_LOOK_UP_SECONDS)
+        except anthropic.APIStatusError:
+            told = None
+        except _expected():
+            return
+        window, longest = getattr(told, "max_input_tokens", None), getattr(told, "max_tokens", None)
+        self.window = window if isinstance(window, int) and window > 0 else self.window
+        self.max_output = longest if isinstance(longest, int) and longest > 0 else self.max_output
+        can = getattr(told, "capabilities", None)
+        style = of_capabilities(can)
+        self._depth.style = self._depth.style if style is None else style
+        sees = getattr(getattr(can, "image_input", None), "supported", self._facts.images)
+        self._facts = replace(self._facts, assumed=False, images=bool(sees))
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """What a call may raise: the SDK's errors, bare transport errors (a stream cut in the middle), and an answer that is not JSON."""
+    import anthropic
+
+    httpx2 = importlib.import_module("httpx2")  # the SDK's own HTTP client
+    return anthropic.AnthropicError, httpx2.TransportError, httpx2.InvalidURL, httpx2.StreamError, ValueError, RecursionError
+
+
+class _Answer:
+    """One answer as it grows out of the API's events."""
+
+    def __init__(self, model: str, label: str, price: Price | None) -> None:
+        self._model = model
+        self._label = label
+        self._price = price
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._json: dict[int, list[str]] = {}
+        self._usage: dict[str, Any] = {}
+        self._stop: str | None = None
+        self._refusal = ""
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything arrived."""
+        return bool(self._usage)
+
+    def feed(self, event: Any) -> TextDelta | ThinkingDelta | Progress | None:
+        """Take an event, and return what of it may be shown."""
+        match event.type:
+            case "message_start":
+                self._count(event.message.usage)
+            case "content_block_start":
+                self._blocks[event.index] = event.content_block.model_dump(mode="json", exclude_unset=True, warnings=False)
+                return _first_words(self._blocks[event.index])
+            case "content_block_delta":
+                return self._grow(event.index, event.delta)
+            case "message_delta":
+                self._count(event.usage)
+                self._stop = event.delta.stop_reason or self._stop
+                details = getattr(event.delta, "stop_details", None)
+                self._refusal = getattr(details, "explanation", None) or self._refusal
+        return None
+
+    def _grow(self, index: int, delta: Any) -> TextDelta | ThinkingDelta | Progress:
+        block = self._blocks[index]
+        match delta.type:
+            case "text_delta":
+                block["text"] = block.get("text", "") + delta.text
+                return TextDelta(delta.text) if delta.text else Progress()
+            case "thinking_delta":
+                block["thinking"] = block.get("thinking", "") + delta.thinking
+                return ThinkingDelta(delta.thinking) if delta.thinking else Progress()
+            case "signature_delta":
+                block["signature"] = block.get("signature", "") + delta.signature
+            case "input_json_delta":
+                self._json.setdefault(index, []).append(delta.partial_json)
+                return Progress(len(delta.partial_json))
+        return Progress()
+
+    def _count(self, usage: Any) -> None:
+        """Figures are cumulative: the newest that is given counts."""
+        told = usage.model_dump(mode="json", exclude_none=True, warnings=False) if usage is not None else {}
+        self._usage.update(told)
+
+    def finish(self) -> AssistantMessage:
+        """Return the whole answer, or the record of a failure when the stream ended too early, was refused or filled the window."""
+        if self._stop is None:
+            return failures.cut(model=self._model, label=self._label, begun=self.begun)
+        content = tuple(part for index in sorted(self._blocks) if (part := self._part(index)) is not None)
+        calls = any(isinstance(part, ToolCall) for part in content)
+        stop = _STOPS.get(self._stop, "end")
+        if calls and stop == "end":
+            stop = "tools"
+        return AssistantMessage(content=content, model=self._model, stop=stop, usage=self._used(), failure=self._failure(stop))
+
+    def _failure(self, stop: Stop) -> Failure | None:
+        if stop == "overflow":
+            return Failure(
+                kind="overflow",
+                message=f"The answer filled the window of {self._model}.",
+                mend="Shorten the conversation with /compact, or begin anew with /new.",
+            )
+        if stop == "refusal":
+            reason = f" ({' '.join(self._refusal.split())})" if self._refusal else ""
+            return Failure(
+                kind="refusal",
+                message=f"{self._model} declined to answer this{reason}.",
+                mend="Say it differently, or choose another model with /model.",
+            )
+        return None
+
+    def _part(self, index: int) -> Text | Thinking | ToolCall | None:
+        block = self._blocks[index]
+        match block.get("type"):
+            case "text":
+                return Text(text=block.get("text", "")) if block.get("text") else None
+            case "thinking":
+                return Thinking(text=block.get("thinking", ""), opaque=block)
+            case "redacted_thinking":
+                return Thinking(text="", opaque=block)
+            case "tool_use":
+                raw = "".join(self._json.get(index, ()))
+                arguments = arguments_of(raw) if raw else block.get("input") or {}
+                return ToolCall(
+                    id=block["id"], name=block["name"], arguments=arguments, raw="" if arguments is not None else raw
+                )
+        return None
+
+    def _used(self) -> Usage | None:
+        told = self._usage
+        usage = Usage(
+            input=_number(told, "input_tokens"),
+            output=_number(told, "output_tokens"),
+            cache_read=_number(told, "cache_read_input_tokens"),
+            cache_write=_number(told, "cache_creation_input_tokens"),
+        )
+        if not usage.prompt and not usage.output:
+            return None
+        if self._price is None:
+            return usage
+        kinds = told.get("cache_creation")
+        hour = _number(kinds, "ephemeral_1h_input_tokens") if isinstance(kinds, dict) else 0
+        return replace(usage, cost=self._price.of_usage(usage, written_for_an_hour=min(hour, usage.cache_write)))
+
+
+def _number(told: Mapping[str, Any], name: str) -> int:
+    """A count of tokens; nothing where a server that speaks this API gives something else."""
+    value = told.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _first_words(block: Mapping[str, Any]) -> TextDelta | ThinkingDelta | None:
+    """Blocks usually begin empty; a server may put the first words into the beginning."""
+    if block.get("type") == "text" and block.get("text"):
+        return TextDelta(block["text"])
+    if block.get("type") == "thinking" and block.get("thinking"):
+        return ThinkingDelta(block["thinking"])
+    return None

@@ -1,0 +1,113 @@
+"""A first answer that nobody hears, so that the first real one does not hold up the event loop.
+
+Both SDKs build their parsers when they first meet a type, which for the larger event unions takes most of a second of
+unbroken work. Played in the thread that opens a connection, on the SDK's synchronous client over a transport that never
+leaves the process, that work is done before the loop needs it.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BASE = "http://rehearsal.invalid"
+_MESSAGE: dict[str, Any] = {
+    "id": "m",
+    "type": "message",
+    "role": "assistant",
+    "content": [],
+    "model": "m",
+    "stop_reason": None,
+    "stop_sequence": None,
+}
+_ANTHROPIC: tuple[dict[str, Any], ...] = (
+    {"type": "message_start", "message": {**_MESSAGE, "usage": {"input_tokens": 1, "output_tokens": 1}}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 1}},
+    {"type": "message_stop"},
+)
+_CHUNK = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+_CALL = {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+_CHAT: tuple[dict[str, Any], ...] = (
+    {**_CHUNK, "choices": [{"index": 0, "delta": {"content": "x", "tool_calls": [_CALL]}, "finish_reason": "stop"}]},
+    {**_CHUNK, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}},
+)
+_ITEM = {
+    "id": "i",
+    "type": "message",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "x", "annotations": []}],
+}
+_USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2, "input_tokens_details": {"cached_tokens": 0}}
+_RESPONSES: tuple[dict[str, Any], ...] = (
+    {"type": "response.output_text.delta", "delta": "x", "output_index": 0, "content_index": 0, "item_id": "i"},
+    {"type": "response.output_item.done", "output_index": 0, "item": _ITEM},
+    {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": [_ITEM], "usage": _USAGE}},
+)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Load an SDK without the garbage collector looking through it, which takes up to 100 ms at a time and stops every thread.
+
+    What was loaded stays for good, so it is set aside afterwards: later collections do not look through it either.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if collecting:
+            gc.enable()
+
+
+def anthropic_messages() -> None:
+    """Play an answer of the Messages API."""
+    import anthropic
+
+    with anthropic.Anthropic(api_key="none", base_url=_BASE, max_retries=0, http_client=_player(_ANTHROPIC)) as client:
+        _ = client.models  # a module of its own
+        for _ in client.messages.create(model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}], stream=True):
+            pass
+
+
+def chat_completions() -> None:
+    """Play an answer of chat completions."""
+    from openai.types.chat import ChatCompletionChunk
+
+    _openai("/chat/completions", _CHAT, ChatCompletionChunk)
+
+
+def responses() -> None:
+    """Play an answer of the Responses API."""
+    from openai.types.responses import ResponseStreamEvent
+
+    _openai("/responses", _RESPONSES, ResponseStreamEvent)
+
+
+def _openai(path: str, events: tuple[dict[str, Any], ...], event: Any) -> None:
+    """Play an answer the way ``agent.models.adapters.openai_connection`` asks for one."""
+    import openai
+
+    with openai.OpenAI(api_key="none", base_url=_BASE, max_retries=0, http_client=_player(events)) as client:
+        stream = client.post(path, body={"model": "m"}, cast_to=event, stream=True, stream_cls=openai.Stream[event])
+        for _ in stream:
+            pass
+
+
+def _player(events: tuple[dict[str, Any], ...]) -> Any:
+    """Return an HTTP client that answers with these events, whatever is asked, without a network."""
+    httpx2 = importlib.import_module("httpx2")
+    text = "".join(f"event: {event.get('type', 'message')}\ndata: {json.dumps(event)}\n\n" for event in events)
+    answer = httpx2.Response(200, headers={"content-type": "text/event-stream"}, text=text)
+    return httpx2.Client(transport=httpx2.MockTransport(lambda _request: answer), trust_env=False)

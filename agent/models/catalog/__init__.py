@@ -1,0 +1,1 @@
+"""Known models and providers: selection, names, keys, prices and limits."""

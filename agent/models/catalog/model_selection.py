@@ -1,0 +1,287 @@
+"""Which model answers: the one that was asked for, else what the environment has a key for, else what runs here, else the notebook."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from agent.errors import ModelNotConfigured, UnknownModel
+from agent.models.adapters.anthropic import AnthropicModel
+from agent.models.adapters.openai_chat import OpenAIChatModel
+from agent.models.adapters.openai_responses import OpenAIResponsesModel
+from agent.models.catalog.discovery import Found, ollama_url
+from agent.models.catalog.known_models import MODELS, PROVIDERS, SAME_PROVIDER, Provider, facts_of
+from agent.models.catalog.provider_keys import NO_SECRET, Key, Wallet, keys_of, no_profiles
+from agent.models.catalog.served_models import served
+from agent.models.notebook.notebook_model import NAME as OFFLINE
+from agent.models.notebook.notebook_model import NotebookModel
+from agent.models.settings import Api, ModelsSettings, ProviderSettings
+
+if TYPE_CHECKING:
+    from agent.models.catalog.known_models import Facts
+    from agent.models.protocol import Model
+
+Discover: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Found | None]]
+
+ALIASES = {
+    "offline": OFFLINE,
+    "notebook": OFFLINE,
+    "opus": "anthropic/claude-opus-5-5",
+    "sonnet": "anthropic/claude-sonnet-5-5",
+    "haiku": "anthropic/claude-haiku-5-5",
+    "gpt": "openai/gpt-6.1-terra",
+    "gemini": "google/gemini-3.8-flash",
+}
+"""Short names that need no settings."""
+
+BY_KEY = ("anthropic", "openai", "google", "openrouter")
+"""Providers whose key in the environment makes a model without settings, first one wins."""
+
+_NO_KEY = Key("no key", "none needed", NO_SECRET)
+_KINDS: dict[Api, Callable[..., Model]] = {
+    "anthropic-messages": AnthropicModel,
+    "openai-completions": OpenAIChatModel,
+    "openai-responses": OpenAIResponsesModel,
+}
+_BARE = (("claude-", "anthropic"), ("gpt-", "openai"), ("o3", "openai"), ("o4", "openai"), ("gemini-", "google"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Everything that is needed to build a model: where it is, what it is called, and what is known of it. No secret is shown.
+
+    ``keys`` has one key at least, in the order in which they are tried.
+    """
+
+    provider: str
+    model: str
+    label: str
+    api: Api
+    base_url: str
+    facts: Facts
+    keys: tuple[Key, ...] = (_NO_KEY,)
+    headers: Mapping[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """``provider/model``."""
+        return f"{self.provider}/{self.model}"
+
+    def __repr__(self) -> str:
+        return f"Place({self.name} at {self.base_url})"
+
+
+async def choose(
+    name: str | None,
+    settings: ModelsSettings,
+    env: Mapping[str, str],
+    *,
+    discover: Discover | None = None,
+    wallet: Wallet = no_profiles,
+) -> Model:
+    """Return the model to use, with the first of its keys; nothing is imported or connected before its first call.
+
+    See ``locate`` for the names. Raises as that does, and ModelNotConfigured for a key that cannot be one.
+    """
+    place = await locate(name, settings, env, discover=discover, wallet=wallet)
+    return NotebookModel() if place is None else build(place)
+
+
+async def locate(
+    name: str | None,
+    settings: ModelsSettings,
+    env: Mapping[str, str],
+    *,
+    discover: Discover | None = None,
+    wallet: Wallet = no_profiles,
+) -> Place | None:
+    """Return where the model to use is; None for the notebook.
+
+    ``name`` is ``provider/model``, a bare model id, or an alias; None leaves it to keys in auth profiles (``wallet``), the settings
+    and the environment, then to ``discover`` (``agent.models.catalog.discovery.find_local``; None does not look), then to the notebook.
+    Raises UnknownModel for a name that nothing answers to, ModelNotConfigured where a key or an address is missing.
+    """
+    if name is not None and name.strip():
+        return find(name.strip(), settings, env, wallet)
+    place = by_key(settings, env, wallet)
+    if discover is not None:
+        place = await _as_served(place, settings, env, wallet)
+    if place is None and discover is not None and settings.mode == "merge" and (found := await discover(env)) is not None:
+        place = _discovered(found)
+    return place
+
+
+async def _as_served(place: Place | None, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Place | None:
+    """Put a model that is there in the place of a guess, where a server of the owner's own says which it has.
+
+    What the owner described (``models.providers.NAME.models``) is no guess.
+    """
+    if place is not None and any(
+        one.id == place.model for one in settings.providers.get(place.provider, ProviderSettings()).models
+    ):
+        return place
+    found = await served(settings, env, wallet, only=place.provider if place else "")
+    for provider, names in found.items():
+        if names and not (place is not None and place.model in names):
+            return _place(provider, names[0], settings, env, wallet)
+    return place
+
+
+def build(place: Place, key: Key | None = None) -> Model:
+    """Return the model at a place, with one of its keys (default: the first). Raises ModelNotConfigured for a key that cannot be one."""
+    return _KINDS[place.api](
+        place.model,
+        key=_sendable(place, key or place.keys[0]),
+        facts=place.facts,
+        base_url=place.base_url,
+        provider=place.provider,
+        label=place.label,
+        headers=place.headers,
+    )
+
+
+def find(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> Place | None:
+    """Return where a named model is; None for the notebook. Raises UnknownModel and ModelNotConfigured."""
+    full = ALIASES.get(name.lower(), name)
+    if full.lower() == OFFLINE:
+        return None
+    provider, slash, model = full.partition("/")
+    provider = _same(provider, settings) if slash else ""
+    if not slash or not model or not _is_known(provider, settings):
+        provider, model = _guess(full, settings)
+    return _place(provider, model, settings, env, wallet)
+
+
+def by_key(settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> Place | None:
+    """Return the default model of the first provider that has a key, in a profile, the settings or the environment."""
+    for name in BY_KEY:
+        if _is_known(name, settings) and keys_of(name, settings, env, wallet):
+            return _place(name, PROVIDERS[name].default_model, settings, env, wallet)
+    described = (
+        (name, provider)
+        for name, provider in settings.providers.items()
+        if provider.models and (provider.base_url or name in PROVIDERS)
+    )
+    first = next(described, None)
+    return None if first is None else _place(first[0], first[1].models[0].id, settings, env, wallet)
+
+
+def known_names(settings: ModelsSettings) -> tuple[str, ...]:
+    """Return the names worth offering: those of the settings first, then those of the catalogue."""
+    own = [f"{name}/{model.id}" for name, provider in settings.providers.items() for model in provider.models]
+    listed = [f"{name}/{model}" for name, models in MODELS.items() if _is_known(name, settings) for model in models]
+    return tuple(dict.fromkeys((*own, *listed, OFFLINE)))
+
+
+def key_origin(
+    provider: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles
+) -> Literal["profile", "settings", "environment", "none needed", "missing"]:
+    """Tell where a provider's first key comes from."""
+    own, known = settings.providers.get(provider), PROVIDERS.get(provider)
+    if keys := keys_of(provider, settings, env, wallet):
+        return keys[0].origin
+    return "none needed" if known is None or known.local or (own is not None and own.base_url) else "missing"
+
+
+def _same(provider: str, settings: ModelsSettings) -> str:
+    return provider if provider in settings.providers else SAME_PROVIDER.get(provider.lower(), provider.lower())
+
+
+def _is_known(provider: str, settings: ModelsSettings) -> bool:
+    return provider in settings.providers or (settings.mode == "merge" and provider in PROVIDERS)
+
+
+def _guess(name: str, settings: ModelsSettings) -> tuple[str, str]:
+    """Find the provider of a bare model id, in the settings or by the maker's way of naming."""
+    for provider, own in settings.providers.items():
+        if any(name == model.id for model in own.models):
+            return provider, name
+    maker = next((provider for start, provider in _BARE if name.lower().startswith(start)), None)
+    if maker is not None and "/" not in name and _is_known(maker, settings):
+        return maker, name
+    nearest = tuple(difflib.get_close_matches(name, [*known_names(settings), *ALIASES], n=3, cutoff=0.5))
+    hint = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
+    raise UnknownModel(
+        f"No model answers to {name!r}.{hint}",
+        mend="Write it as provider/model, such as anthropic/claude-sonnet-5-5 or ollama/qwen3; see: homebody models list",
+        nearest=nearest,
+    )
+
+
+def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Place:
+    own = settings.providers.get(provider, ProviderSettings())
+    known = PROVIDERS.get(provider)
+    described = next((item for item in own.models if item.id == model), None)
+    address = _address(provider, own, known, env)
+    return Place(
+        provider=provider,
+        model=model,
+        label=known.label if known else provider,
+        api=_api(provider, own, known, address),
+        base_url=address,
+        facts=facts_of(provider, model).with_settings(described),
+        keys=keys_of(provider, settings, env, wallet) or (_missing(provider, model, own, known),),
+        headers={name: value.get_secret_value() for name, value in own.headers.items()},
+    )
+
+
+def _api(provider: str, own: ProviderSettings, known: Provider | None, address: str) -> Api:
+    """Only OpenAI itself is sure to speak the Responses API: what answers at another address is spoken to as others speak."""
+    if own.api:
+        return own.api
+    if known is None:
+        return "anthropic-messages" if "anthropic" in provider else "openai-completions"
+    elsewhere = known.api == "openai-responses" and address.rstrip("/") != known.base_url
+    return "openai-completions" if elsewhere else known.api
+
+
+def _address(provider: str, own: ProviderSettings, known: Provider | None, env: Mapping[str, str]) -> str:
+    if own.base_url:
+        return own.base_url
+    if provider == "ollama":
+        return ollama_url(env)
+    if known is not None:
+        return env.get(known.address, "").strip() or known.base_url
+    raise ModelNotConfigured(
+        f"The provider {provider!r} has no address.",
+        mend=f"homebody config set models.providers.{provider}.baseUrl http://HOST:PORT/v1",
+    )
+
+
+def _missing(provider: str, model: str, own: ProviderSettings, known: Provider | None) -> Key:
+    """A server of one's own may want no key; a public one always does."""
+    if known is None or known.local or own.base_url:
+        return _NO_KEY
+    raise ModelNotConfigured(
+        f"{provider}/{model} needs a key of {known.label}, and there is none.",
+        mend=f"export {known.keys[0]}=...   (or: homebody models auth add {provider})",
+    )
+
+
+def _sendable(place: Place, key: Key) -> str:
+    """Refuse a key that cannot be one."""
+    if key.is_sendable:
+        return key.secret
+    if key.is_quoted:
+        raise ModelNotConfigured(
+            f"The key for {place.provider} ({key.label}) stands in quotes, which are no part of it.",
+            mend=f"Write it without them: homebody models auth add {place.provider}   (or mend it where it stands)",
+        )
+    raise ModelNotConfigured(
+        f"The key for {place.provider} ({key.label}) holds a character that no key has (a blank, a line break or a letter "
+        "beyond ASCII).",
+        mend=f"Copy it again: homebody models auth add {place.provider}   (or write it anew where it stands)",
+    )
+
+
+def _discovered(found: Found) -> Place:
+    return Place(
+        provider=found.provider,
+        model=found.model,
+        label=PROVIDERS[found.provider].label,
+        api=PROVIDERS[found.provider].api,
+        base_url=found.base_url,
+        facts=found.facts,
+    )

@@ -1,0 +1,161 @@
+"""What models there are to choose from, and which providers could be used: for people who look around. No key is ever told."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from agent.errors import ModelNotConfigured, UnknownModel
+from agent.models.catalog.discovery import ollama_url
+from agent.models.catalog.known_models import PROVIDERS
+from agent.models.catalog.model_selection import find, key_origin, known_names
+from agent.models.catalog.provider_keys import no_profiles
+from agent.models.notebook.notebook_model import NAME as OFFLINE
+from agent.models.notebook.notebook_model import NotebookModel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from agent.models.catalog.discovery import Found
+    from agent.models.catalog.provider_keys import Wallet
+    from agent.models.settings import ModelsSettings
+
+Origin = Literal["profile", "settings", "environment", "none needed", "missing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A model that could be chosen. ``usable`` says that a key is there; window and price are what is known without asking.
+
+    ``priced`` is the day of the price, where it comes from a list; ``thinks`` whether it thinks before it answers, as far as is known.
+    """
+
+    name: str
+    title: str = ""
+    usable: bool
+    window: int
+    max_output: int
+    input_price: float | None
+    output_price: float | None
+    priced: str = ""
+    images: bool = False
+    thinks: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """The same, for programs."""
+        return {
+            "name": self.name,
+            "title": self.title or None,
+            "usable": self.usable,
+            "window": self.window,
+            "maxOutput": self.max_output,
+            "images": self.images,
+            "thinks": self.thinks,
+            "price": None
+            if self.input_price is None
+            else {"input": self.input_price, "output": self.output_price, "asOf": self.priced or None},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A provider, and whether there is a key for it. ``variable`` is the environment variable that would hold one."""
+
+    provider: str
+    label: str
+    address: str
+    key: Origin
+    variable: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The same, for programs."""
+        return asdict(self)
+
+
+def offers(
+    settings: ModelsSettings,
+    env: Mapping[str, str],
+    here: Found | None = None,
+    wallet: Wallet = no_profiles,
+    also: Sequence[str] = (),
+) -> tuple[Offer, ...]:
+    """Return the models worth naming: what runs on this machine, those of the settings, of the catalogue, and the notebook."""
+    local = () if here is None else (_local(here),)
+    named = dict.fromkeys((*also, *known_names(settings)))
+    found = (_offered(name, settings, env, wallet) for name in named if not local or name != local[0].name)
+    return local + tuple(offer for offer in found if offer is not None)
+
+
+def standings(settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> tuple[Standing, ...]:
+    """Return every provider of the settings and, unless they replace them, of the catalogue."""
+    known = tuple(PROVIDERS) if settings.mode == "merge" else ()
+    return tuple(_standing(provider, settings, env, wallet) for provider in dict.fromkeys((*settings.providers, *known)))
+
+
+def _local(here: Found) -> Offer:
+    return Offer(
+        name=f"{here.provider}/{here.model}",
+        usable=True,
+        window=here.facts.window,
+        max_output=here.facts.max_output,
+        input_price=0.0,
+        output_price=0.0,
+        images=here.facts.images,
+    )
+
+
+def _offered(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Offer | None:
+    """What the owner's own settings name may be no model at all, or be of a provider without an address: its standing says so."""
+    try:
+        return _offer(name, settings, env, wallet)
+    except (UnknownModel, ModelNotConfigured):
+        return None
+
+
+def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Offer:
+    if name == OFFLINE:
+        return Offer(
+            name=name,
+            usable=True,
+            window=NotebookModel.window,
+            max_output=NotebookModel.max_output,
+            input_price=0.0,
+            output_price=0.0,
+        )
+    usable = True
+    try:
+        place = find(name, settings, env, wallet)
+    except ModelNotConfigured:
+        usable = False
+        place = find(name, settings, {**env, **{key: "-" for provider in PROVIDERS.values() for key in provider.keys}})
+    assert place is not None
+    price = place.facts.price
+    described = settings.providers.get(place.provider)
+    titles = {model.id: model.name for model in described.models} if described else {}
+    return Offer(
+        name=name,
+        title=titles.get(place.model, ""),
+        usable=usable,
+        window=place.facts.window,
+        max_output=place.facts.max_output,
+        input_price=price.input if price else None,
+        output_price=price.output if price else None,
+        priced=price.as_of if price else "",
+        images=place.facts.images,
+        thinks=bool(place.facts.thinks),
+    )
+
+
+def _standing(provider: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Standing:
+    own, known = settings.providers.get(provider), PROVIDERS.get(provider)
+    public = known.base_url if known else ""
+    if provider == "ollama":
+        public = ollama_url(env)
+    return Standing(
+        provider=provider,
+        label=known.label if known else provider,
+        address=(own.base_url if own else None) or (env.get(known.address, "") if known and not known.local else "") or public,
+        key=key_origin(provider, settings, env, wallet),
+        variable=known.keys[0] if known and known.keys else "",
+    )

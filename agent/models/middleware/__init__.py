@@ -1,0 +1,1 @@
+"""Wrappers around a model: failover, retry, key rotation, limits on answers."""

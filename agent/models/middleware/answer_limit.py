@@ -1,0 +1,114 @@
+"""Ends an answer that does not end: one that is far longer than was allowed, or that says the same thing over and over.
+
+A provider keeps to the longest answer that it was asked for; a server that does not would fill the memory, and whoever reads the
+answer would be sent all of it.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from agent.characters import is_blank
+from agent.events import Progress, Restarted, TextDelta, ThinkingDelta
+from agent.messages import AssistantMessage, Failure, Text, Thinking
+from agent.models.middleware.repetition import Repetition, shortened
+from agent.models.thinking import room
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+    from agent.models.protocol import Model, Part, Request
+
+CHARS_A_TOKEN = 8
+"""More characters than a token of any language or code has on average."""
+MOST_CHARS = 1_000_000
+"""The longest answer that is taken whatever is allowed, text, thoughts and arguments of tools together."""
+
+
+def most_chars(request: Request) -> int:
+    """Return how many characters an answer may have before it is ended."""
+    return min(MOST_CHARS, CHARS_A_TOKEN * (request.max_output + room(request.thinking)))
+
+
+async def bounded(model: Model, request: Request) -> AsyncIterator[Part]:
+    """Stream a model's answer, and end it where it goes on and on.
+
+    What was said until then is the answer, with ``stop`` "length" or "repeated"; a loop is shortened to its first round. Where
+    nothing was said to a person by then (thoughts, a tool's arguments) the answer is a failure.
+    """
+    most = most_chars(request)
+    said, thought, size = Repetition(), Repetition(), 0
+    # every model's stream is a generator
+    async with aclosing(cast("AsyncGenerator[Part, None]", model.stream(request))) as parts:
+        async for part in parts:
+            if isinstance(part, AssistantMessage):
+                yield _whole(part, most)
+                return
+            if isinstance(part, Restarted):
+                said, thought, size = Repetition(), Repetition(), 0
+            looped = False
+            if isinstance(part, TextDelta):
+                room_left = max(0, most - size)
+                size += len(part.text)
+                part = part if len(part.text) <= room_left else TextDelta(part.text[:room_left])  # noqa: PLW2901
+                looped = said.feed(part.text)
+            elif isinstance(part, ThinkingDelta):
+                size += len(part.text)
+                looped = thought.feed(part.text[:most])
+            elif isinstance(part, Progress):
+                size += part.chars
+            if size <= most or (isinstance(part, TextDelta) and part.text):
+                yield part
+            if looped or size > most:
+                yield _ended(model.name, said.text, looped=looped, most=most)
+                return
+
+
+def _ended(name: str, text: str, *, looped: bool, most: int) -> AssistantMessage:
+    kept = shortened(text) if looped else text
+    if not is_blank(kept):
+        return AssistantMessage(content=(Text(text=kept),), model=name, stop="repeated" if looped else "length")
+    told = (
+        "began to repeat itself while it was thinking" if looped else f"wrote more than {most:,} characters without an answer"
+    )
+    failure = Failure(
+        kind="bad_request",
+        message=f"{name} {told}, so it was stopped.",
+        mend="Say it differently, or choose another model with /model.",
+    )
+    return AssistantMessage(content=(), model=name, stop="error", failure=failure)
+
+
+def _whole(answer: AssistantMessage, most: int) -> AssistantMessage:
+    """Take a finished answer within the same bounds: some servers stream nothing and then say it all at once."""
+    text = answer.text
+    if answer.failure is None and not answer.calls and Repetition().feed(text) and (kept := shortened(text)) != text:
+        return replace(answer, content=(*_thoughts(answer, most), Text(text=kept)), stop="repeated")
+    asked = sum(len(call.raw) if call.arguments is None else _size(call.arguments, most) for call in answer.calls)
+    if len(text) + asked <= most:
+        return answer
+    if asked > most:
+        return _ended(answer.model, "", looped=False, most=most)
+    return replace(answer, content=(*_thoughts(answer, most), Text(text=text[:most])), stop="length")
+
+
+def _thoughts(answer: AssistantMessage, most: int) -> tuple[Thinking, ...]:
+    return tuple(part for part in answer.content if isinstance(part, Thinking) and len(part.text) <= most)
+
+
+def _size(value: object, most: int) -> int:
+    """How many characters the texts in JSON data have, as far as ``most``."""
+    size, waiting = 0, [value]
+    while waiting and size <= most:
+        one = waiting.pop()
+        if isinstance(one, str):
+            size += len(one)
+        elif isinstance(one, dict):
+            waiting += [*one.keys(), *one.values()]
+        elif isinstance(one, list):
+            waiting += one
+        else:
+            size += 4
+    return size

@@ -1,0 +1,105 @@
+"""Models that stand by: when the first choice gives no answer, the next one is asked, and the first is left in peace for a while.
+
+The next one is asked only for failures that another model may not have (see ``MOVING``): never for a malformed request, a
+conversation that is too long, or a refusal, which would only be repeated at more cost. What failed rests, longer each time
+(see ``agent.models.middleware.cooldown``), and is asked again afterwards, so that the owner's first choice comes back by itself.
+The answer says by its
+``model`` who gave it.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.events import Restarted, StoodIn
+from agent.models.middleware.cooldown import rest
+from agent.models.middleware.forwarding import Forwarded
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from agent.messages import AssistantMessage, Failure, FailureKind
+    from agent.models.protocol import Model, Part, Request
+    from agent.timing import Clock
+
+MOVING: frozenset[FailureKind] = frozenset(
+    {"auth", "billing", "rate_limit", "overloaded", "timeout", "network", "unknown_model"}
+)
+"""Failures for which the next model is asked."""
+
+
+@dataclass(slots=True)
+class _Record:
+    """How a model has been doing: failures in a row, until when it rests (in the clock's monotonic seconds), and why."""
+
+    failures: int = 0
+    until: float = 0.0
+    reason: str = ""
+
+
+class FailoverMiddleware:
+    """A Model made of several, first choice first. Sizes and name are those of the first."""
+
+    def __init__(self, models: Sequence[Model], *, clock: Clock) -> None:
+        if not models:
+            raise ValueError("there must be a model to stand by for")
+        self._models = tuple(models)
+        self._clock = clock
+        self._records = [_Record() for _ in models]
+
+    @property
+    def name(self) -> str:
+        """The name of the first choice."""
+        return self._models[0].name
+
+    @property
+    def window(self) -> int:
+        """Its window. A model that stands by with a smaller one may answer that the conversation is too long."""
+        return self._models[0].window
+
+    @property
+    def max_output(self) -> int:
+        """Its longest answer."""
+        return self._models[0].max_output
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """Stream the answer of the first model that gives one; of failures, the first choice's own is told."""
+        told: AssistantMessage | None = None
+        for index in self._order():
+            model = self._models[index]
+            if index:
+                yield StoodIn(model.name, self.name, self._records[0].reason)
+            call = Forwarded(model, request)
+            async with aclosing(call.parts()) as parts:
+                async for part in parts:
+                    yield part
+            answer = call.answer
+            if answer.failure is None or answer.failure.kind not in MOVING:
+                self._records[index] = _Record()
+                yield answer
+                return
+            self._lay_to_rest(index, answer.failure)
+            told = told or answer
+            if call.shown:
+                yield Restarted(answer.failure.message)
+        assert told is not None
+        yield told
+
+    async def close(self) -> None:
+        """Close them all."""
+        for model in self._models:
+            await model.close()
+
+    def _order(self) -> list[int]:
+        """Those that do not rest, in the owner's order; when all do, all of them, the soonest awake first."""
+        now = self._clock.monotonic()
+        awake = [index for index, record in enumerate(self._records) if record.until <= now]
+        return awake or sorted(range(len(self._models)), key=lambda index: self._records[index].until)
+
+    def _lay_to_rest(self, index: int, failure: Failure) -> None:
+        record = self._records[index]
+        record.failures += 1
+        record.reason = failure.message
+        record.until = self._clock.monotonic() + rest(failure, record.failures)

@@ -1,0 +1,124 @@
+"""How each key has been doing with each model: which ones rest after a failure, until when, and which one a session keeps to.
+
+A key that has had too many requests rests for a while with that model only (limits are counted by model); so does one that is
+not accepted. One that lacks money rests with every model, for hours. Nothing that was wrong with a request rests a key. A
+session keeps to one key as long as that works, because a provider's prompt cache belongs to the key's account.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from agent.models.middleware.cooldown import Rests, rest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from agent.messages import Failure, FailureKind
+    from agent.models.catalog.provider_keys import Key
+    from agent.timing import Clock
+
+TURNING: frozenset[FailureKind] = frozenset({"auth", "billing", "rate_limit"})
+"""Failures for which the provider's next key is tried."""
+EVERY_MODEL = "*"
+FORGOTTEN_AFTER = timedelta(hours=24)
+"""A failure that is longer ago does not make the next rest longer."""
+_SESSIONS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Ailing:
+    """One key with one model (or all of them): how it failed, how often in a row, when last, and until when it rests."""
+
+    kind: FailureKind
+    times: int
+    at: datetime
+    until: datetime
+
+
+class HealthStore(Protocol):
+    """Where the health of keys outlives the process. Neither raises: what cannot be kept is only forgotten sooner."""
+
+    def load(self) -> dict[tuple[str, str], Ailing]:
+        """Return what was kept, by the key's id and the model."""
+        ...
+
+    async def save(self, ailing: Mapping[tuple[str, str], Ailing]) -> None:
+        """Keep it."""
+        ...
+
+
+class KeyHealth:
+    """What is known of all keys of the house. ``rests`` is asked how long they rest."""
+
+    def __init__(self, clock: Clock, store: HealthStore | None = None, *, rests: Callable[[], Rests] = Rests) -> None:
+        self._rests = rests
+        self._clock = clock
+        self._store = store
+        self._ailing: dict[tuple[str, str], Ailing] = store.load() if store else {}
+        self._pinned: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._used: dict[str, int] = {}
+        self._uses = 0
+
+    def order(self, keys: Sequence[Key], model: str, session: str = "", *, fixed: bool = True) -> list[Key]:
+        """Return the keys to try: the session's own, then those awake; when all rest, only the one that is awake first.
+
+        ``fixed`` keeps the awake ones in the order given; else those of one origin take turns, the least recently begun first.
+        """
+        now = self._clock.now()
+        awake = [key for key in keys if self._until(key, model, now) <= now]
+        if not awake:
+            return sorted(keys, key=lambda key: self._until(key, model, now))[:1]
+        origins = list(dict.fromkeys(key.origin for key in awake))
+        if not fixed:
+            awake.sort(key=lambda key: (origins.index(key.origin), self._used.get(key.id, 0)))
+        own = self._pinned.get((session, model.partition("/")[0])) if session else None
+        return sorted(awake, key=lambda key: key.id != own)
+
+    def begun(self, key: Key, model: str, session: str) -> None:
+        """Take note that a key is used for a session, which keeps to it from now on."""
+        self._uses += 1
+        self._used[key.id] = self._uses
+        if session:
+            place = (session, model.partition("/")[0])
+            self._pinned[place] = key.id
+            self._pinned.move_to_end(place)
+            while len(self._pinned) > _SESSIONS:
+                self._pinned.popitem(last=False)
+
+    async def failed(self, key: Key, model: str, failure: Failure) -> None:
+        """Lay a key to rest. A failure while it rests already makes the rest no longer."""
+        now, place = self._clock.now(), (key.id, EVERY_MODEL if failure.kind == "billing" else model)
+        known = self._ailing.get(place)
+        if known is not None and known.until > now:
+            return
+        times = known.times + 1 if known is not None and now - known.at < FORGOTTEN_AFTER else 1
+        self._ailing[place] = Ailing(failure.kind, times, now, now + timedelta(seconds=rest(failure, times, self._rests())))
+        await self._save()
+
+    async def worked(self, key: Key, model: str) -> None:
+        """Take note that a key is well."""
+        places = [place for place in ((key.id, model), (key.id, EVERY_MODEL)) if place in self._ailing]
+        for place in places:
+            del self._ailing[place]
+        if places:
+            await self._save()
+
+    def ailing(self, key: Key) -> dict[str, Ailing]:
+        """Return what ails a key now, by model."""
+        now = self._clock.now()
+        return {model: ill for (one, model), ill in self._ailing.items() if one == key.id and ill.until > now}
+
+    def _until(self, key: Key, model: str, now: datetime) -> datetime:
+        found = [ill.until for place in ((key.id, model), (key.id, EVERY_MODEL)) if (ill := self._ailing.get(place))]
+        return max(found, default=now)
+
+    async def _save(self) -> None:
+        if self._store is not None:
+            now = self._clock.now()
+            self._ailing = {place: ill for place, ill in self._ailing.items() if now - ill.at < 2 * FORGOTTEN_AFTER}
+            await self._store.save(dict(self._ailing))

@@ -1,0 +1,110 @@
+"""A model behind several keys: when one is refused or used up, the provider's next one is tried at once, unseen by whoever waits."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.events import Restarted
+from agent.models.middleware.forwarding import Forwarded
+from agent.models.middleware.key_health import TURNING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    from agent.messages import AssistantMessage
+    from agent.models.catalog.provider_keys import Key
+    from agent.models.middleware.key_health import KeyHealth
+    from agent.models.protocol import Model, Part, Request
+
+log = logging.getLogger(__name__)
+
+HIDDEN = "[secret]"
+SHORTEST = 6
+"""A shorter key stands for none (``none``), or could be any word."""
+
+
+class KeyRotationMiddleware:
+    """A Model that is one and the same at a provider, whichever key opens it.
+
+    ``keys`` is asked before each call, so that keys which come and go count at once; ``make`` returns the model for a key, once.
+    ``fixed`` says that the owner gave the keys an order. ``answered`` is told of each model that gave an answer.
+    """
+
+    def __init__(
+        self,
+        keys: Callable[[], Sequence[Key]],
+        make: Callable[[Key], Model],
+        health: KeyHealth,
+        *,
+        fixed: Callable[[], bool] = lambda: True,
+        answered: Callable[[Model], Awaitable[None]] | None = None,
+    ) -> None:
+        self._answered = answered
+        self._keys = keys
+        self._make = make
+        self._health = health
+        self._fixed = fixed
+        self._models: dict[str, Model] = {}
+        self._latest = self._of(keys()[0])
+
+    @property
+    def name(self) -> str:
+        """The name of the model within."""
+        return self._latest.name
+
+    @property
+    def window(self) -> int:
+        """Its window, as the key that answered last told it."""
+        return self._latest.window
+
+    @property
+    def max_output(self) -> int:
+        """Its longest answer, the same way."""
+        return self._latest.max_output
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """Stream the answer of the first key that is accepted; of refusals, the last one is told."""
+        told: AssistantMessage | None = None
+        for key in self._health.order(self._keys(), self.name, request.cache_key, fixed=self._fixed()):
+            model = self._of(key)
+            self._health.begun(key, self.name, request.cache_key)
+            call = Forwarded(model, request)
+            async with aclosing(call.parts()) as parts:
+                async for part in parts:
+                    yield part
+            answer = without_key(call.answer, key)
+            self._latest, told = model, answer
+            if answer.failure is None:
+                await self._health.worked(key, self.name)
+                if self._answered is not None:
+                    await self._answered(model)
+                break
+            if answer.failure.kind not in TURNING:
+                break
+            log.warning("the key %s was turned down for %s: %s", key.label, self.name, answer.failure.message)
+            await self._health.failed(key, self.name, answer.failure)
+            if call.shown:
+                yield Restarted(answer.failure.message)
+        assert told is not None, "there is a key, or the model could not have been made"
+        yield told
+
+    async def close(self) -> None:
+        """Close the connections of every key."""
+        for model in self._models.values():
+            await model.close()
+
+    def _of(self, key: Key) -> Model:
+        if key.id not in self._models:
+            self._models[key.id] = self._make(key)
+        return self._models[key.id]
+
+
+def without_key(answer: AssistantMessage, key: Key) -> AssistantMessage:
+    """Take the key out of what a provider says of a failure: some repeat the very header that they refuse."""
+    if answer.failure is None or len(key.secret) < SHORTEST:
+        return answer
+    message = answer.failure.message.replace(key.secret, HIDDEN)
+    return replace(answer, failure=replace(answer.failure, message=message))

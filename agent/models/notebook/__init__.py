@@ -1,0 +1,1 @@
+"""The notebook: answers by rule where no language model is configured."""

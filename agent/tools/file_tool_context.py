@@ -1,0 +1,96 @@
+"""What the file tools of one agent share: the workspace, what was read, and whom to tell of a changed note."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from agent.errors import PathNotAllowed
+from agent.tools.os_errors import no_such_file
+from agent.tools.path_rules import workspace_path
+from agent.tools.read_tracker import ReadTracker
+from memory.audience import SHARED
+from memory.errors import MemoryTrouble
+from memory.journal import Author
+from memory.sources import is_received
+
+if TYPE_CHECKING:
+    from agent.tools.protocol import ToolContext
+    from agent.tools.workspace_sandbox import WorkspaceSandbox
+    from memory.audience import Audience
+    from memory.protocol import Memory
+
+log = logging.getLogger(__name__)
+
+_HISTORY = ".git"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileToolContext:
+    """The place where the file tools of one agent work. ``shared`` is what the owner opened to groups and guests."""
+
+    enclosure: WorkspaceSandbox
+    memory: Memory | None = None
+    agent: str = ""
+    shared: tuple[str, ...] = SHARED
+    readings: ReadTracker = field(default_factory=ReadTracker)
+
+    def readable(self, raw: str, audience: Audience) -> PurePosixPath:
+        """Give the path of a file or folder that ``audience`` may see; what it may not see is missing. Raises WorkspaceFileError."""
+        path = workspace_path(raw)
+        if not self.visible(path, audience):
+            raise no_such_file(path)
+        return path
+
+    def visible(self, path: PurePosixPath, audience: Audience) -> bool:
+        """Say whether an audience may see a path.
+
+        The folders on the way to its own notes and to what is shared count as well, with nothing else in them.
+        """
+        if _history(path):
+            return False
+        on_the_way = path in audience.folder.parents or any(path in PurePosixPath(one).parents for one in self.shared)
+        return on_the_way or audience.may_see(path, self.shared)
+
+    def changeable(self, raw: str, audience: Audience) -> PurePosixPath:
+        """Give the path of a file that ``audience`` may change: the owner any, everybody else only notes of their own.
+
+        A file that all sessions are given, such as AGENTS.md, is thus never changed from a group. Decided without a look at
+        the disk, so that a refusal tells nothing of what is there. Raises WorkspaceFileError.
+        """
+        path = workspace_path(raw)
+        if not path.parts:
+            raise PathNotAllowed("path: name a file, not the workspace itself")
+        if _history(path):
+            raise PathNotAllowed(f"{path}: the version history is the owner's and is not changed by tools")
+        if audience.kind != "owner" and path.parts[: len(audience.folder.parts)] != audience.folder.parts:
+            raise PathNotAllowed(f"{path}: in this conversation only files in {audience.folder}/ can be written")
+        return path
+
+    async def changing(self, path: PurePosixPath) -> None:
+        """Tell the memory that a note is about to change, so that what its owner did by hand before is not taken for ours."""
+        if self.memory is not None and is_note(path):
+            await self.memory.writing(str(path))
+
+    async def changed(self, path: PurePosixPath, scene: ToolContext) -> None:
+        """Tell the memory of a changed note, so that it is found from now on, and in whose name it was changed."""
+        if self.memory is None or not is_note(path):
+            return
+        try:
+            await self.memory.wrote(str(path), by=Author("agent", self.agent, scene.session, scene.turn))
+        except MemoryTrouble as trouble:  # the note itself is safe; the index catches up at its next sync
+            log.warning("the index did not take in %s yet: %s", path, trouble)
+
+
+def is_note(path: PurePosixPath) -> bool:
+    """Say whether a path is part of the searchable memory."""
+    first = path.parts[0].casefold()
+    if len(path.parts) == 1:
+        return first == "memory.md"
+    return first == "memory" and path.suffix.casefold() == ".md" and not is_received(path.parts)
+
+
+def _history(path: PurePosixPath) -> bool:
+    return any(part.casefold() == _HISTORY for part in path.parts)

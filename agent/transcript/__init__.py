@@ -1,0 +1,1 @@
+"""The stored history of a session, and the view of it that a model is shown."""

@@ -1,0 +1,317 @@
+"""One session's file: append-only JSON lines, checksummed, each durable before anything is done in its name."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import re
+import threading
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from agent import fault_injection
+from agent.errors import TranscriptWriteError
+from agent.messages import Text, Thinking, ToolMessage
+from agent.transcript.entries import Compacted, Entry, Opened, Pinned, Said, Torn, Unpinned, decode, encode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent.timing import Clock
+    from agent.transcript.entries import Body
+
+_HEAD = re.compile(rb'\{"v":\d+,"kind":"([a-z_]+)","id":"([^"]+)"')
+LIGHT = 32_768
+"""Characters up to which an entry is written out in well under a millisecond."""
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
+class Transcript:
+    """The entries of one session, in memory from the last compaction's first kept entry on, on disk from the beginning.
+
+    Safe to use from several tasks; a cancelled ``append`` may still have happened, as with any write.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self.opened: Opened | None = None
+        self.entries: list[Entry] = []
+        self.bad_lines = 0
+        self.torn: Path | None = None
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._next: dict[str, int] = {}
+        self._ids: set[str] = set()
+        self._turns: dict[str, list[Entry]] = {}
+        self._latest: dict[type[Body], tuple[int, Entry]] = {}
+        self._last: str | None = None
+        self._size = 0
+        self._waiting = b""
+        """Lines that go with the next one that is durable."""
+
+    @classmethod
+    async def load(cls, path: Path, clock: Clock) -> Transcript:
+        """Open the file, which need not exist yet. A torn tail is set aside beside it (``torn`` says where).
+
+        Raises:
+            TranscriptWriteError: the file or its folder cannot be used.
+        """
+        transcript = cls(path, clock)
+        try:
+            await asyncio.to_thread(transcript._load)
+        except OSError as error:
+            raise _not_kept(path, error) from error
+        return transcript
+
+    async def append(self, turn: str, body: Body, *, n: int | None = None, durable: bool = True) -> Entry:
+        """Add an entry and return it once it is on disk.
+
+        One that need not be ``durable`` waits in memory for the next one that is, or for ``settle``: for what would be made anew
+        after a crash.
+
+        ``n`` names its place within the turn: an entry that is already there is returned as it is, which makes a repeat after
+        a crash harmless. Without ``n`` it takes the next free place.
+
+        Raises:
+            TranscriptWriteError: it could not be made durable; the file is as it was.
+        """
+        if not durable and _is_light(body) and self._lock.acquire(blocking=False):
+            try:
+                return self._append(turn, body, n, durable)
+            finally:
+                self._lock.release()
+        try:
+            return await asyncio.to_thread(self._append_locked, turn, body, n, durable)
+        except OSError as error:
+            raise _not_kept(self.path, error) from error
+
+    async def settle(self) -> None:
+        """Put on disk what waits in memory. What cannot be written now waits on; the next entry that is durable takes it along."""
+        if self._waiting:
+            with contextlib.suppress(OSError):
+                await asyncio.shield(asyncio.to_thread(self._write_waiting))
+
+    @property
+    def cycle(self) -> str | None:
+        """The id of the latest compaction, or None: what flush marks refer to."""
+        latest = self.latest(Compacted)
+        return latest.id if latest else None
+
+    def latest(self, *kinds: type[Body]) -> Entry | None:
+        """Return the last entry of one of these kinds, of those in memory."""
+        found = [self._latest[kind] for kind in kinds if kind in self._latest]
+        return max(found, key=itemgetter(0))[1] if found else None
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """What the owner pinned and did not unpin, in that order."""
+        pins: dict[str, None] = dict.fromkeys(self.opened.pins if self.opened else ())
+        for entry in self.entries:
+            match entry.body:
+                case Compacted(pins=carried):
+                    pins = dict.fromkeys(carried)
+                case Pinned(text=text):
+                    pins[text] = None
+                case Unpinned(text=text):
+                    pins.pop(text, None)
+        return tuple(pins)
+
+    @property
+    def size(self) -> int:
+        """The file's length in bytes, as far as it was read or written here."""
+        return self._size
+
+    def of_turn(self, turn: str) -> list[Entry]:
+        """The entries of one turn that are in memory."""
+        return list(self._turns.get(turn, ()))
+
+    def _append_locked(self, turn: str, body: Body, n: int | None, durable: bool) -> Entry:
+        with self._lock:
+            return self._append(turn, body, n, durable)
+
+    def _append(self, turn: str, body: Body, n: int | None, durable: bool) -> Entry:
+        place = self._next.get(turn, 0) if n is None else n
+        entry_id = f"{turn}:{place}"
+        if entry_id in self._ids:
+            known = next((entry for entry in self.entries if entry.id == entry_id), None)
+            return known or Entry(id=entry_id, parent=None, at=self._clock.now(), body=body)
+        entry = Entry(id=entry_id, parent=self._last, at=self._clock.now(), body=body)
+        line = encode(entry)
+        if durable:
+            fault_injection.point("before", "transcript")
+            self._write(self._waiting + line)
+            self._waiting = b""
+            fault_injection.point("after", "transcript")
+        else:
+            self._waiting += line
+        self._take(entry)
+        return entry
+
+    def _write_waiting(self) -> None:
+        with self._lock:
+            if self._waiting:
+                self._write(self._waiting)
+                self._waiting = b""
+
+    def _take(self, entry: Entry) -> None:
+        turn, _, place = entry.id.rpartition(":")
+        self._ids.add(entry.id)
+        self._next[turn] = max(self._next.get(turn, 0), int(place) + 1)
+        self._last = entry.id
+        if isinstance(entry.body, Opened):
+            self.opened = entry.body
+        if isinstance(entry.body, Compacted):
+            self.entries = _kept(self.entries, entry.body)
+            self._turns, self._latest = {}, {}
+            for index, one in enumerate(self.entries):
+                self._file(index, one)
+        self._file(len(self.entries), entry)
+        self.entries.append(entry)
+
+    def _file(self, index: int, entry: Entry) -> None:
+        """Make an entry be found by its turn and its kind."""
+        self._turns.setdefault(entry.id.rpartition(":")[0], []).append(entry)
+        self._latest[type(entry.body)] = index, entry
+
+    def _write(self, line: bytes) -> None:
+        created = not self.path.exists()
+        if created:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            before = os.fstat(fd).st_size
+            try:
+                _write_all(fd, line)
+                _sync(fd)
+            except OSError:
+                os.ftruncate(fd, before)
+                raise
+            self._size = before + len(line)
+        finally:
+            os.close(fd)
+        if created:
+            _sync_folder(self.path.parent)
+
+    def _load(self) -> None:
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return
+        with os.fdopen(fd, "r+b") as file:
+            data = file.read()
+            if data and not data.endswith(b"\n"):
+                data = self._mend_tail(file.fileno(), data)
+        self._size = len(data)
+        lines = data.split(b"\n")[:-1]
+        start = self._survey(lines)
+        for line in lines[start:]:
+            self._read(line)
+
+    def _survey(self, lines: list[bytes]) -> int:
+        """Note every entry's id, and return where reading in full has to begin; the opening entry is read on the way."""
+        places: dict[str, int] = {}
+        compacted: list[int] = []
+        for index, line in enumerate(lines):
+            head = _HEAD.match(line)
+            if head is None:
+                continue
+            entry_id = head[2].decode()
+            places[entry_id] = index
+            turn, _, place = entry_id.rpartition(":")
+            self._ids.add(entry_id)
+            self._next[turn] = max(self._next.get(turn, 0), int(place) + 1 if place.isdigit() else 0)
+            if head[1] == b"opened":
+                self._read(line, only_opened=True)
+            elif head[1] == b"compacted":
+                compacted.append(index)
+        for index in reversed(compacted):
+            try:
+                body = decode(lines[index]).body
+            except Torn:
+                continue
+            if isinstance(body, Compacted):
+                return min(index, *(places.get(one, index) for one in (body.first_kept, *body.waiting)))
+        return 0
+
+    def _read(self, line: bytes, *, only_opened: bool = False) -> None:
+        try:
+            entry = decode(line)
+        except Torn:
+            self.bad_lines += not only_opened
+            return
+        if only_opened:
+            self.opened = entry.body if isinstance(entry.body, Opened) else self.opened
+        else:
+            self._take(entry)
+
+    def _mend_tail(self, fd: int, data: bytes) -> bytes:
+        """Complete a whole last line that lacks its newline; set anything else behind the last newline aside."""
+        end = data.rfind(b"\n") + 1
+        tail = data[end:]
+        try:
+            decode(tail)
+        except Torn:
+            self.torn = self.path.with_name(f"{self.path.name}.torn-{self._clock.now():%Y%m%dT%H%M%S}")
+            aside = os.open(self.torn, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                _write_all(aside, tail)
+                _sync(aside)
+            finally:
+                os.close(aside)
+            os.ftruncate(fd, end)
+            os.fsync(fd)
+            return data[:end]
+        os.lseek(fd, 0, os.SEEK_END)
+        _write_all(fd, b"\n")
+        os.fsync(fd)
+        return data + b"\n"
+
+
+def _is_light(body: Body) -> bool:
+    """Whether an entry is small enough to be written out on the event loop."""
+    if isinstance(body, Opened):
+        return len(body.notes) < LIGHT
+    if not isinstance(body, Said) or isinstance(body.message, ToolMessage):
+        return False
+    texts = [part.text for part in body.message.content if isinstance(part, (Text, Thinking))]
+    return len(texts) == len(body.message.content) and sum(map(len, texts)) < LIGHT
+
+
+def _kept(entries: list[Entry], mark: Compacted) -> list[Entry]:
+    """Drop from memory what lies before a compaction's first kept entry, but for messages that still wait for an answer.
+
+    Everything stays when the first kept entry is not there.
+    """
+    index = next((i for i, entry in enumerate(entries) if entry.id == mark.first_kept), 0)
+    return [*(entry for entry in entries[:index] if entry.id in mark.waiting), *entries[index:]]
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.write(fd, view)
+        if written == 0:
+            raise OSError(errno.EIO, "nothing was written")
+        view = view[written:]
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _not_kept(path: Path, error: OSError) -> TranscriptWriteError:
+    mends = {
+        errno.ENOSPC: "free some disk space, then say it again",
+        errno.EDQUOT: "free some of your disk quota, then say it again",
+        errno.EROFS: "make the file system writable, then say it again",
+        errno.EACCES: f'sudo chown -R "$USER" {path.parent}',
+        errno.ELOOP: f"remove the symbolic link {path}",
+    }
+    mend = mends.get(error.errno or 0, "homebody status")
+    return TranscriptWriteError(f"the transcript {path} cannot be used: {error.strerror or error}", mend=mend)

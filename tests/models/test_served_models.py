@@ -1,0 +1,94 @@
+"""A server at an address of its own is asked which models it has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent.messages import Failure
+from agent.models.catalog.model_selection import choose, locate
+from agent.models.catalog.provider_keys import Key
+from agent.models.catalog.served_models import own_addresses, served
+from agent.models.middleware.key_health import KeyHealth
+from agent.models.middleware.key_rotation import KeyRotationMiddleware
+from agent.models.notebook.notebook_model import NotebookModel
+from agent.models.scripted import ScriptedModel
+from agent.models.settings import ModelsSettings
+from gateway.clock import ManualClock
+from tests.models.conversation import NOON, ask, hear, user
+from tests.models.test_openai_chat import at
+from tests.peers.compatible import Refuse
+
+if TYPE_CHECKING:
+    from tests.peers.compatible import CompatiblePeer
+
+LIST = {"object": "list", "data": [{"id": "nomic-embed-text"}, {"id": "qwen3:8b"}, {"id": "fake-1"}]}
+
+
+async def nobody(_: Any) -> None:
+    return None
+
+
+async def test_an_openai_address_of_ones_own_is_asked_for_its_models(compatible_peer: CompatiblePeer) -> None:
+    compatible_peer.pages["/v1/models"] = LIST
+    env = {"OPENAI_API_KEY": "anything", "OPENAI_BASE_URL": compatible_peer.url}
+    place = await locate(None, ModelsSettings(), env, discover=nobody)
+    assert place is not None
+    assert (place.name, place.base_url) == ("openai/qwen3:8b", compatible_peer.url)
+    named = await locate("openai/other", ModelsSettings(), env, discover=nobody)
+    assert named is not None
+    assert named.model == "other", "who says which is taken at their word"
+
+
+async def test_a_provider_with_nothing_but_an_address_is_found(compatible_peer: CompatiblePeer) -> None:
+    compatible_peer.pages["/v1/models"] = LIST
+    settings = ModelsSettings.model_validate({"providers": {"box": {"baseUrl": compatible_peer.url}}})
+    place = await locate(None, settings, {}, discover=nobody)
+    assert place is not None
+    assert place.name == "box/qwen3:8b"
+    assert await served(settings, {}) == {"box": ("qwen3:8b", "fake-1")}
+
+
+async def test_a_server_that_does_not_answer_changes_nothing() -> None:
+    env = {"OPENAI_API_KEY": "anything", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    place = await locate(None, ModelsSettings(), env, discover=nobody)
+    assert place is not None
+    assert place.name == "openai/gpt-6.1-terra"
+
+
+def test_public_addresses_are_not_asked() -> None:
+    assert own_addresses(ModelsSettings(), {"OPENAI_API_KEY": "k", "OLLAMA_HOST": "127.0.0.1"}) == {}
+    described = ModelsSettings.model_validate({"providers": {"openai": {"baseUrl": "https://api.openai.com/v1/"}}})
+    assert own_addresses(described, {}) == {}
+
+
+async def test_a_model_that_is_not_there_names_those_that_are(compatible_peer: CompatiblePeer) -> None:
+    compatible_peer.pages["/v1/models"] = LIST
+    model = at(compatible_peer.url)
+    compatible_peer.answer(Refuse(404, {"message": "no such model", "code": "model_not_found"}))
+    _, answer = await hear(model, ask(user("a")))
+    await model.close()
+    assert answer.failure is not None
+    assert answer.failure.mend == (
+        "There is: qwen3:8b, fake-1. Choose one: homebody config set agents.defaults.model custom/qwen3:8b"
+    )
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+async def test_the_notebook_speaks_of_a_missing_model_only_where_one_is_missing(chosen: bool) -> None:
+    _, answer = await hear(NotebookModel(chosen=chosen), ask(user("hello")))
+    assert ("No language model is configured" in answer.text) == (not chosen)
+
+
+async def test_without_any_server_there_is_the_notebook() -> None:
+    assert isinstance(await choose(None, ModelsSettings(), {}, discover=nobody), NotebookModel)
+
+
+async def test_a_provider_that_repeats_the_key_is_not_quoted_with_it() -> None:
+    key = Key("OPENAI_API_KEY", "environment", "sk-verysecret")
+    within = ScriptedModel(lambda _: Failure(kind="bad_request", message="Incorrect key sk-verysecret.", mend="Mend it."))
+    model = KeyRotationMiddleware(lambda: [key], lambda _: within, KeyHealth(ManualClock(NOON)))
+    _, answer = await hear(model, ask(user("a")))
+    assert answer.failure is not None
+    assert answer.failure.message == "Incorrect key [secret]."
