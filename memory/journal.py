@@ -177,7 +177,7 @@ class Journal:
         before, after = self.text(version.before), self.text(version.after)
         if now == after:
             return before
-        merged = _take_back((before or "").split("\n"), (after or "").split("\n"), (now or "").split("\n"))
+        merged = take_back((before or "").split("\n"), (after or "").split("\n"), (now or "").split("\n"))
         if merged is None:
             raise MemoryTrouble(
                 f"{version.path} was changed in the same lines since version {version.name}",
@@ -283,7 +283,7 @@ def _parsed(line: bytes) -> Version | None:
         return None
 
 
-def _take_back(before: list[str], after: list[str], now: list[str]) -> list[str] | None:
+def take_back(before: list[str], after: list[str], now: list[str]) -> list[str] | None:
     """Undo the step from ``before`` to ``after`` in ``now``: each changed run of lines is found again where it lies today."""
     today = difflib.SequenceMatcher(None, after, now, autojunk=False)
     places = {a + offset: b + offset for a, b, size in today.get_matching_blocks() for offset in range(size)}

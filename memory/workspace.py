@@ -16,7 +16,7 @@ from memory.history import History
 from memory.journal import Author, Journal
 from memory.opening import OpenIndex
 from memory.protocol import Excerpt, SearchAnswer
-from memory.querying import QueryVectors
+from memory.querying import PATIENCE_SECONDS, QueryVectors
 from memory.reading import read_lines
 from memory.recall import ask, recall
 from memory.sources import UNREADABLE, Sources, audience_key, audience_of, readable
@@ -55,6 +55,7 @@ class WorkspaceMemory:
     ``tell`` gets sentences for the owner (a broken index was set aside, vectors cannot be had). ``batch`` is used where at least
     ``batch_from`` passages have no vector. ``template`` are the lines that a new workspace comes with: they say nothing. Of the
     transcripts in ``sessions`` those are searched whose key ``own_session`` says to be of the owner's private conversations.
+    A search waits ``patience`` seconds for the vector of its question, then answers by keyword.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class WorkspaceMemory:
         parts: Parts | None = None,
         batch_from: int = LARGE,
         template: frozenset[str] = frozenset(),
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self.agent = agent
         self.settings = settings
@@ -83,7 +85,7 @@ class WorkspaceMemory:
         self._clock = clock
         self._zone = zone
         self._tell = tell
-        self._embedder = embedder
+        self.embedder = embedder
         self._open = OpenIndex(
             self.store, settings, clock, agent=agent, tell=tell, renewed=self._index_was_renewed, parts=parts
         )
@@ -98,7 +100,7 @@ class WorkspaceMemory:
             self._vectoring = Vectoring(
                 embedder, self._open.thread, clock, settings=settings.remote.batch, batch=batch, tell=tell, large=batch_from
             )
-        self._queries = QueryVectors(clock)
+        self._queries = QueryVectors(clock, patience=patience)
         self._syncing = asyncio.Lock()
         self._freshness = Freshness(
             self.sources,
@@ -142,7 +144,7 @@ class WorkspaceMemory:
         if stale:
             notes.append("Notes changed since they were indexed; results may be stale.")
         notes += self._left_out(audience)
-        embedder = self._embedder
+        embedder = self.embedder
         by_vector = recalled.scan != "none" and embedder is not None
         return SearchAnswer(
             hits=recalled.hits,
@@ -180,7 +182,7 @@ class WorkspaceMemory:
 
     async def _query_vector(self, query: str, notes: list[str]) -> list[float] | None:
         """Return the vector of a question, or None with a sentence in ``notes`` that says why words are searched alone."""
-        embedder = self._embedder
+        embedder = self.embedder
         if embedder is None:
             return None
         who = identity(embedder)
@@ -252,7 +254,7 @@ class WorkspaceMemory:
             self._tell(f"The history of {name} cannot be written: {error.strerror or error}")
         index = await self._open.index()
         await self._open.mending(lambda: self._upkeep.take(index, name))
-        if self._embedder is not None:
+        if self.embedder is not None:
             self._in_background(self._fill_vectors())
 
     async def sync(self, progress: Progress | None = None, *, vectors: bool = True) -> Synced:
@@ -264,11 +266,11 @@ class WorkspaceMemory:
         async with self._syncing:
             self._dirty = False
             try:
-                who = self._embedder and identity(self._embedder)
+                who = self.embedder and identity(self.embedder)
                 synced = await self._open.mending(lambda: self._follow(progress))
                 if vectors:
                     await self._open.mending(lambda: self._complete(progress))
-                if vectors and self._embedder and identity(self._embedder) != who:  # a fallback stepped in
+                if vectors and self.embedder and identity(self.embedder) != who:  # a fallback stepped in
                     await self._open.mending(lambda: self._follow(progress))
                     await self._open.mending(lambda: self._complete(progress))
             except BaseException:  # also when cancelled: what was not followed is still to be done
@@ -281,7 +283,7 @@ class WorkspaceMemory:
     async def status(self, *, deep: bool = False) -> Status:
         """Tell how the index stands, compared with the files. ``deep`` asks the embedder for a vector."""
         found = await asyncio.to_thread(lambda: list(self.sources.walk()))
-        embedder = self._embedder
+        embedder = self.embedder
         who = identity(embedder) if embedder else None
         status = await self._open.run(lambda index: look(index, who, found))
         status.agent, status.workspace = self.agent, readable(str(self.sources.workspace))
@@ -339,8 +341,8 @@ class WorkspaceMemory:
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._queries.close()
         await self._open.close()
-        if self._embedder is not None:
-            await self._embedder.close()
+        if self.embedder is not None:
+            await self.embedder.close()
 
     def _question(
         self, query: str, audience: Audience, vector: list[float] | None, most: int | None, min_score: float | None
@@ -351,7 +353,7 @@ class WorkspaceMemory:
 
     async def _follow(self, progress: Progress | None) -> Synced:
         index = await self._open.index()
-        who = identity(self._embedder) if self._embedder else None
+        who = identity(self.embedder) if self.embedder else None
         generations = await self._open.thread.run(lambda: index.plan(who), urgent=False)
         synced = await self._upkeep.follow(index, generations, progress)
         self._unreadable = {path: trouble for path, trouble in synced.troubles.items() if UNREADABLE in trouble}
@@ -380,11 +382,11 @@ class WorkspaceMemory:
             await self._open.to_the_end(index.sweep)
 
     async def _fill_vectors(self, *, measure: bool = False) -> None:
-        who = self._embedder and identity(self._embedder)
+        who = self.embedder and identity(self.embedder)
         async with self._syncing:
             self._measure = self._measure or measure
             await self._open.mending(lambda: self._complete(None))
-        if self._embedder and identity(self._embedder) != who:  # a fallback stepped in: the index is rebuilt with it
+        if self.embedder and identity(self.embedder) != who:  # a fallback stepped in: the index is rebuilt with it
             self.sync_soon()
 
     def _sessions_grew(self) -> None:
@@ -404,7 +406,7 @@ class WorkspaceMemory:
 
         async with self._syncing:
             await self._open.mending(follow)
-        if synced.changed and self._embedder is not None:
+        if synced.changed and self.embedder is not None:
             await self._fill_vectors()
 
     def _try_again_later(self, seconds: float) -> None:

@@ -186,7 +186,7 @@ class WorkspaceSandbox:
             _refuse_special(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
             descriptor = os.open(name, flags | _PLAIN, dir_fd=folder)
             try:
-                _refuse_stranger(descriptor, folder, name, path)
+                refuse_stranger(descriptor, folder, name, path)
                 self._refuse_closed(descriptor, path)
             except BaseException:  # whatever it is, the descriptor must not stay open
                 os.close(descriptor)
@@ -282,7 +282,7 @@ def _refuse_special(found: os.stat_result, path: PurePosixPath) -> None:
         raise PathNotAllowed(f"{path} has a second name on the disk (a hard link), which may lie outside the workspace")
 
 
-def _refuse_stranger(descriptor: int, folder: int, name: str, path: PurePosixPath) -> None:
+def refuse_stranger(descriptor: int, folder: int, name: str, path: PurePosixPath) -> None:
     """Refuse a file that was opened by a name it has lost since: its other name may lie outside.
 
     The name is looked at after the opening: if it still leads to this file, and the file has no second name, it is ours. It is

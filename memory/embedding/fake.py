@@ -38,13 +38,14 @@ class BagOfWords:
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
         """Return one unit-length vector per text, in order. Never fails."""
         self.calls[purpose] += len(texts)
-        return [self._vector(text) for text in texts]
+        return [self.vector_of(text) for text in texts]
 
     async def close(self) -> None:
         """Note that it was closed."""
         self.closed = True
 
-    def _vector(self, text: str) -> list[float]:
+    def vector_of(self, text: str) -> list[float]:
+        """Return the unit-length vector of a text."""
         vector = [0.0] * self.dims
         for stem in stems(text) or [f"no words: {text}"]:
             place, sign = _slot(stem, self.dims)

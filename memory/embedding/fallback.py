@@ -25,8 +25,8 @@ class Fallback:
     """
 
     def __init__(self, first: Embedder, second: Embedder, *, tell: Callable[[str], None]) -> None:
-        self._first = first
-        self._second = second
+        self.first = first
+        self.second = second
         self._active = first
         self._tell = tell
         self._failed_in_passing = 0
@@ -63,17 +63,17 @@ class Fallback:
         try:
             vectors = await used.embed(texts, purpose=purpose)
         except EmbeddingFailed as failure:
-            if used is self._first and self.stepped_in is None and self._is_enough(failure):
+            if used is self.first and self.stepped_in is None and self._is_enough(failure):
                 await self._switch(failure)
             raise
-        if used is self._first:
+        if used is self.first:
             self._failed_in_passing = 0
         return vectors
 
     async def close(self) -> None:
         """Close both."""
-        await self._first.close()
-        await self._second.close()
+        await self.first.close()
+        await self.second.close()
 
     def _is_enough(self, failure: EmbeddingFailed) -> bool:
         if failure.about_text:
@@ -83,15 +83,15 @@ class Fallback:
 
     async def _switch(self, reason: EmbeddingFailed) -> None:
         try:
-            await self._second.embed(["Does this embedder answer?"], purpose="query")
+            await self.second.embed(["Does this embedder answer?"], purpose="query")
         except EmbeddingFailed as failure:
-            self._tell(f"{self._first.provider} embeddings failed ({reason}), and so did the fallback ({failure}).")
+            self._tell(f"{self.first.provider} embeddings failed ({reason}), and so did the fallback ({failure}).")
             return
         if self.stepped_in is not None:  # another call was quicker
             return
-        self.stepped_in = self._first.provider
-        self._active = self._second
+        self.stepped_in = self.first.provider
+        self._active = self.second
         self._tell(
-            f"{self._first.provider} embeddings failed ({reason}); {self._second.provider} ({self._second.model}) "
+            f"{self.first.provider} embeddings failed ({reason}); {self.second.provider} ({self.second.model}) "
             "has taken over until the next start, and the index is rebuilt with it."
         )

@@ -200,8 +200,8 @@ def test_a_fallback_stands_behind_and_never_sees_the_first_ones_key() -> None:
     assert "fallback gemini cannot be used" in alone.reason
     both = decide(config, env={"GEMINI_API_KEY": "second"})
     assert isinstance(both.embedder, Fallback)
-    assert isinstance(both.embedder._second, GeminiEmbedder)
-    assert both.embedder._second.endpoint.key() == "second"
+    assert isinstance(both.embedder.second, GeminiEmbedder)
+    assert both.embedder.second.endpoint.key() == "second"
 
 
 def test_a_fallback_takes_the_place_of_a_provider_that_cannot_be_used_and_tells() -> None:

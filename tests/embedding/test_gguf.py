@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from memory.embedding.download import HubFile
 from memory.embedding.gguf import GgufEmbedder
-from memory.embedding.gguf_header import _FORMATS, NotGguf, context_length
+from memory.embedding.gguf_header import NotGguf, context_length
 from memory.embedding.local import DEFAULT_ONNX_MODEL, local_embedder
 from memory.embedding.onnx import OnnxEmbedder
 from memory.embedding.settings import LocalSettings
@@ -65,11 +65,13 @@ def header(*pairs: tuple[str, int, bytes]) -> bytes:
     return b"GGUF" + struct.pack("<IQQ", 3, 0, len(pairs)) + body
 
 
+NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+"""Each kind of number in the specification, as ``struct`` packs it."""
 WORD = struct.pack("<Q", 4) + b"word"
 
 
 def test_the_context_length_is_found_behind_values_of_every_kind(tmp_path: Path) -> None:
-    numbers = [(f"n{kind}", kind, struct.pack(f"<{form}", 1)) for kind, form in _FORMATS.items()]
+    numbers = [(f"n{kind}", kind, struct.pack(f"<{form}", 1)) for kind, form in NUMBERS.items()]
     arrays = [("words", 9, struct.pack("<IQ", 8, 3) + WORD * 3), ("floats", 9, struct.pack("<IQ", 6, 5) + bytes(20))]
     nested = ("nested", 9, struct.pack("<IQ", 9, 2) + (struct.pack("<IQ", 8, 1) + WORD) * 2)
     path = tmp_path / "m.gguf"

@@ -95,7 +95,8 @@ async def test_a_spell_of_rubbish_is_the_services_fault_and_over_when_it_is(
     peer: EmbeddingPeer, workspace: Path, kind: str
 ) -> None:
     told: list[str] = []
-    memory = opened(workspace, client(peer), tell=told.append)
+    clock = ManualClock(NOW)
+    memory = opened(workspace, client(peer), tell=told.append, clock=clock)
     peer.spoil_all = kind
     await memory.sync()
     status = await memory.status()
@@ -106,7 +107,7 @@ async def test_a_spell_of_rubbish_is_the_services_fault_and_over_when_it_is(
     assert "still being made" not in (answer.note or "")
     assert "vector" in (answer.note or "")
     peer.spoil_all = ""
-    memory._clock.move(60)  # type: ignore[attr-defined]
+    clock.move(60)
     await memory.sync()
     assert (await memory.status()).vectors == NOTES + 1
     assert (await memory.search("jasmine tea", audience=OWNER)).provider == "openai"
@@ -119,7 +120,8 @@ async def test_one_refused_text_is_named_and_asked_for_again_the_next_day_by_for
     (workspace / "memory/poison.md").write_text("All about arsenic\n")
     told: list[str] = []
     embedder = Refusing("arsenic")
-    memory = opened(workspace, embedder, tell=told.append)
+    clock = ManualClock(NOW)
+    memory = opened(workspace, embedder, tell=told.append, clock=clock)
     await memory.sync()
     status = await memory.status()
     assert (status.vectors, status.refused_texts) == (NOTES + 1, 1)
@@ -128,7 +130,7 @@ async def test_one_refused_text_is_named_and_asked_for_again_the_next_day_by_for
     embedder.word = "nothing of the kind"
     await memory.sync()
     assert (await memory.status()).refused_texts == 1
-    memory._clock.move(86_401)  # type: ignore[attr-defined]
+    clock.move(86_401)
     await memory.sync()
     assert (await memory.status()).vectors == NOTES + 2
 
@@ -315,17 +317,15 @@ class SlowToLoad(BagOfWords):
 
 
 async def test_loading_a_client_uses_up_no_patience(workspace: Path) -> None:
-    memory = opened(workspace, SlowToLoad())
+    memory = opened(workspace, SlowToLoad(), patience=0.3)
     await memory.sync()
-    memory._queries._patience = 0.3
     answer = await memory.search("who drinks jasmine?", audience=OWNER)
     assert answer.provider == SlowToLoad.provider
     await memory.close()
 
 
 async def test_a_slow_answer_is_there_for_who_asks_again(peer: EmbeddingPeer, workspace: Path) -> None:
-    memory = opened(workspace, client(peer))
-    memory._queries._patience = 0.01
+    memory = opened(workspace, client(peer), patience=0.01)
     await memory.sync()
     peer.delay = 0.5
     question = "who drinks jasmine?"

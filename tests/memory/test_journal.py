@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gateway.clock import ManualClock
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryTrouble
-from memory.journal import Author, Journal, _take_back
+from memory.journal import Author, Journal, take_back
 from memory.settings import MemorySettings
 from memory.workspace import WorkspaceMemory
 from tests.patience import PATIENCE
@@ -45,7 +45,7 @@ def test_versions_survive_a_restart_and_a_torn_line(tmp_path: Path) -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
 def test_taking_a_change_back_from_its_own_result_restores_what_was(before: list[str], after: list[str]) -> None:
-    assert _take_back(before, after, after) == before
+    assert take_back(before, after, after) == before
 
 
 def test_undo_keeps_later_changes_of_other_lines_and_refuses_the_same_ones(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from memory.store.database import Database
 from memory.workspace import WorkspaceMemory
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
@@ -22,7 +23,18 @@ MOST_ROWS = 2_000
 """Chunks that one transaction may write: a search that comes in the middle waits for no more."""
 
 
-async def test_indexing_commits_in_short_transactions_and_never_while_holding_the_interpreter(tmp_path: Path) -> None:
+@pytest.fixture
+def opened() -> Iterator[list[apsw.Connection]]:
+    """The connections to SQLite that are made during a test."""
+    made: list[apsw.Connection] = []
+    apsw.connection_hooks.append(made.append)
+    yield made
+    apsw.connection_hooks.remove(made.append)
+
+
+async def test_indexing_commits_in_short_transactions_and_never_while_holding_the_interpreter(
+    tmp_path: Path, opened: list[apsw.Connection]
+) -> None:
     folder = tmp_path / "workspace/memory"
     folder.mkdir(parents=True)
     for number in range(60):
@@ -35,7 +47,8 @@ async def test_indexing_commits_in_short_transactions_and_never_while_holding_th
         clock=ManualClock(NOW),
         embedder=BagOfWords(),
     )
-    index = await memory._open.index()
+    await memory.status()  # opens the file
+    [connection] = opened
     statements: list[str] = []
     rows: list[int] = []
 
@@ -47,9 +60,9 @@ async def test_indexing_commits_in_short_transactions_and_never_while_holding_th
         if sql.startswith(("INSERT INTO CHUNKS ", "INSERT INTO CHUNKS_VEC ")):
             rows[-1] += 1
 
-    await memory._open.thread.run(lambda: index.database.connection.trace_v2(apsw.SQLITE_TRACE_STMT, seen))
+    connection.trace_v2(apsw.SQLITE_TRACE_STMT, seen)
     synced = await memory.sync()
-    await memory._open.thread.run(lambda: index.database.connection.trace_v2(0, None))
+    connection.trace_v2(0, None)
     assert synced.chunks > MOST_ROWS
     assert sum(rows) == 2 * synced.chunks
     assert max(rows) <= MOST_ROWS

@@ -247,13 +247,14 @@ async def test_a_new_model_takes_over_only_when_it_is_complete(workspace: Path) 
     await first.sync()
     await first.close()
     refuses = Broken(EmbeddingFailed("quota", passing=True))
-    second = opened(workspace, embedder=refuses)
+    clock = ManualClock(NOW)
+    second = opened(workspace, embedder=refuses, clock=clock)
     await second.sync()
     status = await second.status()
     assert (status.generation, status.building, status.dims) == (1, 2, 64)
     assert (await paths(second, "jasmine"))[0] == "MEMORY.md"
     refuses.failure = None
-    second._clock.move(3_700)  # type: ignore[attr-defined]
+    clock.move(3_700)
     await second.sync()
     status = await second.status()
     assert (status.generation, status.building, status.dims, status.chunks) == (2, None, 128, 4)

@@ -106,7 +106,7 @@ class EmbeddingPeer:
             return [float("nan")] * dims
         if kind == "short":
             return [1.0] * (dims - 1)
-        return [3 * x for x in BagOfWords(dims=dims)._vector(text)]
+        return [3 * x for x in BagOfWords(dims=dims).vector_of(text)]
 
 
 def _error(code: int, message: str, /, **more: Any) -> web.Response:

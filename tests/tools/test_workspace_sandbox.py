@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import PathNotAllowed, StaleFile, WorkspaceFileError, WorkspaceFileNotFound
-from agent.tools.workspace_sandbox import Content, WorkspaceSandbox, _refuse_stranger
+from agent.tools.workspace_sandbox import Content, WorkspaceSandbox, refuse_stranger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -297,7 +297,7 @@ def test_a_file_that_has_lost_the_name_it_was_opened_by_is_not_ours(enclosure: W
     name.write_bytes(b"inside")
     try:
         with pytest.raises(StaleFile):
-            _refuse_stranger(descriptor, folder, "a.md", P("a.md"))
+            refuse_stranger(descriptor, folder, "a.md", P("a.md"))
     finally:
         os.close(descriptor)
         os.close(folder)
