@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
 

@@ -25,10 +25,10 @@ from typing import Any
 from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.catalog.known_models import facts_of
 from channels.terminal.link import Done
-from gateway.clock import ManualClock
-from gateway.config.settings import Settings
-from gateway.house import Foundation, House
-from gateway.paths import Paths
+from gateway.app.gateway import Foundation, House
+from gateway.base.clock import ManualClock
+from gateway.base.paths import Paths
+from gateway.settings.root import Settings
 from tests.peers.anthropic import Say
 from tests.peers.caching_anthropic import CachingPeer
 

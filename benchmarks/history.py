@@ -22,10 +22,10 @@ import time
 from pathlib import Path
 
 from channels.terminal.link import Done
-from gateway.clock import SystemClock
-from gateway.config.settings import Settings
-from gateway.house import Foundation, House
-from gateway.paths import Paths
+from gateway.app.gateway import Foundation, House
+from gateway.base.clock import SystemClock
+from gateway.base.paths import Paths
+from gateway.settings.root import Settings
 
 APIS = {"chat": "openai-completions", "responses": "openai-responses", "messages": "anthropic-messages"}
 LENGTHS = (1, 100, 400, 1000)

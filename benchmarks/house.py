@@ -21,11 +21,11 @@ from pathlib import Path
 
 from agent.models.scripted import ScriptedModel
 from channels.terminal.link import Done
-from gateway.clock import SystemClock
-from gateway.config.settings import Settings
-from gateway.house import Foundation, House
-from gateway.lock import describe
-from gateway.paths import Paths
+from gateway.app.gateway import Foundation, House
+from gateway.base.clock import SystemClock
+from gateway.base.paths import Paths
+from gateway.base.state_lock import describe
+from gateway.settings.root import Settings
 
 
 def say(name: str, figure: str, bar: str = "") -> None:

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.settings import ChunkingSettings, FusedSettings, MemorySettings, QuerySettings
 from memory.tokens import estimate

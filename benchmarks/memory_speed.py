@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from memory.audience import OWNER
 from memory.settings import MemorySettings
 from memory.workspace import WorkspaceMemory

@@ -25,10 +25,10 @@ from typing import Any
 from agent.messages import Failure, ToolCall, ToolMessage
 from agent.models.scripted import ScriptedModel
 from channels.terminal.link import Done
-from gateway.clock import ManualClock
-from gateway.config.settings import Settings
-from gateway.house import Foundation, House
-from gateway.paths import Paths
+from gateway.app.gateway import Foundation, House
+from gateway.base.clock import ManualClock
+from gateway.base.paths import Paths
+from gateway.settings.root import Settings
 
 KEY = "agent:main:main"
 ADJECTIVES = (

@@ -19,10 +19,10 @@ from pathlib import Path
 from agent.models.scripted import ScriptedModel
 from channels.conformance import RecordingDoor
 from channels.messages import Conversation, Outbound
-from gateway.clock import SystemClock
-from gateway.config.settings import Settings
-from gateway.house import Foundation, House
-from gateway.paths import Paths
+from gateway.app.gateway import Foundation, House
+from gateway.base.clock import SystemClock
+from gateway.base.paths import Paths
+from gateway.settings.root import Settings
 
 FIRST = 5000
 PATIENCE = 300

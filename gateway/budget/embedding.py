@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent.models.catalog.prices import Price
-    from gateway.budget.brake import Brake
+    from gateway.budget.guard import Brake
     from memory.embedding.protocol import Embedder
 
 SESSION = "memory search"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway import errors
+from gateway.base import errors
 from gateway.cli.streams import stand_in_for_closed
 
 if TYPE_CHECKING:

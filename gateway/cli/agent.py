@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gateway.base.errors import HomebodyError, UsageWrong
 from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.streams import run_until_ended
-from gateway.errors import HomebodyError, UsageWrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

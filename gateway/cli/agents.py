@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gateway.base.errors import UsageWrong
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 from gateway.cli.taken_over import outcome, taken_over
-from gateway.errors import UsageWrong
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from gateway.config.document import Document
-    from gateway.config.settings import Settings
     from gateway.config.store import Changed
+    from gateway.settings.root import Settings
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _LIST = ("agents", "list")
@@ -58,7 +58,7 @@ def add(
     invocation: Invocation, agent_id: str, *, name: str | None, workspace: str | None, model: str | None, as_json: bool
 ) -> None:
     """Add the agent ID (lower-case letters, figures, - and _) to the settings file. Comments in it stay."""
-    from gateway.config.settings import AGENT_ID, MAIN
+    from gateway.settings.root import AGENT_ID, MAIN
 
     settings = invocation.loaded.settings
     if not re.fullmatch(AGENT_ID, agent_id):
@@ -150,7 +150,7 @@ def _places(invocation: Invocation, agent: str) -> Sequence[Path]:
 
 
 def _change(invocation: Invocation, edit: Any) -> Changed:
-    from gateway.clock import SystemClock
+    from gateway.base.clock import SystemClock
     from gateway.config.store import change
 
     return change(invocation.paths.config_file(), os.environ, SystemClock().now(), edit)

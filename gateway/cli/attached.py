@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.errors import HomebodyError, NotAnswering, StateHeld
-from gateway.lock import describe
+from gateway.base.errors import HomebodyError, NotAnswering, StateHeld
+from gateway.base.state_lock import describe
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -80,7 +80,7 @@ def lasting(invocation: Invocation, link: Link, clock: Clock, conversation: str 
 
 @contextlib.asynccontextmanager
 async def _embedded(invocation: Invocation, conversation: str) -> AsyncIterator[Link]:
-    from gateway.house import Foundation, House
+    from gateway.app.gateway import Foundation, House
 
     loaded = invocation.loaded
     invocation.paths.prepare()
@@ -108,7 +108,7 @@ async def _embedded(invocation: Invocation, conversation: str) -> AsyncIterator[
 
 def begin_logging(invocation: Invocation, *, console: bool) -> Closer:
     """Set the logs up for this process, with every secret that the house knows taken out of them."""
-    from gateway.logs.known import known_secrets
+    from gateway.app.known_secrets import known_secrets
     from gateway.logs.redaction import Redactor
     from gateway.logs.wiring import configure
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway import errors
+from gateway.base import errors
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 if TYPE_CHECKING:
@@ -52,16 +52,16 @@ def restart(invocation: Invocation, name: str) -> int:
     """
     if asyncio.run(_running(invocation)) is None:
         raise errors.UsageWrong("no gateway runs", mend="Start it with: homebody gateway")
-    from gateway import admin
+    from gateway.api import admin_socket
 
-    told = asyncio.run(admin.ask(invocation.paths.state, "channels.restart", name=name))
+    told = asyncio.run(admin_socket.ask(invocation.paths.state, "channels.restart", name=name))
     click.echo("\n".join(f"{one} begins anew. How it is: homebody channels status" for one in told["restarted"]))
     return errors.OK
 
 
 async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
-    from gateway.clock import SystemClock
-    from gateway.platforms import platforms
+    from gateway.base.clock import SystemClock
+    from gateway.supervision.platforms import platforms
 
     running = await _running(invocation)
     found = list(platforms(invocation.loaded.settings, SystemClock(), os.environ))
@@ -80,8 +80,8 @@ async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
 
 async def _running(invocation: Invocation) -> dict[str, Any] | None:
     """Return how the channels of the running gateway are, or None when none runs."""
+    from gateway.base.state_lock import describe
     from gateway.cli import starting
-    from gateway.lock import describe
 
     holder = describe(invocation.paths.state / "gateway.lock")
     if holder is None or not holder.socket:

@@ -7,10 +7,10 @@ import sys
 
 import click
 
+from gateway.base.errors import UsageWrong
+from gateway.base.program import as_started
 from gateway.cli.invocation import Invocation, pass_invocation, warn
 from gateway.cli.streams import run_until_ended
-from gateway.errors import UsageWrong
-from gateway.program import as_started
 
 GREETING = "Say something. /help shows what else there is; Ctrl-D leaves."
 
@@ -46,9 +46,9 @@ def chat(
 
 def _resumed(invocation: Invocation, wish: str, agent_id: str | None, *, ask: bool) -> tuple[str, str]:
     """Return the key of the session to go on with, and where it had got to."""
+    from gateway.agents.memory_stores import owner_zone
     from gateway.cli.resuming import latest, meant, offered, where_it_was
     from gateway.cli.sessions import stores_of
-    from gateway.memories import owner_zone
 
     stores = stores_of(invocation, agent_id)
     settings = invocation.loaded.settings
@@ -87,9 +87,9 @@ async def _piped(invocation: Invocation, hints: dict[str, str]) -> int:
 
 async def _interactive(invocation: Invocation, hints: dict[str, str], greeting: str) -> int:
     from channels.terminal.console import Conversation
+    from gateway.base.clock import SystemClock
     from gateway.cli.attached import attached, lasting
-    from gateway.clock import SystemClock
-    from gateway.desks.commands import COMMANDS
+    from gateway.commands.table import COMMANDS
 
     async with attached(invocation) as link:
         clock = SystemClock()

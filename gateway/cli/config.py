@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gateway.base.errors import OK, SETTINGS_WRONG, HomebodyError, UsageWrong
 from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.taken_over import outcome, taken_over
-from gateway.errors import OK, SETTINGS_WRONG, HomebodyError, UsageWrong
 
 if TYPE_CHECKING:
+    from gateway.base.problem import Problem
     from gateway.config.document import Document
     from gateway.config.key import KeyPath
-    from gateway.config.problem import Problem
     from gateway.config.store import Changed
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -174,7 +174,7 @@ def _asked(key: str) -> str:
 
 
 def _change(invocation: Invocation, edit: Any) -> Changed:
-    from gateway.clock import SystemClock
+    from gateway.base.clock import SystemClock
     from gateway.config.store import change
 
     return change(invocation.paths.config_file(), os.environ, SystemClock().now(), edit)

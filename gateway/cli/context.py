@@ -23,14 +23,14 @@ def context(invocation: Invocation, agent_id: str | None, session: str | None, a
 
 
 async def _facts(invocation: Invocation, agent_id: str | None, session: str | None) -> dict[str, Any]:
+    from gateway.base.state_lock import describe
     from gateway.cli import starting
-    from gateway.lock import describe
 
     if describe(invocation.paths.state / "gateway.lock") is not None:
         found: dict[str, Any] = await starting.ask(invocation.paths.state, "context", agent=agent_id, session=session)
         return found
-    from gateway.desks.house_desk import HouseDesk
-    from gateway.house import Foundation, House
+    from gateway.app.gateway import Foundation, House
+    from gateway.app.status import HouseDesk
 
     house = await House.open(Foundation(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
     try:

@@ -43,7 +43,7 @@ def gateway(invocation: Invocation, restart_on_stall: bool) -> None:
 
 def _make_token(invocation: Invocation) -> None:
     """Make the token of the HTTP surface, if none is there, before anything is logged: the logs must know it."""
-    from gateway.http.token import FILE_NAME, token_from_file
+    from gateway.base.api_token import FILE_NAME, token_from_file
 
     if invocation.loaded.settings.gateway.auth.token is None:
         token_from_file(invocation.paths.state / FILE_NAME)
@@ -52,7 +52,7 @@ def _make_token(invocation: Invocation) -> None:
 async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *, restart_on_stall: bool) -> None:
     import structlog
 
-    from gateway.house import Foundation, House
+    from gateway.app.gateway import Foundation, House
 
     log = structlog.get_logger("gateway")
     settings, paths = invocation.loaded.settings, invocation.paths

@@ -38,17 +38,17 @@ def missed(invocation: Invocation, as_json: bool) -> None:
 @pass_invocation
 def retry(invocation: Invocation, number: int, as_json: bool) -> None:
     """Answer message NUMBER after all, which is in doubt since the ledger was damaged."""
+    from gateway.api.handlers.queues import MailDesk
     from gateway.cli.ledger_call import call_ledger
-    from gateway.desks.mail_desk import MailDesk
 
     facts = call_ledger(invocation, lambda ledger: MailDesk(ledger).calls(), "inbox.retry", row=number)
     tell(facts, f"Message {number} waits for its answer.", as_json=as_json)
 
 
 def _tell(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> None:
+    from gateway.api.handlers.queues import MailDesk
     from gateway.cli.ledger_call import call_ledger
     from gateway.cli.outbox import shown
-    from gateway.desks.mail_desk import MailDesk
 
     rows = call_ledger(invocation, lambda ledger: MailDesk(ledger).calls(), call)["inbox"]
     if as_json:

@@ -20,9 +20,9 @@ def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: s
     Raises:
         HomebodyError: as the call tells; ``StateHeld`` when a conversation in a terminal holds the state.
     """
+    from gateway.base.errors import StateHeld
+    from gateway.base.state_lock import describe
     from gateway.cli import starting
-    from gateway.errors import StateHeld
-    from gateway.lock import describe
 
     state = invocation.paths.state
     holder = describe(state / "gateway.lock")
@@ -38,9 +38,9 @@ def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: s
 async def _without_gateway(
     invocation: Invocation, desk: Callable[[Ledger], Calls], call: str, arguments: dict[str, Any]
 ) -> dict[str, Any]:
-    from gateway.clock import SystemClock
+    from gateway.base.clock import SystemClock
+    from gateway.base.state_lock import StateLock
     from gateway.ledger.sqlite import SqliteLedger
-    from gateway.lock import StateLock
 
     invocation.paths.prepare()
     lock = StateLock.acquire(invocation.paths.state / "gateway.lock")

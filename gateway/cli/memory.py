@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gateway.base.errors import UsageWrong
 from gateway.cli.bar import Bar
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 from gateway.cli.notes import as_json, opened
-from gateway.errors import UsageWrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

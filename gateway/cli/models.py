@@ -15,8 +15,8 @@ from gateway.cli.models_auth import auth
 if TYPE_CHECKING:
     from agent.models.catalog.provider_keys import Key
     from agent.models.middleware.key_health import KeyHealth
-    from gateway.auth.profiles import Profiles
-    from gateway.config.settings import Settings
+    from gateway.models.key_profiles import Profiles
+    from gateway.settings.root import Settings
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _THOUSAND = 1000
@@ -119,15 +119,15 @@ def _settings(invocation: Invocation) -> Settings:
 
 
 def _profiles(invocation: Invocation) -> Profiles:
-    from gateway.auth.profiles import Profiles
+    from gateway.models.key_profiles import Profiles
 
     return Profiles(invocation.paths, invocation.loaded.settings.auth)
 
 
 def _health(invocation: Invocation) -> KeyHealth:
     from agent.models.middleware.key_health import KeyHealth
-    from gateway.auth.health_file import FILE_NAME, HealthFile
-    from gateway.clock import SystemClock
+    from gateway.base.clock import SystemClock
+    from gateway.models.key_health_file import FILE_NAME, HealthFile
 
     return KeyHealth(SystemClock(), HealthFile(invocation.paths.state / FILE_NAME))
 

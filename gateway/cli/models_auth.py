@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gateway.base.errors import UsageWrong
 from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.taken_over import outcome, taken_over
-from gateway.errors import UsageWrong
 
 if TYPE_CHECKING:
-    from gateway.auth.profiles import Profiles
+    from gateway.models.key_profiles import Profiles
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 FOR_AGENT = click.option("--agent", "agent_id", help="Only for this agent (default: for the whole house).")
@@ -36,7 +36,7 @@ def add(  # noqa: PLR0917 -- what click hands in, by name
     invocation: Invocation, provider: str, profile_id: str | None, token: bool, agent_id: str | None, as_json: bool
 ) -> None:
     """Add a key, or replace the one of that name. It is asked for, or read from a pipe: never give it as an argument."""
-    from gateway.auth.profiles import Profile, same_provider
+    from gateway.models.key_profiles import Profile, same_provider
 
     profiles = _profiles(invocation, agent_id)
     known = same_provider(provider)
@@ -133,7 +133,7 @@ def _model_of(provider: str) -> str:
 
 
 def _profiles(invocation: Invocation, agent_id: str | None) -> Profiles:
-    from gateway.auth.profiles import Profiles
+    from gateway.models.key_profiles import Profiles
 
     settings = invocation.loaded.settings
     if agent_id is not None:

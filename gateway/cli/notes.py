@@ -30,8 +30,8 @@ async def opened(invocation: Invocation, options: dict[str, Any]) -> AsyncIterat
     """
     from random import Random
 
-    from gateway.clock import SystemClock
-    from gateway.memories import open_memory
+    from gateway.agents.memory_stores import open_memory
+    from gateway.base.clock import SystemClock
 
     settings = invocation.loaded.settings
     agent = options["agent"] or settings.default_agent

@@ -61,7 +61,7 @@ def shown(text: str) -> str:
 
 
 def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
+    from gateway.api.handlers.queues import MailDesk
     from gateway.cli.ledger_call import call_ledger
-    from gateway.desks.mail_desk import MailDesk
 
     return call_ledger(invocation, lambda ledger: MailDesk(ledger).calls(), call, **arguments)

@@ -57,11 +57,11 @@ def revoke(invocation: Invocation, channel: str, sender: str, as_json: bool) -> 
 
 
 def _ask(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
+    from gateway.api.handlers.pairing_requests import PairingDesk
+    from gateway.base.clock import SystemClock
     from gateway.cli.ledger_call import call_ledger
-    from gateway.clock import SystemClock
-    from gateway.desks.pairing_desk import PairingDesk
-    from gateway.platforms import platforms
     from gateway.routing.access import Access
+    from gateway.supervision.platforms import platforms
 
     def desk(ledger: Ledger) -> Any:
         settings = invocation.loaded.settings

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from agent.models.catalog.model_selection import Place
     from agent.models.catalog.provider_keys import Key
     from agent.models.protocol import Model, Request
-    from gateway.auth.profiles import Profiles
-    from gateway.config.settings import Settings
+    from gateway.models.key_profiles import Profiles
+    from gateway.settings.root import Settings
 
 _THOUSAND = 1000
 _NO_MODEL = "export ANTHROPIC_API_KEY=...   (or: homebody models auth add anthropic; all ways: homebody models status)"
@@ -27,7 +27,7 @@ async def probed(settings: Settings, name: str | None, agent_id: str | None, pro
         HomebodyError: any other failure; UsageWrong for an agent that is not there.
     """
     from agent.errors import AgentError
-    from gateway.errors import NoModel
+    from gateway.base.errors import NoModel
 
     agent = agent_id or settings.default_agent
     try:
@@ -82,7 +82,7 @@ async def _asked(place: Place) -> dict[str, Any]:
 
 
 def _failed(place: Place, key: Key, failure: Failure, *, others: int) -> Exception:
-    from gateway.errors import HomebodyError, NoModel
+    from gateway.base.errors import HomebodyError, NoModel
 
     if failure.kind == "auth":
         also = f", nor {others} others before it" if others else ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.messages import AssistantMessage, UserMessage
 from agent.transcript.entries import Said, Torn, decode
-from gateway.errors import StorageFailed, UsageWrong
+from gateway.base.errors import StorageFailed, UsageWrong
 from gateway.sessions.finding import find, left
 
 if TYPE_CHECKING:

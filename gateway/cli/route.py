@@ -39,11 +39,11 @@ def explain(invocation: Invocation, /, *, as_json: bool, **given: Any) -> None:
 
 
 def _desk(invocation: Invocation, ledger: Ledger) -> Any:
-    from gateway.clock import SystemClock
-    from gateway.desks.route_desk import RouteDesk
-    from gateway.platforms import platforms
+    from gateway.api.handlers.routes import RouteDesk
+    from gateway.base.clock import SystemClock
     from gateway.routing.access import Access
     from gateway.routing.router import router_of
+    from gateway.supervision.platforms import platforms
 
     settings = invocation.loaded.settings
     policies = {(one.name, one.account): policy for one, policy in platforms(settings, SystemClock(), os.environ)}

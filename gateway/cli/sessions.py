@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gateway.base.errors import StorageFailed, UsageWrong
 from gateway.cli.invocation import Invocation, pass_invocation, say
-from gateway.errors import StorageFailed, UsageWrong
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,8 +32,8 @@ def sessions() -> None:
 @pass_invocation
 def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool, as_json: bool) -> None:
     """List the sessions of all agents, the one spoken with last first."""
+    from gateway.agents.memory_stores import owner_zone
     from gateway.cli.resuming import told
-    from gateway.memories import owner_zone
     from gateway.sessions.finding import key_of, left
 
     stores = stores_of(invocation, agent_id)
@@ -78,7 +78,7 @@ def show(invocation: Invocation, key: str, as_json: bool) -> None:
     """Show the conversation of a session key, the end of one, or of a session id."""
     from agent.transcript.entries import Said
     from channels.terminal.visible import visible
-    from gateway.memories import owner_zone
+    from gateway.agents.memory_stores import owner_zone
 
     found = _found(invocation, key)
     zone = owner_zone(invocation.loaded.settings.agent(found.agent))
@@ -110,7 +110,7 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
     KEY is a session key or a session id, also of a conversation that was left (`homebody sessions list --all`).
     """
     from channels.terminal.visible import visible
-    from gateway.memories import owner_zone
+    from gateway.agents.memory_stores import owner_zone
     from gateway.sessions.export import page
 
     found = _found(invocation, key)
@@ -134,8 +134,8 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
 @pass_invocation
 def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
     """Mend the transcript of a session: lines that cannot be read are set aside, with the file as it was."""
+    from gateway.base.state_lock import StateLock, describe
     from gateway.cli import starting
-    from gateway.lock import StateLock, describe
 
     state = invocation.paths.state
     holder = describe(state / "gateway.lock")
@@ -157,7 +157,7 @@ def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
 
 
 def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
-    from gateway.clock import SystemClock
+    from gateway.base.clock import SystemClock
     from gateway.sessions.repair import repair
 
     for store in stores_of(invocation, None).values():
@@ -197,7 +197,7 @@ def _told(at: str, message: Any) -> str:
 
 def stores_of(invocation: Invocation, agent_id: str | None) -> dict[str, SessionStore]:
     """Read the sessions of the agents; a running gateway is not disturbed by that."""
-    from gateway.clock import SystemClock
+    from gateway.base.clock import SystemClock
     from gateway.sessions.store import SessionStore
 
     settings = invocation.loaded.settings

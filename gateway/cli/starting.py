@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from channels.errors import LinkLost
-from gateway.errors import NotAnswering
-from gateway.lock import describe
+from gateway.base.errors import NotAnswering
+from gateway.base.state_lock import describe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -51,7 +51,7 @@ async def once_it_listens(
 
 
 async def ask(state: Path, call: str, **arguments: Any) -> Any:
-    """Make a call to the gateway that holds ``state``, or is about to; see ``gateway.admin.ask``."""
-    from gateway import admin
+    """Make a call to the gateway that holds ``state``, or is about to; see ``gateway.api.admin_socket.ask``."""
+    from gateway.api import admin_socket
 
-    return await once_it_listens(state / "gateway.lock", lambda: admin.ask(state, call, **arguments))
+    return await once_it_listens(state / "gateway.lock", lambda: admin_socket.ask(state, call, **arguments))

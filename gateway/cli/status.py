@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @pass_invocation
 def status(invocation: Invocation, as_json: bool) -> int:
     """Show whether the gateway runs, and how its agents and channels are. Exit code 1 when it does not run."""
+    from gateway.base.state_lock import describe
     from gateway.cli import starting
-    from gateway.lock import describe
 
     holder = describe(invocation.paths.state / "gateway.lock")
     paths = invocation.paths

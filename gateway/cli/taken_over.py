@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.errors import HomebodyError
+from gateway.base.errors import HomebodyError
 
 if TYPE_CHECKING:
     from gateway.cli.invocation import Invocation
@@ -14,8 +14,8 @@ def taken_over(invocation: Invocation) -> dict[str, Any] | None:
     """Let the running gateway read its settings now, and return what came of it; None when none runs."""
     import asyncio
 
+    from gateway.base.state_lock import describe
     from gateway.cli import starting
-    from gateway.lock import describe
 
     holder = describe(invocation.paths.state / "gateway.lock")
     if holder is None or not holder.socket:

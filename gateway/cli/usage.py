@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @pass_invocation
 def usage(invocation: Invocation, days: int, as_json: bool) -> None:
     """Show what was used, by day, agent and model, with the share that the provider's cache held."""
+    from gateway.agents.memory_stores import owner_zone
     from gateway.budget.report import facts, first_day, told
     from gateway.cli.ledger_call import call_ledger
-    from gateway.memories import owner_zone
 
     settings = invocation.loaded.settings
     since = first_day(datetime.now(UTC), owner_zone(settings.agent(settings.default_agent)), days)

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gateway.base.errors import SettingsWrong, UsageWrong
 from gateway.config.document import AGENT_SHORTHAND
 from gateway.config.fitting import nearest
 from gateway.config.key import KeyPath, dotted, parse
 from gateway.config.secrets import masked
-from gateway.config.settings import Settings
 from gateway.config.shape import Shape
 from gateway.config.yaml_notation import read_yaml
-from gateway.errors import SettingsWrong, UsageWrong
+from gateway.settings.root import Settings
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from gateway.config.asking import declared_reload
 from gateway.config.key import KeyPath, dotted
-from gateway.config.settings import MAIN, AgentEntry, Settings
+from gateway.settings.root import MAIN, AgentEntry, Settings
 
 _AGENTS: KeyPath = ("agents", "list")
 M = TypeVar("M", bound=BaseModel)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
+    from gateway.base.problem import Problem
     from gateway.config.document import Tree
     from gateway.config.key import KeyPath
-    from gateway.config.problem import Problem
 
 _LONGEST_SHOWN = 60
 _TRUTH, _WHOLE, _NUMBER, _TEXT, _LIST, _SECTION = (

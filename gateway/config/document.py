@@ -7,13 +7,13 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gateway.base.errors import SettingsWrong
+from gateway.base.file_access import access_hint
+from gateway.base.problem import Problem
 from gateway.config.json5_notation import read_json5
 from gateway.config.key import KeyPath, dotted
 from gateway.config.node import Node, TooMuch, lines, plain
-from gateway.config.problem import Problem
 from gateway.config.yaml_notation import read_yaml
-from gateway.errors import SettingsWrong
-from gateway.file_access import access_hint
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,12 +10,12 @@ import copy
 import re
 from typing import Any
 
+from gateway.base.errors import HomebodyError, SettingsWrong
 from gateway.config.document import Document, read_document
 from gateway.config.key import KeyPath, dotted
 from gateway.config.node import Node, child, plain
 from gateway.config.splice import appended, bracket_appended, cut_block, cut_bracketed, replaced
 from gateway.config.writing import yaml_lines
-from gateway.errors import HomebodyError, SettingsWrong
 
 
 class EditRefused(HomebodyError):

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from gateway.base.problem import Problem
     from gateway.config.document import Tree
-    from gateway.config.problem import Problem
 
 _ABSENT = object()
 

@@ -12,9 +12,9 @@ import unicodedata
 from bisect import bisect_left
 from typing import Any, NoReturn
 
+from gateway.base.errors import SettingsWrong
+from gateway.base.problem import Problem
 from gateway.config.node import Entry, Node, paired
-from gateway.config.problem import Problem
-from gateway.errors import SettingsWrong
 
 MAX_DEPTH = 100
 MAX_DIGITS = 30

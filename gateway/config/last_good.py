@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from gateway.base.errors import SettingsWrong
 from gateway.config.document import read_text
 from gateway.config.load import Loaded, check, load
-from gateway.errors import SettingsWrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from gateway.paths import Paths
+    from gateway.base.paths import Paths
 
 NAME = "settings.last-good"
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from gateway.base.errors import SettingsWrong
+from gateway.base.paths import Paths
+from gateway.base.problem import Problem
 from gateway.config.complaint import problems_of
 from gateway.config.document import Tree, read_document, read_text
 from gateway.config.fitting import Fitting
 from gateway.config.placing import misplaced, nested
-from gateway.config.problem import Problem
-from gateway.config.settings import AgentDefaults, Settings
 from gateway.config.substitution import substitute
-from gateway.errors import SettingsWrong
-from gateway.paths import Paths
+from gateway.settings.root import AgentDefaults, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

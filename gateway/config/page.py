@@ -10,8 +10,8 @@ from pydantic import BaseModel, SecretStr
 
 from gateway.config.asking import reload_of
 from gateway.config.meanings import meaning
-from gateway.config.settings import AgentDefaults, AgentEntry, Settings
 from gateway.config.shape import Shape, fields
+from gateway.settings.root import AgentDefaults, AgentEntry, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic.json_schema import GenerateJsonSchema
 
 from gateway.config.meanings import meaning
-from gateway.config.settings import Settings
+from gateway.settings.root import Settings
 
 if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue

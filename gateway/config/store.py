@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gateway.base.atomic_file import write_whole
+from gateway.base.errors import SettingsWrong, StorageFailed
 from gateway.config.document import Document, read_document, read_text
 from gateway.config.load import Checked, check
-from gateway.errors import SettingsWrong, StorageFailed
-from gateway.private_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
 
-    from gateway.config.problem import Problem
+    from gateway.base.problem import Problem
 
 COPIES_KEPT = 20
 _NO_CHANGE = "Nothing was written."

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
+from gateway.base.errors import SettingsWrong
+from gateway.base.problem import Problem
 from gateway.config.node import Entry, Node, paired
-from gateway.config.problem import Problem
-from gateway.errors import SettingsWrong
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE_KEY = "<<"

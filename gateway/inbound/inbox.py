@@ -7,19 +7,19 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gateway.desks.commands import parse
-from gateway.errors import StorageFailed, UsageWrong
-from gateway.inbound.arrived import Arrived, Unreadable, read_whole, reworded, write_arrived
-from gateway.inbound.bot_guard import BotGuard
+from gateway.base.errors import StorageFailed, UsageWrong
+from gateway.commands.table import parse
+from gateway.inbound.bot_limit import BotGuard
 from gateway.inbound.chat_partner import ChatPartners
-from gateway.inbound.happenings import Habits, UsualHabits, edited, pressed, reaction
-from gateway.inbound.moves import Moves
-from gateway.inbound.overheard import MESSAGES, Overheard
-from gateway.inbound.unstored import Unstored
+from gateway.inbound.edits_and_reactions import Habits, UsualHabits, edited, pressed, reaction
+from gateway.inbound.group_history import MESSAGES, Overheard
+from gateway.inbound.unstored_commands import Unstored
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.values import account_of, clean
 from gateway.routing.access import Allowed, Pair
 from gateway.routing.broadcast import fanned
+from gateway.routing.chat_migrations import Moves
+from gateway.routing.routed_message import Arrived, Unreadable, read_whole, reworded, write_arrived
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence

@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
-
-from gateway.inbound.mention_patterns import Pattern, by_name, called
+from gateway.settings.mention_patterns import by_name, called
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from channels.messages import Conversation, Inbound
-    from gateway.config.settings import Settings
     from gateway.routing.router import Router
-
-MOST_PATTERNS = 20
-
-
-class Section(BaseModel):
-    """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
-
-
-class CallSettings(Section):
-    """How one agent is called in groups."""
-
-    mention_patterns: Annotated[tuple[Pattern, ...], Field(max_length=MOST_PATTERNS)] | None = None
-    """Regular expressions that call the agent as a mention does, capitals aside; unset: those of ``messages.groupChat``, else its name."""
-
-
-class GroupChatSettings(CallSettings):
-    """Groups, whatever the channel."""
-
-    history_limit: Annotated[int, Field(ge=0, le=200)] = 20
-    """How many messages of a group that were not for the agent are kept to be told with the next one that is; 0 keeps none."""
+    from gateway.settings.root import Settings
 
 
 def patterns_of(settings: Settings, agent_id: str) -> tuple[str, ...]:

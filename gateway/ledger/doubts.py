@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.errors import OutOfStep
+from gateway.base.errors import OutOfStep
 from gateway.ledger.expired_notice import PATIENCE
 from gateway.ledger.inbox import COLUMNS, read_row
 from gateway.ledger.recovery import IN_DOUBT

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from gateway.errors import StorageFailed
+from gateway.base.atomic_file import write_whole
+from gateway.base.errors import StorageFailed
 from gateway.ledger.recovery import recover
 from gateway.ledger.schema import APPLICATION_ID, migrate
 from gateway.ledger.thread import storage_error
 from gateway.ledger.wal import Mark, Marking, missing
-from gateway.private_file import write_whole
 
 if TYPE_CHECKING:
     from datetime import datetime

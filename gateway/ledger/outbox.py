@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from gateway.errors import OutOfStep
+from gateway.base.errors import OutOfStep
 from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.expired_notice import PATIENCE, queue_notice, revive_missed
 from gateway.ledger.payload import read_payload, write_payload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gateway.errors import StorageFailed
+from gateway.base.errors import StorageFailed
 
 if TYPE_CHECKING:
     import apsw

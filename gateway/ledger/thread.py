@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import apsw
 
 from agent import fault_injection
-from gateway.errors import StorageFailed
+from gateway.base.errors import StorageFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

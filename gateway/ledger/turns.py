@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from gateway.errors import OutOfStep
+from gateway.base.errors import OutOfStep
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.rows import ToolRecord, Turn
 from gateway.ledger.values import Part, clean, instant, listed, stamp

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from structlog.typing import Processor
 
+    from gateway.base.paths import Paths
     from gateway.logs.redaction import Redactor
-    from gateway.logs.settings import LoggingSettings
-    from gateway.paths import Paths
+    from gateway.settings.logging import LoggingSettings
 
 ROOMS = ("agent", "channels", "gateway", "memory")
 LOG_NAME = "homebody.jsonl"

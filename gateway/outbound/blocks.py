@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from agent.errors import TranscriptWriteError
 from agent.events import AnswerFinished
 from agent.loop.streaming import AnswerStream
-from gateway.errors import StorageFailed
+from gateway.base.errors import StorageFailed
 from gateway.outbound.pieces import Piece, left_of, pieces
 from gateway.outbound.replying import replies
 from gateway.outbound.writing import Writing
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from agent.transcript.entries import Ahead, Entry
     from agent.transcript.transcript import Transcript
     from channels.protocol import Channel
-    from gateway.inbound.arrived import Arrived
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import NewOutbound
-    from gateway.outbound.block_settings import Manner
     from gateway.outbound.held_back import HeldBack
+    from gateway.routing.routed_message import Arrived
+    from gateway.settings.block_streaming import Manner
 
 log = logging.getLogger(__name__)
 

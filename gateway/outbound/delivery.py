@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from channels.errors import NotSent, Uncertain
-from gateway.errors import OutOfStep, StorageFailed
+from gateway.base.errors import OutOfStep, StorageFailed
+from gateway.base.wait import set_within
 from gateway.ledger.values import account_of
 from gateway.outbound.doubt import Doubts, answers, is_safe
 from gateway.outbound.outward import outward
 from gateway.outbound.trouble import Troubles
-from gateway.set_within import set_within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from channels.messages import Button
     from channels.protocol import Channel
-    from gateway.inbound.arrived import Arrived
     from gateway.outbound.held_back import HeldBack
     from gateway.outbound.reply_tags import Tagged
+    from gateway.routing.routed_message import Arrived
 
     Knows = Callable[[str, str], Awaitable[bool]]
     """Says whether a platform's id names a message of the conversation with an address."""

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from channels.messages import Conversation
     from channels.protocol import Channel, Drafts
     from channels.terminal.link import Frame
-    from gateway.outbound.block_settings import Sending
     from gateway.outbound.held_back import HeldBack
     from gateway.outbound.typing_sign import TypingSign
+    from gateway.settings.block_streaming import Sending
 
 _SHOWN = {"path": "", "query": "“{}”", "pattern": "“{}”"}
 _SHOWN_CHARS = 60
@@ -30,7 +30,7 @@ _REASON_CHARS = 120
 class Showing:
     """Carries the events of one turn to where it was asked. Nothing here can hold the turn up or fail it.
 
-    ``sent`` is that of ``gateway.outbound.block_settings.Manner``: what is said between tools and sent as messages of its own need not
+    ``sent`` is that of ``gateway.settings.block_streaming.Manner``: what is said between tools and sent as messages of its own need not
     stay in the preview, and there is none at all where answers are sent while they are written.
     """
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from agent.loop.streaming import AnswerStream
 from agent.transcript.entries import Ahead
 from channels.unfinished import Limits, next_piece, reopening
+from gateway.base.shield import whole
+from gateway.base.wait import set_within
 from gateway.outbound.reply_tags import LONGEST, may_end, shown
-from gateway.set_within import set_within
-from gateway.unbroken import whole
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from agent.timing import Clock
-    from gateway.outbound.block_settings import Manner
+    from gateway.settings.block_streaming import Manner
 
 
 class Writing(AnswerStream):

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gateway.errors import UsageWrong
+from gateway.base.errors import UsageWrong
 from gateway.routing.bindings import TIERS, audience_of_all, judge
 from memory.audience import OWNER, Audience
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from channels.messages import Conversation, Inbound
-    from gateway.config.settings import Settings
     from gateway.routing.access import Actor
-    from gateway.routing.bindings import Binding, Broadcast
-    from gateway.sessions.settings import DmScope
+    from gateway.settings.root import Settings
+    from gateway.settings.routing import Binding, Broadcast
+    from gateway.settings.session import DmScope
 
 AGENT_HINT: Final = "agent"
 SESSION_HINT: Final = "session"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.transcript.entries import Opened, Torn, decode
-from gateway.errors import StorageFailed
+from gateway.base.errors import StorageFailed
 from gateway.sessions.archive import Archive
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from datetime import date
     from zoneinfo import ZoneInfo
 
-    from gateway.sessions.settings import ResetSettings
+    from gateway.settings.session import ResetSettings
 
 Due = Literal["daily", "idle"]
 

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from agent.transcript.entries import Torn, decode
-from gateway.errors import StorageFailed
+from gateway.base.errors import StorageFailed
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agent.transcript.entries import Opened, Torn, decode
-from gateway.errors import StorageFailed
+from gateway.base.errors import StorageFailed
 from gateway.sessions.file import Damaged, SessionFile
 from gateway.sessions.record import SessionRecord
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from channels.messages import Conversation, Sender
-from gateway.clock import ManualClock
-from gateway.desks.pairing_desk import PairingDesk
-from gateway.errors import UsageWrong
+from gateway.api.handlers.pairing_requests import PairingDesk
+from gateway.base.clock import ManualClock
+from gateway.base.errors import UsageWrong
 from gateway.ledger.pairing import PENDING_LIMIT
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import CODE_ALPHABET, Access, Allowed, Ignored, Pair, Policy, concerns, new_code

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.terminal import address
-from gateway.admin import SOCKET, AdminServer, ask
-from gateway.errors import HomebodyError, NoModel, StorageFailed, UsageWrong
+from gateway.api.admin_socket import SOCKET, AdminServer, ask
+from gateway.base.errors import HomebodyError, NoModel, StorageFailed, UsageWrong
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from gateway.admin import Call
+    from gateway.api.admin_socket import Call
 
 
 @asynccontextmanager

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from channels.messages import Conversation
 from gateway.routing.access import Actor
-from gateway.routing.bindings import Binding, Broadcast
 from gateway.routing.router import Router
+from gateway.settings.routing import Binding, Broadcast
 from memory.audience import Audience
 
 ACTOR = Actor(role="peer", person="telegram-43", sender="43")

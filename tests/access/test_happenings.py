@@ -13,24 +13,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.messages import Attachment, Conversation, Cursor, Enclosure, Inbound, Sender
-from gateway.clock import ManualClock
-from gateway.desks.mail_desk import MailDesk
-from gateway.inbound.bot_guard import CONVERSATIONS, BotGuard
-from gateway.inbound.happenings import UsualHabits, edited, quoted, reaction
-from gateway.inbound.hearing import told
+from gateway.api.handlers.queues import MailDesk
+from gateway.base.clock import ManualClock
+from gateway.inbound.bot_limit import CONVERSATIONS, BotGuard
+from gateway.inbound.edits_and_reactions import UsualHabits, edited, reaction
 from gateway.inbound.inbox import House, Inbox
-from gateway.inbound.moves import Moves
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Access, Actor, GroupRule, Policy
-from gateway.routing.bindings import Binding
+from gateway.routing.chat_migrations import Moves
 from gateway.routing.router import Route, Router
+from gateway.settings.routing import Binding
+from gateway.turns.quoting import quoted
+from gateway.turns.user_message import told
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from gateway.inbound.arrived import Arrived
+    from gateway.routing.routed_message import Arrived
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HALL = Conversation(channel="telegram", kind="group", id="-7")

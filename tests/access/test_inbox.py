@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.messages import Conversation, Cursor, Inbound, Sender
-from gateway.clock import ManualClock
-from gateway.inbound.arrived import read_arrived, write_arrived
+from gateway.base.clock import ManualClock
 from gateway.inbound.inbox import House, Inbox
 from gateway.ledger.rows import InboxRow
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Access, Actor, Policy
+from gateway.routing.routed_message import read_arrived, write_arrived
 from gateway.routing.router import Route, Router
 from memory.audience import Audience
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from channels.protocol import Door
-    from gateway.inbound.arrived import Arrived
+    from gateway.routing.routed_message import Arrived
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

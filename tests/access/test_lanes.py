@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.lanes import Lanes, Ticket
+from gateway.queue.lanes import Lanes, Ticket
 
 
 class Work:

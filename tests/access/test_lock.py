@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 import gateway
+from gateway.base.errors import STATE_HELD, NotAnswering, StateHeld, StorageFailed
+from gateway.base.state_lock import Holder, StateLock, boot_id, describe
 from gateway.cli.starting import once_it_listens
-from gateway.errors import STATE_HELD, NotAnswering, StateHeld, StorageFailed
-from gateway.lock import Holder, StateLock, boot_id, describe
 
 ROOT = Path(gateway.__file__).parents[1]
 HOLD = """
 import sys, time
 from pathlib import Path
-from gateway.lock import Holder, StateLock
+from gateway.base.state_lock import Holder, StateLock
 lock = StateLock.acquire(Path(sys.argv[1]), Holder(pid=4711, started="2026-03-01T12:00:00+00:00", socket="/x/gateway.sock"))
 print("held", flush=True)
 time.sleep(60)

@@ -14,11 +14,11 @@ import pytest
 
 import gateway
 from channels.messages import Conversation
-from gateway.admin import SOCKET, AdminServer
-from gateway.clock import SystemClock
-from gateway.desks.pairing_desk import PairingDesk
+from gateway.api.admin_socket import SOCKET, AdminServer
+from gateway.api.handlers.pairing_requests import PairingDesk
+from gateway.base.clock import SystemClock
+from gateway.base.state_lock import Holder, StateLock
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.lock import Holder, StateLock
 from gateway.routing.access import Access, Policy
 
 ROOT = Path(gateway.__file__).parents[1]

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from agent.messages import Text, UserMessage
 from agent.transcript.history_view import PINNED, SUMMARY_HEAD, stamped
 from channels.messages import Conversation, Inbound, Sender
-from gateway.inbound.arrived import Arrived
-from gateway.inbound.happenings import edited, reaction
-from gateway.inbound.hearing import told
-from gateway.inbound.overheard import Overheard
-from gateway.inbound.quoting import body, head_of, name_of, unmarked
+from gateway.inbound.edits_and_reactions import edited, reaction
+from gateway.inbound.group_history import Overheard
 from gateway.ledger.rows import InboxRow
 from gateway.routing.access import Actor
+from gateway.routing.routed_message import Arrived
 from gateway.routing.router import Route
+from gateway.turns.quoting import body, head_of, name_of, unmarked
+from gateway.turns.user_message import told
 from memory.audience import OWNER, Audience
 
 NOON = datetime(2026, 3, 18, 12, tzinfo=UTC)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.messages import Conversation
-from gateway.clock import ManualClock
-from gateway.desks.commands import COMMANDS
-from gateway.desks.rights import Rights, Who
+from gateway.base.clock import ManualClock
+from gateway.command_handlers.rights import Rights, Who
+from gateway.commands.table import COMMANDS
 from gateway.ledger.pairing import KEPT_AT_LEAST, PENDING_LIMIT
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Actor

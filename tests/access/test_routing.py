@@ -10,10 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from channels.messages import Conversation, Inbound, Sender
-from gateway.errors import UsageWrong
+from gateway.base.errors import UsageWrong
 from gateway.routing.access import Actor
-from gateway.routing.bindings import Binding
 from gateway.routing.router import Route, Router, folder_key
+from gateway.settings.routing import Binding
 from memory.audience import OWNER, Audience
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -18,7 +18,7 @@ from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
 from agent.tools.toolbox import Toolbox
 from agent.transcript.transcript import Transcript
-from gateway.clock import TickingClock
+from gateway.base.clock import TickingClock
 from memory.audience import OWNER
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from agent.errors import TranscriptWriteError
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agent.transcript.entries import Compacted, FlushBegun, Opened, Said, Torn, decode, encode
 from agent.transcript.transcript import Transcript
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from tests.full_disk import no_file_may_hold_more_than
 
 if TYPE_CHECKING:

@@ -29,16 +29,16 @@ from agent.transcript.transcript import Transcript
 from channels.errors import NotFetched
 from channels.messages import Attachment, Inbound, Sender
 from channels.messages import Conversation as Place
-from gateway.attachments.intake import PICTURE_BYTES, Intake
-from gateway.attachments.kinds import media_type
-from gateway.attachments.names import LONGEST, safe_name
-from gateway.attachments.settings import AttachmentSettings
-from gateway.clock import ManualClock
-from gateway.inbound.arrived import Arrived
-from gateway.inbound.hearing import heard
+from gateway.base.clock import ManualClock
 from gateway.ledger.rows import InboxRow
+from gateway.media.file_names import LONGEST, safe_name
+from gateway.media.file_types import media_type
+from gateway.media.incoming import PICTURE_BYTES, Intake
 from gateway.routing.access import Actor
+from gateway.routing.routed_message import Arrived
 from gateway.routing.router import Route
+from gateway.settings.media import AttachmentSettings
+from gateway.turns.user_message import heard
 from memory.audience import OWNER, Audience
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from agent.events import TextDelta
 from agent.messages import Failure, Image, ToolCall
 from agent.models.scripted import Stall
 from channels.messages import Conversation
+from gateway.app.services import http
+from gateway.base.state_lock import describe
 from gateway.ledger.rows import NewOutbound
-from gateway.lock import describe
-from gateway.services import http
 from tests.attachments.test_intake import png
 from tests.peers.phone import OPEN, Village
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from channels.chunking import cut
 from channels.errors import ChannelBroken, NotFetched, NotSent, Uncertain
 from channels.messages import Attachment, Conversation, Cursor, Inbound, Sender, Sent
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -29,7 +29,7 @@ class PunctualClock(HastyClock):
     """Sleeps as hastily, but knows what time it is: a signature has to."""
 
     def now(self) -> datetime:
-        from gateway.clock import SystemClock
+        from gateway.base.clock import SystemClock
 
         return SystemClock().now()
 

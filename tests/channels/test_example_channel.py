@@ -12,8 +12,8 @@ import pytest
 from channels.conformance import CHECKS
 from channels.errors import ChannelBroken
 from channels.log import NoLog
-from gateway.config.settings import Settings
-from gateway.platforms import platforms
+from gateway.settings.root import Settings
+from gateway.supervision.platforms import platforms
 from tests.peers.hasty import HastyClock
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "linechat"

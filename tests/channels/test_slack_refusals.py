@@ -14,8 +14,8 @@ from channels.messages import Button, Conversation
 from channels.slack.emoji import emoji_of, name_of
 from channels.slack.letters import letter
 from channels.slack.settings import SlackSettings
-from gateway.platforms import slack_policy
 from gateway.routing.access import ANYBODY
+from gateway.supervision.platforms import slack_policy
 from tests.channels.slack_line import ANNA, DIRECT, POST, ROOM, Line, shown
 from tests.patience import PATIENCE
 from tests.peers.slack import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SlackPeer

@@ -13,7 +13,7 @@ from channels.errors import ChannelError, LinkLost, NotSent, Uncertain
 from channels.messages import Conversation, Outbound
 from channels.terminal.channel import PROOF_SECONDS, TerminalChannel
 from channels.terminal.link import Activity, Delta, Done, Note, Rejected, Reply, from_json, to_json
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from tests.peers.door import BookDoor
 
 if TYPE_CHECKING:

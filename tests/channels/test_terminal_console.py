@@ -29,7 +29,7 @@ from rich.console import Console
 from channels.terminal.console import Conversation, SlashCompleter, status_line
 from channels.terminal.link import Activity, Delta, Note, Reply
 from channels.terminal.render import Screen
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from tests.patience import PATIENCE
 from tests.peers.parrot import Parrot
 
@@ -391,7 +391,7 @@ async def test_tab_completes_the_words_that_a_command_takes() -> None:
 PROGRAM = """
 import asyncio, fcntl, itertools, termios
 from channels.terminal.console import Conversation
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from tests.peers.parrot import Parrot
 
 async def main():

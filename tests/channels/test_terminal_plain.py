@@ -12,7 +12,7 @@ import pytest
 from channels.terminal.exchange import Exchange
 from channels.terminal.link import Done, Reply
 from channels.terminal.plain import converse
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from tests.peers.parrot import Parrot
 
 if TYPE_CHECKING:

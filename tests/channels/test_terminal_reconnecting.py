@@ -13,7 +13,7 @@ from channels.terminal import reconnecting
 from channels.terminal.link import Note, Reply
 from channels.terminal.reconnecting import ReconnectingLink
 from channels.terminal.socket import SocketLink
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from tests.channels.test_terminal_socket import HERE, record, serving
 
 if TYPE_CHECKING:

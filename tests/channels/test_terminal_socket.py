@@ -15,7 +15,7 @@ from channels.terminal import address
 from channels.terminal.channel import TerminalChannel
 from channels.terminal.link import Delta, Done, Note, Reply
 from channels.terminal.socket import MESSAGE_BYTES, SocketLink
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from tests.peers.door import BookDoor
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.cli import main
-from gateway.config.settings import Settings
 from gateway.config.shape import every_key
+from gateway.settings.root import Settings
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]

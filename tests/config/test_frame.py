@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import COMMANDS, main
-from gateway.errors import (
+from gateway.base.errors import (
     HomebodyError,
     NoModel,
     SettingsWrong,
@@ -21,6 +20,7 @@ from gateway.errors import (
     as_homebody_error,
     told,
 )
+from gateway.cli import COMMANDS, main
 from memory.errors import MemoryTrouble
 from tests.patience import PATIENCE
 

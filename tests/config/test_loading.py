@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.base.errors import SettingsWrong, UsageWrong
+from gateway.base.paths import Paths
 from gateway.config.load import check, load
 from gateway.config.secrets import MASK, masked, revealed, secrets_of
-from gateway.errors import SettingsWrong, UsageWrong
-from gateway.paths import Paths
 
 
 def written(tmp_path: Path, text: str, name: str = "homebody.yaml") -> Paths:

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from channels.messages import Conversation, Inbound, Sender
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
+from gateway.base.paths import Paths
 from gateway.config.load import load
-from gateway.paths import Paths
-from gateway.platforms import platforms
 from gateway.routing.access import Access, Allowed
 from gateway.routing.router import router_of
+from gateway.supervision.platforms import platforms
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "many-agents.md"
 ENV = {"TELEGRAM_BOT_TOKEN": "1:a", "SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1"}

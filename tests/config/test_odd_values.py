@@ -8,8 +8,8 @@ import pytest
 
 from agent.tools.image_header import picture
 from channels.terminal.visible import visible
+from gateway.base.errors import SettingsWrong
 from gateway.config.yaml_notation import read_yaml
-from gateway.errors import SettingsWrong
 
 
 @pytest.mark.parametrize("text", ["a: !!int x", "a: !!float x", "a: !!int ''", "a: {b: [!!int 1.5]}", "? !!int x\n: !!int y"])

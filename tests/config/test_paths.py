@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import StorageFailed
-from gateway.paths import Paths, private_folder
+from gateway.base.errors import StorageFailed
+from gateway.base.paths import Paths, private_folder
 
 
 def test_the_command_line_wins_over_the_environment_and_that_over_the_default(tmp_path):

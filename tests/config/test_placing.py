@@ -9,10 +9,10 @@ import pytest
 
 from agent.errors import WorkspaceFileError
 from agent.tools.workspace_sandbox import WorkspaceSandbox
+from gateway.base.errors import SettingsWrong
+from gateway.base.paths import Paths
 from gateway.config.load import check, load
 from gateway.config.placing import closed_inodes
-from gateway.errors import SettingsWrong
-from gateway.paths import Paths
 
 
 @pytest.fixture

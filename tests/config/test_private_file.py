@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.private_file import write_whole
+from gateway.base.atomic_file import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.base.errors import UsageWrong
+from gateway.base.paths import Paths
 from gateway.cli import main
 from gateway.config.compare import compare
 from gateway.config.load import load
-from gateway.config.settings import Settings
-from gateway.errors import UsageWrong
-from gateway.paths import Paths
+from gateway.settings.root import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

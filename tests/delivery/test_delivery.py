@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from channels.errors import NotSent, Uncertain
 from channels.messages import Conversation, Outbound, Sent
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.outbound.delivery import Delivery

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
+from gateway.app.dependencies import Foundation
 from gateway.config.secrets import MASK, passwords_in, unseen_passwords
-from gateway.foundation import Foundation
 from gateway.logs.redaction import Redactor, secrets_in
 from gateway.outbound.held_back import HeldBack, telling_apart
 from gateway.outbound.replying import replies
@@ -77,8 +77,8 @@ def test_the_password_of_an_address_is_a_secret_whatever_the_name() -> None:
 
 
 def test_a_house_learns_what_its_settings_hold(tmp_path: Any) -> None:
-    from gateway.config.settings import Settings
-    from gateway.paths import Paths
+    from gateway.base.paths import Paths
+    from gateway.settings.root import Settings
 
     settings = Settings.model_validate(
         {"models": {"providers": {"box": {"baseUrl": "http://ann:PW-secret1@host/v1", "apiKey": KEY}}}}

@@ -11,7 +11,7 @@ from channels.messages import Conversation
 from channels.repeats import PERHAPS
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.settings import TelegramSettings
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.outbound.delivery import Delivery

@@ -12,13 +12,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from channels.messages import Button, Conversation, Inbound, Sender
-from gateway.desks.commands import COMMANDS, parse
-from gateway.inbound.arrived import Arrived
+from gateway.commands.table import COMMANDS, parse
 from gateway.ledger.rows import InboxRow
-from gateway.outbound.offers import LONGEST_VALUE, MOST, after_command, after_turn
+from gateway.outbound.buttons import LONGEST_VALUE, MOST, after_command, after_turn
 from gateway.outbound.reply_tags import may_end, shown, untagged
 from gateway.outbound.replying import replies
 from gateway.routing.access import Actor
+from gateway.routing.routed_message import Arrived
 from gateway.routing.router import Route
 from memory.audience import OWNER
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.unfinished import Limits
-from gateway.clock import ManualClock
-from gateway.outbound.block_settings import Manner
+from gateway.base.clock import ManualClock
 from gateway.outbound.pieces import unsent
 from gateway.outbound.writing import Writing
+from gateway.settings.block_streaming import Manner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

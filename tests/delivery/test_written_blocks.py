@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from agent.models.protocol import Request
-    from gateway.house import House
+    from gateway.app.gateway import House
     from tests.peers.anthropic import AnthropicPeer
     from tests.peers.compatible import CompatiblePeer
     from tests.peers.phone import Phone

@@ -13,10 +13,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from agent.messages import AssistantMessage, Text
 from agent.models.scripted import ScriptedModel
-from gateway.config.settings import Settings
-from gateway.house import Foundation, House
-from gateway.paths import Paths
+from gateway.app.gateway import Foundation, House
+from gateway.base.paths import Paths
 from gateway.routing.access import Policy
+from gateway.settings.root import Settings
 from tests.fire.paper import Line, Platform
 
 

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from gateway.guards.breaker import NAME as STARTS
-from gateway.guards.breaker import TOO_OFTEN
-from gateway.interrupted import MAX_ATTEMPTS
+from gateway.supervision.crash_loop import NAME as STARTS
+from gateway.supervision.crash_loop import TOO_OFTEN
+from gateway.turns.interrupted import MAX_ATTEMPTS
 from tests.fire.platforms import PLATFORMS, away
 from tests.fire.scenarios import SCENARIOS, Scenario, Verdict, judge
 from tests.fire.world import STATE, Kill, Nursery, Stuck, World, missing_tools, told_missing

@@ -34,10 +34,10 @@ HEAVY = (
     "gateway.cli.attached",
     "gateway.cli.gateway",
     "gateway.config.secrets",
-    "gateway.house",
-    "gateway.http.door",
+    "gateway.app.gateway",
+    "gateway.api.http_server",
     "gateway.logs.wiring",
-    "gateway.platforms",
+    "gateway.supervision.platforms",
     "memory.workspace",
     "openai.resources.chat",
     "structlog",
@@ -48,7 +48,7 @@ HEAVY = (
 def _lock_nobody_out() -> None:
     import gateway.lock
 
-    gateway.lock._lock = lambda _descriptor: True
+    gateway.base.state_lock._lock = lambda _descriptor: True
 
 
 def _append_to_a_torn_tail() -> None:

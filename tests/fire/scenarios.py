@@ -14,7 +14,7 @@ from agent.messages import AssistantMessage, ToolMessage, UserMessage
 from agent.transcript import history_view
 from agent.transcript.entries import Compacted, Entry, Said, Torn, Unanswered, decode
 from channels.repeats import MARKS
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from gateway.sessions.store import SessionStore
 from tests.fire.platforms import Document
 from tests.fire.world import STATE

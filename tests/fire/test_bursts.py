@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from channels.messages import Conversation, Inbound, Sender
-from gateway.clock import ManualClock
-from gateway.inbound.arrived import write_arrived
+from gateway.base.clock import ManualClock
 from gateway.inbound.inbox import House, Inbox
-from gateway.lanes import Lanes, Ticket
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.queue.lanes import Lanes, Ticket
 from gateway.routing.access import Actor
+from gateway.routing.routed_message import write_arrived
 from gateway.routing.router import Route
-from gateway.turns import Queued
+from gateway.turns.worker import Queued
 from memory.audience import OWNER
 
 if TYPE_CHECKING:
-    from gateway.inbound.arrived import Arrived
+    from gateway.routing.routed_message import Arrived
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MESSAGES, SESSIONS, CHARS = 10_000, 200, 4000

@@ -11,7 +11,7 @@ import pytest
 from agent.messages import AssistantMessage, Text
 from agent.models.scripted import ScriptedModel
 from channels.messages import Conversation
-from gateway.clock import TickingClock
+from gateway.base.clock import TickingClock
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from tests.gateway.conftest import Street
@@ -19,7 +19,7 @@ from tests.gateway.conftest import Street
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gateway.house import House
+    from gateway.app.gateway import House
 
 MAIN = "agent:main:main"
 DAY = 24 * 3600

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway import admin
-from gateway.clock import ManualClock
-from gateway.guards.breaker import TOO_OFTEN, Starts
-from gateway.guards.disk_guard import MB, DiskGuard
-from gateway.guards.watchdog import STOOD_STILL, Watchdog, supervised
+from gateway.api import admin_socket
+from gateway.base.clock import ManualClock
+from gateway.supervision.crash_loop import TOO_OFTEN, Starts
+from gateway.supervision.disk_guard import MB, DiskGuard
+from gateway.supervision.watchdog import STOOD_STILL, Watchdog, supervised
 from tests.fire.world import STATE, Nursery, World, missing_tools
 from tests.patience import PATIENCE
 
@@ -69,7 +69,7 @@ async def test_a_loop_that_never_comes_back_ends_the_process_where_it_is_started
 
 
 def test_the_process_ends_at_once_with_a_code_that_asks_for_another_try() -> None:
-    code = "from gateway.guards.watchdog import end_at_once; import atexit; atexit.register(print, 'late'); end_at_once()"
+    code = "from gateway.supervision.watchdog import end_at_once; import atexit; atexit.register(print, 'late'); end_at_once()"
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
     assert (ended.returncode, ended.stdout) == (STOOD_STILL, b"")
     assert supervised({"INVOCATION_ID": "x"})
@@ -105,7 +105,7 @@ async def test_a_house_that_fell_over_three_times_pauses_until_it_is_told_to_go_
         await world.platform.until(lambda: any("fell over three times" in text for text in world.said()))
         await world.say("/status")
         await world.platform.until(lambda: any("Under way" in text for text in world.said()))
-        status = await admin.ask(world.root / STATE, "status")
+        status = await admin_socket.ask(world.root / STATE, "status")
         assert (len(status["paused"]), status["inbox"]["waiting"], world.model.calls) == (1, 1, 0)
         await world.say("/resume")
         assert await world.quiet(life)

@@ -30,11 +30,11 @@ from agent import fault_injection
 from agent.models.scripted import ScriptedModel
 from agent.transcript import history_view
 from agent.transcript.entries import decode
-from gateway.clock import ManualClock
-from gateway.config.settings import Settings
-from gateway.house import Foundation, House
-from gateway.paths import Paths
+from gateway.app.gateway import Foundation, House
+from gateway.base.clock import ManualClock
+from gateway.base.paths import Paths
 from gateway.routing.access import Policy
+from gateway.settings.root import Settings
 from tests.fire.loop import STEPS
 from tests.fire.paper import Line, Platform
 from tests.fire.scenarios import Verdict, judge_view

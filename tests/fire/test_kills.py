@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.interrupted import MAX_ATTEMPTS
+from gateway.turns.interrupted import MAX_ATTEMPTS
 from tests.fire.loop import CALLS, PLACES, burn, sample
 from tests.fire.platforms import PLATFORMS
 from tests.fire.scenarios import SCENARIOS

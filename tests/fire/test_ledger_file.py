@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from gateway.clock import ManualClock
-from gateway.errors import StorageFailed
+from gateway.base.clock import ManualClock
+from gateway.base.errors import StorageFailed
 from gateway.ledger.schema import APPLICATION_ID, STEPS
 from gateway.ledger.sqlite import SqliteLedger
 from tests.fire.world import STATE, Kill, Life, Nursery, World, missing_tools

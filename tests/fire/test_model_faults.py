@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from gateway.house import House
+    from gateway.app.gateway import House
 
 LASTING = {"400", "401", "402", "413", "429, come back in an hour", "too long for the window", "a page for people"}
 """What the same request would only meet again."""

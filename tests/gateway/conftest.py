@@ -12,10 +12,10 @@ import pytest
 
 from agent.models.scripted import ScriptedModel
 from channels.terminal.link import Done, Reply
-from gateway.clock import TickingClock
-from gateway.config.settings import Settings
-from gateway.house import Foundation, House
-from gateway.paths import Paths
+from gateway.app.gateway import Foundation, House
+from gateway.base.clock import TickingClock
+from gateway.base.paths import Paths
+from gateway.settings.root import Settings
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:

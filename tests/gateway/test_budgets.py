@@ -15,12 +15,12 @@ from agent.events import TextDelta
 from agent.messages import AssistantMessage, Text, Usage
 from agent.models.catalog.prices import ESTIMATE
 from agent.models.scripted import Stall
-from gateway.budget.brake import Brake
+from gateway.base.clock import ManualClock
+from gateway.budget.guard import Brake
 from gateway.budget.report import first_day
-from gateway.budget.settings import BudgetSettings
-from gateway.clock import ManualClock
 from gateway.ledger.spending import Limit, NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.settings.budgets import BudgetSettings
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.errors import ChannelBroken
-from gateway.absent_channel import AbsentChannel
-from gateway.channel_keeper import ChannelKeeper
-from gateway.clock import ManualClock
-from gateway.desks.commands import COMMANDS, MENU
+from gateway.base.clock import ManualClock
+from gateway.commands.table import COMMANDS, MENU
 from gateway.routing.access import Policy
+from gateway.supervision.broken_channel import AbsentChannel
+from gateway.supervision.channel_runner import ChannelKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

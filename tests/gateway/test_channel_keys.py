@@ -17,10 +17,10 @@ from channels.slack.channel import SlackChannel
 from channels.slack.settings import SlackSettings
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.settings import TelegramSettings
-from gateway.attachments.settings import MB, largest_file
-from gateway.config.settings import Settings
 from gateway.inbound.mentions import Mentions
-from gateway.outbound.block_settings import Manner, manner_of
+from gateway.settings.block_streaming import Manner, manner_of
+from gateway.settings.media import MB, largest_file
+from gateway.settings.root import Settings
 from tests.peers.phone import Village
 
 if TYPE_CHECKING:

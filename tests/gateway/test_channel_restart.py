@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import gateway
-from gateway.errors import UsageWrong
+from gateway.base.errors import UsageWrong
 from tests.gateway.test_telegram_house import ANNA, TOKEN, Home
 from tests.peers.telegram import TelegramPeer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from gateway.house import House
+    from gateway.app.gateway import House
 
 ROOT = Path(gateway.__file__).parents[1]
 NAME = "telegram:default"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.budget.report import facts, told
-from gateway.desks.commands import COMMANDS, OTHER_NAMES, parse
+from gateway.commands.table import COMMANDS, OTHER_NAMES, parse
 from gateway.ledger.spending import UsageRow
 
 if TYPE_CHECKING:

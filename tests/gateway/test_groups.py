@@ -14,11 +14,11 @@ from channels.discord.settings import DiscordSettings
 from channels.errors import ChannelBroken, NotSent
 from channels.messages import Attachment, Conversation, Inbound, Sender
 from channels.slack.settings import SlackSettings
-from gateway.clock import ManualClock
-from gateway.config.settings import Settings
-from gateway.inbound.overheard import GROUPS, LONGEST, MESSAGES, Overheard
-from gateway.platforms import discord_policy, platforms, slack_policy
+from gateway.base.clock import ManualClock
+from gateway.inbound.group_history import GROUPS, LONGEST, MESSAGES, Overheard
 from gateway.routing.access import Access, Allowed, Decision, Ignored, Policy
+from gateway.settings.root import Settings
+from gateway.supervision.platforms import discord_policy, platforms, slack_policy
 
 ANNA, BEN = "700000000000000042", "700000000000000043"
 HOME, WORK = "800000000000000007", "800000000000000008"

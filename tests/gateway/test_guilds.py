@@ -7,9 +7,9 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from agent.models.scripted import ScriptedModel
-from gateway.config.settings import Settings
-from gateway.house import Foundation, House
-from gateway.paths import Paths
+from gateway.app.gateway import Foundation, House
+from gateway.base.paths import Paths
+from gateway.settings.root import Settings
 from tests.peers import discord, slack
 
 if TYPE_CHECKING:

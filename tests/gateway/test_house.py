@@ -12,10 +12,10 @@ from agent.events import TextDelta
 from agent.messages import Failure, ToolCall, ToolMessage
 from agent.models.scripted import ScriptedModel, Stall
 from channels.terminal.link import Activity, Delta, Rejected
-from gateway.errors import StateHeld
-from gateway.inbound.arrived import read_arrived, write_arrived
+from gateway.base.errors import StateHeld
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.routing.routed_message import read_arrived, write_arrived
 from memory.audience import OWNER
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from gateway.inbound.mention_patterns import Pattern, by_name, called
+from gateway.settings.mention_patterns import Pattern, by_name, called
 
 JUDGE = TypeAdapter(Pattern)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.desks.commands import COMMANDS, parse
+from gateway.commands.table import COMMANDS, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.guards.breaker import OFTEN_CRASHED
+from gateway.supervision.crash_loop import OFTEN_CRASHED
 from tests.gateway.test_telegram_house import ANNA, BEN, Home
 from tests.peers.telegram import TelegramPeer
 

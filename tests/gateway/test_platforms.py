@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from channels.errors import ChannelBroken
 from channels.messages import Conversation
 from channels.telegram.settings import TelegramSettings
-from gateway.clock import ManualClock
-from gateway.config.settings import Settings
-from gateway.platforms import platforms, telegram_policy
+from gateway.base.clock import ManualClock
+from gateway.settings.root import Settings
+from gateway.supervision.platforms import platforms, telegram_policy
 
 if TYPE_CHECKING:
     from gateway.routing.access import GroupRule, Policy

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from agent.models.scripted import ScriptedModel
-    from gateway.house import House
+    from gateway.app.gateway import House
     from tests.gateway.conftest import Street, Talk
 
     Make = Callable[..., Street]

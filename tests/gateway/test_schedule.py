@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.clock import SystemClock
-from gateway.schedule import Schedule
+from gateway.base.clock import SystemClock
+from gateway.jobs.scheduler import Schedule
 from gateway.sessions.record import SessionRecord
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import aiohttp
 import pytest
 
 from agent.models.scripted import ScriptedModel
-from gateway.config.settings import Settings
-from gateway.house import Foundation, House
-from gateway.paths import Paths
+from gateway.app.gateway import Foundation, House
+from gateway.base.paths import Paths
+from gateway.settings.root import Settings
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 import yaml
 
-from gateway.http.door import HttpDoor
-from gateway.http.settings import GatewaySettings
+from gateway.api.http_server import HttpDoor
+from gateway.settings.http import GatewaySettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from gateway.errors import HomebodyError
-from gateway.http.door import HttpDoor
-from gateway.http.settings import GatewaySettings
+from gateway.api.http_server import HttpDoor
+from gateway.base.errors import HomebodyError
+from gateway.settings.http import GatewaySettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

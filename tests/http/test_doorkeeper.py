@@ -9,8 +9,8 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.http.doorkeeper import FORWARDING, LARGEST_BODY, Doorkeeper
-from gateway.http.settings import GatewaySettings
+from gateway.api.request_guard import FORWARDING, LARGEST_BODY, Doorkeeper
+from gateway.settings.http import GatewaySettings
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.protocol import HookAnswer
-from gateway.errors import StorageFailed
-from gateway.http.door import HttpDoor
-from gateway.http.doorkeeper import HOOKS, LARGEST_BODY, Doorkeeper
-from gateway.http.settings import GatewaySettings
+from gateway.api.http_server import HttpDoor
+from gateway.api.request_guard import HOOKS, LARGEST_BODY, Doorkeeper
+from gateway.base.errors import StorageFailed
+from gateway.settings.http import GatewaySettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

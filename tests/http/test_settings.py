@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from gateway.errors import HomebodyError
-from gateway.http.settings import GatewaySettings
+from gateway.base.errors import HomebodyError
+from gateway.settings.http import GatewaySettings
 
 
 def test_nothing_set_means_loopback_and_nobody_else() -> None:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import HomebodyError, StorageFailed
-from gateway.http.token import SHORTEST, checked, fresh_token, same, token_from_file, token_from_settings
+from gateway.base.api_token import SHORTEST, checked, fresh_token, same, token_from_file, token_from_settings
+from gateway.base.errors import HomebodyError, StorageFailed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.clock import ManualClock
-from gateway.errors import OutOfStep
+from gateway.base.clock import ManualClock
+from gateway.base.errors import OutOfStep
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
 

@@ -13,8 +13,8 @@ import apsw
 import pytest
 
 from channels.messages import Conversation, Cursor
-from gateway.clock import ManualClock
-from gateway.errors import OutOfStep, StorageFailed
+from gateway.base.clock import ManualClock
+from gateway.base.errors import OutOfStep, StorageFailed
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 

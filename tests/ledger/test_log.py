@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from gateway.ledger.recovery import IN_DOUBT
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.wal import CHECKPOINT_AT, FRAME_HEADER, HEADER, Mark, read_log

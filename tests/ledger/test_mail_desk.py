@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from channels.messages import Conversation
+from gateway.api.handlers.queues import MailDesk
+from gateway.base.clock import ManualClock
+from gateway.base.errors import UsageWrong
 from gateway.cli import homebody
-from gateway.clock import ManualClock
-from gateway.desks.mail_desk import MailDesk
-from gateway.errors import UsageWrong
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from channels.messages import Conversation, Cursor
-from gateway.clock import ManualClock
-from gateway.errors import OutOfStep
+from gateway.base.clock import ManualClock
+from gateway.base.errors import OutOfStep
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.messages import Conversation, Cursor
-from gateway.clock import ManualClock
-from gateway.desks.mail_desk import MailDesk
-from gateway.errors import UsageWrong
+from gateway.api.handlers.queues import MailDesk
+from gateway.base.clock import ManualClock
+from gateway.base.errors import UsageWrong
 from gateway.ledger.recovery import IN_DOUBT
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.spending import NewCall, Spent

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.messages import Button, Conversation, Enclosure
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from gateway.ledger import schema
 from gateway.ledger.context_events import KEPT
 from gateway.ledger.payload import read_payload, write_payload

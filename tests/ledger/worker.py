@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from channels.messages import Conversation, Cursor
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from gateway.ledger.rows import Arrival, NewOutbound, Turn
 from gateway.ledger.sqlite import SqliteLedger
 

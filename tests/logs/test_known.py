@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.config.settings import Settings
-from gateway.http.token import FILE_NAME, token_from_file
-from gateway.logs.known import known_secrets
+from gateway.app.known_secrets import known_secrets
+from gateway.base.api_token import FILE_NAME, token_from_file
+from gateway.base.paths import Paths
 from gateway.logs.redaction import Redactor
-from gateway.paths import Paths
+from gateway.settings.root import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

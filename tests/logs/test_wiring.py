@@ -12,11 +12,11 @@ import threading
 import pytest
 import structlog
 
+from gateway.base.paths import Paths
 from gateway.logs.redaction import REDACTED, Redactor
 from gateway.logs.rotated import RotatedFile
-from gateway.logs.settings import LoggingSettings
 from gateway.logs.wiring import _Listener, _message, configure
-from gateway.paths import Paths
+from gateway.settings.logging import LoggingSettings
 
 SECRET = "123456:secret/token"
 
@@ -44,7 +44,7 @@ def logged(tmp_path):
 def test_every_line_says_agent_session_channel_and_turn(logged):
     def work() -> None:
         with structlog.contextvars.bound_contextvars(agent="main", session="agent:main:main", channel="telegram", turn="t7"):
-            structlog.get_logger("gateway.turns").info("answered", tokens=12)
+            structlog.get_logger("gateway.turns.worker").info("answered", tokens=12)
             logging.getLogger("channels.telegram").warning("slow %s", "poll")
         logging.getLogger("gateway").info("outside")
 
@@ -54,7 +54,7 @@ def test_every_line_says_agent_session_channel_and_turn(logged):
     assert [line["event"] for line in lines] == ["answered", "slow poll", "outside"]
     assert lines[0]["tokens"] == 12
     assert lines[0]["level"] == "info"
-    assert lines[0]["logger"] == "gateway.turns"
+    assert lines[0]["logger"] == "gateway.turns.worker"
     assert "agent=main session=agent:main:main channel=telegram turn=t7 tokens=12" in terminal
     assert "None" not in terminal
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.embedding.fake import BagOfWords
 from memory.nearness import Nearness

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.embedding.fake import BagOfWords
 from memory.errors import EmbeddingFailed, MemoryUnreadable
@@ -87,7 +87,7 @@ async def test_what_is_no_readable_file_is_passed_over_or_named(tmp_path: Path) 
 _AS_NOBODY = """
     import asyncio, json, os, sys
     from pathlib import Path
-    from gateway.clock import SystemClock
+    from gateway.base.clock import SystemClock
     from memory.audience import OWNER
     from memory.settings import MemorySettings
     from memory.workspace import WorkspaceMemory
@@ -158,7 +158,7 @@ def test_a_workspace_that_may_not_be_read_is_told(open_folder: Path) -> None:
 _ON_A_FULL_DISK = """
     import asyncio, resource, signal, sys
     from pathlib import Path
-    from gateway.clock import SystemClock
+    from gateway.base.clock import SystemClock
     from memory.audience import OWNER
     from memory.errors import MemoryTrouble
     from memory.settings import MemorySettings

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from memory.embedding.fake import BagOfWords
 from memory.settings import MemorySettings, VectorStoreSettings
 from memory.store.cache import EmbeddingCache

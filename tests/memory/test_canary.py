@@ -21,7 +21,7 @@ from agent.tools.files import file_tools
 from agent.tools.memory_tools import MemoryGet, MemorySearch
 from agent.tools.toolbox import Toolbox
 from agent.transcript.transcript import Transcript
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from memory.audience import OWNER, Audience
 from memory.embedding.fake import BagOfWords
 from memory.settings import MemorySettings

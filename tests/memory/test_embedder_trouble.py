@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.clock import ManualClock, SystemClock
+from gateway.base.clock import ManualClock, SystemClock
 from memory.audience import OWNER
 from memory.embedding.attempt import loading
 from memory.embedding.endpoint import Endpoint

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryTrouble
 from memory.journal import Author, Journal, take_back

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from memory import function_words
 from memory.audience import OWNER
 from memory.settings import MemorySettings

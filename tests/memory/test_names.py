@@ -14,8 +14,8 @@ from agent.tools.file_tool_context import FileToolContext
 from agent.tools.list_files import ListFiles
 from agent.tools.protocol import ToolContext
 from agent.tools.workspace_sandbox import WorkspaceSandbox
+from gateway.base.clock import ManualClock, SystemClock
 from gateway.cli import main
-from gateway.clock import ManualClock, SystemClock
 from memory.audience import OWNER
 from memory.embedding.fake import BagOfWords
 from memory.errors import MemoryUnreadable

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.clock import SystemClock
-from gateway.config.settings import Settings
-from gateway.errors import UsageWrong
-from gateway.memories import keep_memory
-from gateway.paths import Paths
+from gateway.agents.memory_stores import keep_memory
+from gateway.base.clock import SystemClock
+from gateway.base.errors import UsageWrong
+from gateway.base.paths import Paths
+from gateway.settings.root import Settings
 from memory.audience import OWNER
 from memory.workspace import WorkspaceMemory
 

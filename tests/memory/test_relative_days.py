@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.dates import spans, spelt_out
 from memory.relative_days import counted

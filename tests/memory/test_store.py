@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from memory.embedding.fake import BagOfWords
 from memory.settings import MemorySettings, VectorStoreSettings
 from memory.store.database import Database

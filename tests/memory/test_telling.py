@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.workspace_files import workspace_templates
-from gateway.memories import template_lines
+from gateway.agents.memory_stores import template_lines
 from memory.chunks import chunk, split_lines
 from memory.telling import telling
 

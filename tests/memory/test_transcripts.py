@@ -9,7 +9,7 @@ import pytest
 from agent.messages import AssistantMessage, Text, UserMessage
 from agent.transcript.entries import Opened, Said
 from agent.transcript.transcript import Transcript
-from gateway.clock import ManualClock, SystemClock
+from gateway.base.clock import ManualClock, SystemClock
 from gateway.routing.router import is_owners
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryUnreadable

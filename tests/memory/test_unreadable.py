@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.base.clock import ManualClock
 from gateway.cli import main
-from gateway.clock import ManualClock
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryUnreadable
 from memory.settings import MemorySettings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
-from gateway.clock import ManualClock, SystemClock
+from gateway.base.clock import ManualClock, SystemClock
 from memory.audience import OWNER, Audience
 from memory.embedding.fake import BagOfWords
 from memory.errors import EmbeddingFailed, MemoryUnreadable

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.context.workspace_files import workspace_templates
-from gateway.clock import ManualClock
-from gateway.memories import template_lines
+from gateway.agents.memory_stores import template_lines
+from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.embedding.fake import BagOfWords
 from memory.settings import MemorySettings

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from agent.messages import Failure
 from agent.models.catalog.provider_keys import Key
 from agent.models.middleware.key_health import KeyHealth
-from gateway.auth.health_file import FILE_NAME as HEALTH
-from gateway.auth.health_file import HealthFile
-from gateway.auth.profiles import FILE_NAME, Profile, ProfileFile, Profiles
-from gateway.auth.settings import AuthSettings
+from gateway.agents.memory_stores import owner_zone
+from gateway.base.clock import ManualClock, SystemClock
+from gateway.base.errors import StorageFailed, UsageWrong
+from gateway.base.paths import Paths
 from gateway.cli import homebody
-from gateway.clock import ManualClock, SystemClock
-from gateway.config.settings import Settings
-from gateway.errors import StorageFailed, UsageWrong
-from gateway.memories import owner_zone
-from gateway.paths import Paths
+from gateway.models.key_health_file import FILE_NAME as HEALTH
+from gateway.models.key_health_file import HealthFile
+from gateway.models.key_profiles import FILE_NAME, Profile, ProfileFile, Profiles
+from gateway.settings.auth import AuthSettings
+from gateway.settings.root import Settings
 from tests.models.conversation import NOON
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def test_secrets_are_in_no_text_about_them(tmp_path: Path) -> None:
 def test_memory_is_handed_the_agents_key(tmp_path: Path) -> None:
     from random import Random
 
-    from gateway.memories import open_memory
+    from gateway.agents.memory_stores import open_memory
 
     settings = Settings.model_validate({"agents": {"defaults": {"workspace": str(tmp_path / "ws")}}})
     profile = settings.agent("main")

@@ -18,15 +18,15 @@ from agent.models.catalog.known_models import Facts
 from agent.models.catalog.prices import ESTIMATE, LISTED, PriceList
 from agent.models.scripted import ScriptedModel
 from agent.models.settings import ModelsSettings
+from gateway.base.clock import ManualClock
+from gateway.base.errors import StorageFailed
 from gateway.budget.booking import booked
-from gateway.budget.brake import Brake
 from gateway.budget.day import NEW_DATES, BookingDay
 from gateway.budget.embedding import MeteredEmbedder
-from gateway.budget.settings import BudgetSettings
-from gateway.clock import ManualClock
-from gateway.errors import StorageFailed
+from gateway.budget.guard import Brake
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.model_shelf import ModelShelf
+from gateway.models.registry import ModelShelf
+from gateway.settings.budgets import BudgetSettings
 from memory.errors import EmbeddingFailed
 from tests.models.conversation import ask, hear, user
 from tests.patience import PATIENCE

@@ -13,7 +13,7 @@ from agent.messages import Failure, FailureKind
 from agent.models.middleware.cooldown import rest
 from agent.models.middleware.failover import MOVING, FailoverMiddleware
 from agent.models.scripted import ScriptedModel, Stall
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from tests.models.conversation import NOON, ask, hear, shown, user
 
 REQUEST = ask(user("a"))

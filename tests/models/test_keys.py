@@ -20,8 +20,8 @@ from agent.models.middleware.key_health import EVERY_MODEL, KeyHealth
 from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.scripted import ScriptedModel
 from agent.models.settings import ModelsSettings
-from gateway.auth.health_file import HealthFile
-from gateway.clock import TickingClock
+from gateway.base.clock import TickingClock
+from gateway.models.key_health_file import HealthFile
 from tests.models.conversation import NOON, ask, hear, shown, user
 from tests.peers.anthropic import AnthropicPeer, Refuse
 

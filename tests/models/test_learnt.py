@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from agent.models.settings import ModelsSettings
 from agent.models.token_estimate import Calibration, Weight
 from agent.settings import AgentSettings
-from gateway.clock import ManualClock
-from gateway.learnt import FILE_NAME, Learnt
-from gateway.model_shelf import ModelShelf
+from gateway.base.clock import ManualClock
+from gateway.models.facts_cache import FILE_NAME, Learnt
+from gateway.models.registry import ModelShelf
 from tests.models.conversation import NOON, ask, hear, user
 
 if TYPE_CHECKING:

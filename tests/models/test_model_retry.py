@@ -17,7 +17,7 @@ from agent.events import Progress, Restarted, TextDelta
 from agent.messages import AssistantMessage, Failure, Text
 from agent.models.middleware.model_retry import Limits, RetryMiddleware
 from agent.models.scripted import ScriptedModel, Stall
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from tests.models.conversation import NOON, ask, assistant, call, hear, result, shown, user
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from agent.tools.protocol import ToolContext
 from agent.tools.toolbox import Toolbox
 from agent.tools.workspace_sandbox import WorkspaceSandbox
 from agent.transcript.history_view import SUMMARY_HEAD
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from memory.settings import MemorySettings
 from memory.workspace import WorkspaceMemory
 from tests.models.conversation import ask, assistant, hear, requests, result, shown, user

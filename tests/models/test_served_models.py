@@ -15,7 +15,7 @@ from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.notebook.notebook_model import NotebookModel
 from agent.models.scripted import ScriptedModel
 from agent.models.settings import ModelsSettings
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from tests.models.conversation import NOON, ask, hear, user
 from tests.models.test_openai_chat import at
 from tests.peers.compatible import Refuse

@@ -20,7 +20,7 @@ from agent.models.middleware.key_health import KeyHealth
 from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.middleware.model_retry import Limits, RetryMiddleware
 from agent.models.scripted import ScriptedModel
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from tests.models.conversation import NOON, ask, hear, shown, user
 from tests.peers import anthropic, compatible
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from gateway.clock import ManualClock
+    from gateway.base.clock import ManualClock
 
 INPUT_PRICE = 5.0 / 1_000_000
 READ, WRITE_5M, WRITE_1H, OUTPUT = 0.1, 1.25, 2.0, 5.0

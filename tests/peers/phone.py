@@ -13,11 +13,11 @@ from agent.models.scripted import ScriptedModel
 from channels.errors import NotFetched, NotSent
 from channels.messages import Attachment, Conversation, Inbound, Sender, Sent
 from channels.protocol import HookAnswer
-from gateway.clock import ManualClock
-from gateway.config.settings import Settings
-from gateway.house import Foundation, House
-from gateway.paths import Paths
+from gateway.app.gateway import Foundation, House
+from gateway.base.clock import ManualClock
+from gateway.base.paths import Paths
 from gateway.routing.access import GroupRule, Policy
+from gateway.settings.root import Settings
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:

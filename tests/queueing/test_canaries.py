@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.models.protocol import Request
-    from gateway.house import House
+    from gateway.app.gateway import House
     from tests.peers.wire import Wire
     from tests.queueing.conftest import Town
 

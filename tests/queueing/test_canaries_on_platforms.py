@@ -7,9 +7,9 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from agent.models.scripted import ScriptedModel
-from gateway.config.settings import Settings
-from gateway.house import Foundation, House
-from gateway.paths import Paths
+from gateway.app.gateway import Foundation, House
+from gateway.base.paths import Paths
+from gateway.settings.root import Settings
 from tests.peers.discord import DiscordPeer
 from tests.peers.slack import BOT, SlackPeer
 from tests.peers.telegram import TelegramPeer

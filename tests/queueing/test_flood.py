@@ -6,16 +6,16 @@ import tracemalloc
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from gateway.clock import ManualClock
-from gateway.inbound.arrived import write_arrived
+from gateway.base.clock import ManualClock
 from gateway.inbound.inbox import House, Inbox
-from gateway.lanes import Lanes, Ticket
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.message_settings import MessagesSettings
-from gateway.queueing.line import Line, Queued
+from gateway.queue.lanes import Lanes, Ticket
+from gateway.queue.message_queue import Line, Queued
 from gateway.routing.access import Actor
+from gateway.routing.routed_message import write_arrived
 from gateway.routing.router import Route
+from gateway.settings.messages import MessagesSettings
 from memory.audience import OWNER
 from tests.peers.wire import NOON, Wire
 from tests.queueing.conftest import Slow
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gateway.inbound.arrived import Arrived
+    from gateway.routing.routed_message import Arrived
     from tests.queueing.conftest import Town
 
     Make = Callable[..., Town]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from agent.messages import Text, ToolCall, UserMessage
 from agent.models.scripted import Stall
 from agent.transcript.history_view import UNANSWERED
-from gateway.interrupted import FRESH, MAX_ATTEMPTS
+from gateway.turns.interrupted import FRESH, MAX_ATTEMPTS
 from tests.peers.wire import picture
 from tests.queueing.conftest import Town
 

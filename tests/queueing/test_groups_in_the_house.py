@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from agent.tools.policy import ToolPolicy
 from agent.tools.settings import ToolRules
 from channels.messages import Conversation
-from gateway.clock import ManualClock
-from gateway.config.settings import Settings
-from gateway.errors import UsageWrong
+from gateway.base.clock import ManualClock
+from gateway.base.errors import UsageWrong
 from gateway.inbound.mentions import patterns_of
-from gateway.platforms import platforms
 from gateway.routing.access import GroupRule, Policy
 from gateway.routing.group_tools import group_of
 from gateway.sessions.record import SessionRecord
+from gateway.settings.root import Settings
+from gateway.supervision.platforms import platforms
 from tests.peers.wire import NOON
 from tests.queueing.conftest import newest
 

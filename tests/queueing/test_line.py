@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.messages import Conversation
-from gateway.message_settings import MessagesSettings
-from gateway.queueing.choice import Choice, NoChoice, read_choice
-from gateway.queueing.line import Queued, Rule, kindred
+from gateway.queue.message_queue import Queued, Rule, kindred
+from gateway.queue.mode_choice import Choice, NoChoice, read_choice
+from gateway.settings.messages import MessagesSettings
 from tests.peers.wire import picture
 from tests.queueing.conftest import Slow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.queueing.settings import QueueMode
+    from gateway.settings.queue import QueueMode
     from tests.queueing.conftest import Town
 
     Make = Callable[..., Town]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.conversations import KEPT_OPEN
+from gateway.agents.session_contexts import KEPT_OPEN
 from gateway.routing.access import Policy
 from tests.queueing.conftest import Slow, Town
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.errors import StorageFailed
+from gateway.base.errors import StorageFailed
 from tests.full_disk import no_file_may_grow
 from tests.patience import PATIENCE
 from tests.queueing.conftest import Slow
@@ -15,7 +15,7 @@ from tests.queueing.conftest import Slow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.house import House
+    from gateway.app.gateway import House
     from tests.queueing.conftest import Town
 
     Make = Callable[..., Town]

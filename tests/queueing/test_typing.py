@@ -11,7 +11,7 @@ import pytest
 from agent.events import TextDelta, ThinkingDelta, ToolStarted
 from agent.messages import ToolCall
 from agent.settings import AgentSettings
-from gateway.clock import ManualClock
+from gateway.base.clock import ManualClock
 from gateway.outbound.typing_sign import TypingSign, typing_mode
 from tests.peers.wire import Wire
 

@@ -14,10 +14,10 @@ import yaml
 
 from agent.models.scripted import ScriptedModel
 from channels.terminal.link import Done, Reply
-from gateway.clock import ManualClock
+from gateway.app.gateway import Foundation, House
+from gateway.base.clock import ManualClock
+from gateway.base.paths import Paths
 from gateway.config.load import load
-from gateway.house import Foundation, House
-from gateway.paths import Paths
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from tests.reload.place import until
 
 if TYPE_CHECKING:

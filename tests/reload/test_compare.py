@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.config.asking import reload_of
 from gateway.config.compare import alike, compare
 from gateway.config.key import parse
-from gateway.config.settings import Settings
+from gateway.settings.root import Settings
 
 KEYS: dict[tuple[str, ...], list[Any]] = {
     ("agents", "defaults", "model"): ["a/b", "c/d", {"primary": "e/f"}],

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gateway.auth.profiles import Profile, Profiles
-from gateway.auth.settings import AuthSettings
+from gateway.models.key_profiles import Profile, Profiles
+from gateway.settings.auth import AuthSettings
 from memory.errors import EmbeddingFailed
 from tests.peers.embeddings import KEY, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from gateway.house import House
+    from gateway.app.gateway import House
     from memory.embedding.protocol import Embedder
     from tests.peers.embeddings import EmbeddingPeer
     from tests.reload.place import Place

@@ -10,7 +10,7 @@ import pytest
 
 from agent.events import TextDelta
 from agent.models.scripted import Stall
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from tests.reload.place import Place, ask, homebody, listening, until
 
 WORK = {"id": "work", "name": "Wanda", "model": "scripted/two", "workspace": "WORK"}

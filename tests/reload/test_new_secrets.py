@@ -16,12 +16,12 @@ from agent.models.middleware.key_health import KeyHealth
 from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.scripted import ScriptedModel
 from channels.errors import ChannelBroken
-from gateway.auth.profiles import Profile, Profiles
-from gateway.auth.settings import AuthSettings
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from gateway.logs.redaction import Redactor
-from gateway.logs.settings import LoggingSettings
 from gateway.logs.wiring import configure
+from gateway.models.key_profiles import Profile, Profiles
+from gateway.settings.auth import AuthSettings
+from gateway.settings.logging import LoggingSettings
 from tests.models.conversation import ask, user
 from tests.patience import PATIENCE
 

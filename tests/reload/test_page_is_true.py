@@ -12,16 +12,16 @@ from pydantic import ValidationError
 from agent.models.catalog.prices import ESTIMATE, Price
 from gateway.config.compare import compare
 from gateway.config.page import page
-from gateway.config.settings import Settings
 from gateway.logs.redaction import Redactor
-from gateway.logs.settings import LoggingSettings
 from gateway.logs.wiring import configure
+from gateway.settings.logging import LoggingSettings
+from gateway.settings.root import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gateway.app.gateway import House
     from gateway.config.compare import Difference
-    from gateway.house import House
     from tests.reload.place import Place
 
 NEEDED: dict[str, dict[str, Any]] = {

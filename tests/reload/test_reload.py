@@ -14,18 +14,18 @@ import pytest
 from agent.events import TextDelta
 from agent.models.scripted import Stall
 from channels.messages import Conversation, Inbound, Sender
-from gateway.clock import SystemClock
-from gateway.desks.house_desk import HouseDesk
+from gateway.app.reload import EMPTY_SECONDS, Reload
+from gateway.app.status import HouseDesk
+from gateway.base.clock import SystemClock
 from gateway.logs.redaction import Redactor
-from gateway.logs.settings import LoggingSettings
 from gateway.logs.wiring import configure
-from gateway.reload import EMPTY_SECONDS, Reload
+from gateway.settings.logging import LoggingSettings
 from tests.patience import PATIENCE
 from tests.reload.place import Place, ask, homebody, listening, until
 
 if TYPE_CHECKING:
     from channels.protocol import Door
-    from gateway.house import House
+    from gateway.app.gateway import House
 
 
 async def test_the_next_turn_has_another_model_other_tools_and_other_limits(place: Place) -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.desks.commands import parse
+from gateway.commands.table import parse
 from gateway.sessions.freshness import boundary, due, next_due
-from gateway.sessions.settings import ResetSettings, SessionSettings
+from gateway.settings.session import ResetSettings, SessionSettings
 
 RULES = SessionSettings.model_validate(
     {

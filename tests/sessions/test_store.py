@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from agent.transcript.entries import Opened
 from agent.transcript.transcript import Transcript
-from gateway.clock import ManualClock
-from gateway.errors import StorageFailed
+from gateway.base.clock import ManualClock
+from gateway.base.errors import StorageFailed
 from gateway.sessions import file as session_file
 from gateway.sessions.archive import Archive
 from gateway.sessions.record import SessionRecord, all_to_json, from_json, to_json

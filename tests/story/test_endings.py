@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.lock import describe
+from gateway.base.state_lock import describe
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:

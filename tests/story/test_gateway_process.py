@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from gateway.lock import describe
+from gateway.base.state_lock import describe
 from tests.patience import PATIENCE
 from tests.peers.telegram import TOKEN, TelegramPeer
 

@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from gateway.lock import describe
+from gateway.base.state_lock import describe
 from tests.patience import PATIENCE
 
 

@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from gateway.base.errors import UsageWrong
 from gateway.cli import main
 from gateway.cli.invocation import Invocation
 from gateway.cli.resuming import latest, meant, offered, where_it_was
 from gateway.cli.sessions import stores_of
-from gateway.errors import UsageWrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,10 +9,10 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from gateway.clock import SystemClock
-from gateway.config.settings import Settings
-from gateway.house import Foundation, House
-from gateway.paths import Paths
+from gateway.app.gateway import Foundation, House
+from gateway.base.clock import SystemClock
+from gateway.base.paths import Paths
+from gateway.settings.root import Settings
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:

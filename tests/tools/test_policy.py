@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from agent.tools.policy import ToolPolicy, named
 from agent.tools.settings import GROUPS, PROFILES, HouseTools, ToolRules, ToolsSettings
-from gateway.config.settings import Settings
-from gateway.tool_rack import ToolRack, tools_of
+from gateway.settings.root import Settings
+from gateway.tools.registry import ToolRack, tools_of
 
 if TYPE_CHECKING:
     from tests.tools.house import House

@@ -1,0 +1,1 @@
+"""Running agents: their sessions and memories."""

@@ -1,0 +1,359 @@
+"""The agents that live in the house: the life of their sessions, from the first message to the archive."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent.context import flush, session_memory
+from agent.context.compaction import CompactionResult, compact
+from agent.errors import AgentError
+from agent.transcript.entries import Pinned, Unpinned
+from gateway.agents.fallback_notice import stand_in
+from gateway.agents.session_contexts import Conversations, main_key
+from gateway.base.errors import HomebodyError, StorageFailed
+from gateway.sessions.archive import Archive
+from gateway.sessions.freshness import Due, due, next_due
+from gateway.sessions.record import SessionRecord
+from gateway.sessions.repair import repair
+from gateway.settings.session import InternalHooksSettings, SessionMemorySettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Coroutine
+    from datetime import datetime
+
+    from agent.context.session_context import SessionContext
+    from agent.loop.turn import TurnResult
+    from agent.transcript.entries import FlushReceipt
+    from gateway.settings.root import AgentProfile, Settings
+    from gateway.settings.session import SessionSettings
+    from memory.audience import Audience
+
+log = logging.getLogger(__name__)
+
+UNDO_FOR = timedelta(days=7)
+
+Leaving = Due | Literal["command"]
+
+
+class HousedAgent:
+    """One agent. Everything here is called from within the lane of the session that it concerns."""
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        *,
+        session_settings: SessionSettings,
+        new_id: Callable[[], str],
+        hooks: InternalHooksSettings | None = None,
+    ) -> None:
+        self.conversations = conversations
+        self.workspace = conversations.workspace
+        self.memory = conversations.memory
+        self.store = conversations.store
+        self.zone = conversations.zone
+        self.models = conversations.models
+        self.brake = conversations.brake
+        self._session_settings = session_settings
+        self._clock = conversations.clock
+        self._new_id = new_id
+        self._hook = _session_memory(hooks or InternalHooksSettings())
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def profile(self) -> AgentProfile:
+        """The agent as its settings have it now."""
+        return self.conversations.profile
+
+    @property
+    def id(self) -> str:
+        """The agent's id."""
+        return self.profile.id
+
+    @property
+    def main_key(self) -> str:
+        """The key of the owner's own session."""
+        return main_key(self.id)
+
+    def adopt(self, settings: Settings, busy: Collection[str]) -> None:
+        """Go by other settings from the next turn of each session on. ``busy`` are the keys of sessions in which one runs now."""
+        self.conversations.adopt(settings.agent(self.id), busy)
+        self._session_settings = settings.session
+        self._hook = _session_memory(settings.hooks.internal)
+        if self.brake is not None:
+            self.brake.adopt(settings.budgets)
+
+    async def current(self, key: str, audience: Audience, *, address: str = "", space: str = "") -> SessionRecord:
+        """Return the session of ``key`` for a message that a person sends now, begun afresh where the rule says so.
+
+        Raises:
+            StorageFailed: the session could not be written down.
+        """
+        now = self._clock.now()
+        await self.store.refresh()
+        record = self.store.get(key)
+        if record is None:
+            record = SessionRecord(session=self._new_id(), key=key, started=now, spoken=now, address=address, space=space)
+            await self.store.put(record)
+            return record
+        if reason := self.due(record, now):
+            record = await self.renew(record, audience, reason)
+        return self.store.note(key, spoken=now, address=address or record.address, space=space or record.space)
+
+    @property
+    def triggers(self) -> tuple[str, ...]:
+        """Messages that start a fresh session."""
+        return self._session_settings.reset_triggers
+
+    def due(self, record: SessionRecord, now: datetime) -> Due | None:
+        """Judge a session by the one rule. One in which nothing was said since it began is never due."""
+        if record.turns == 0:
+            return None
+        rule = self._session_settings.rule(record.key, record.address)
+        return due(rule, started=record.started, spoken=record.spoken, now=now, zone=self.zone)
+
+    def next_due(self, record: SessionRecord, now: datetime) -> datetime | None:
+        """Return when, from ``now`` on, the rule could say yes if nobody writes; None: never."""
+        if record.turns == 0:
+            return None
+        rule = self._session_settings.rule(record.key, record.address)
+        return next_due(rule, started=record.started, spoken=record.spoken, now=now, zone=self.zone)
+
+    async def renew(self, record: SessionRecord, audience: Audience, reason: Leaving, *, made_by: str = "") -> SessionRecord:
+        """Leave a session behind: flush what it knows, then begin a new one under the same key. The former can be brought back.
+
+        ``made_by`` names the message that asks for it.
+
+        Raises:
+            StorageFailed: the new session could not be written down; the former stands.
+        """
+        former, noted = await self.flush_before_leaving(record, audience)
+        now = self._clock.now()
+        notice = self._session_settings.rule(record.key, record.address).notice
+        fresh = SessionRecord(
+            session=self._new_id(),
+            key=record.key,
+            started=now,
+            spoken=now if reason == "command" else record.spoken,
+            address=record.address,
+            space=record.space,
+            verbose=record.verbose,
+            queue=record.queue,
+            greeted=reason == "command" or not notice,
+            last_flush=(self.store.get(record.key) or record).last_flush,
+            former=record.session,
+            former_until=now + UNDO_FOR,
+            unsaved=record.session if self._hook.enabled and record.turns else None,
+            pins=former.transcript.pins,
+            made_by=made_by,
+            noted=noted,
+        )
+        await self.store.put(fresh)
+        self.conversations.forget(record.session)
+        if fresh.unsaved:
+            self._in_background(self._keep(fresh, former))
+        return fresh
+
+    def take_up_unsaved(self, audience: Callable[[str], Audience]) -> None:
+        """Go on with keeping the ends of sessions where the last process left it."""
+        for record in self.store.all():
+            if record.unsaved:
+                self._in_background(self._take_up(record, audience(record.key)))
+
+    async def _take_up(self, record: SessionRecord, audience: Audience) -> None:
+        try:
+            former = await self.conversations.of(record, record.unsaved or "", audience)
+        except AgentError as error:
+            log.warning("the end of session %s was not kept: %s", record.unsaved, error)
+            return
+        await self._keep(record, former)
+
+    async def _keep(self, record: SessionRecord, former: SessionContext) -> None:
+        """Write the end of a session down; what fails is tried again at the next start."""
+        try:
+            path = await session_memory.keep(former, self._hook.messages)
+            if path is not None:
+                log.info("the end of session %s is kept in %s", former.session, path)
+            present = self.store.get(record.key)
+            if present is not None and present.unsaved == former.session:
+                await self.store.change(record.key, unsaved=None)
+        except (AgentError, HomebodyError) as error:
+            log.warning("the end of session %s was not kept: %s", former.session, error)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def quiet(self) -> None:
+        """Wait until nothing runs in the background."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def settle(self, seconds: float, *, flushing: bool) -> None:
+        """Before the house closes: finish what runs in the background, as far as the time goes.
+
+        With ``flushing`` (a house that served, not one opened for a single question) open sessions are flushed too.
+        """
+        if flushing and self.profile.settings.compaction.memory_flush.on_shutdown:
+            for conversation in self.conversations:
+                if flush.is_worthwhile(conversation):
+                    self._in_background(self._flush_now(conversation))
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            await self.store.fold()
+        except StorageFailed as error:
+            log.warning("sessions.json was not written whole: %s", error)
+
+    async def _flush_now(self, conversation: SessionContext) -> None:
+        try:
+            await conversation.prepare()
+            receipt = await flush.flush(conversation, "leave", "shutdown")
+            await self.store.change(conversation.key, last_flush=told(receipt, self._clock.now()))
+        except (AgentError, HomebodyError) as error:
+            log.warning("session %s was not flushed: %s", conversation.key, error)
+
+    async def ended(self, record: SessionRecord, result: TurnResult) -> SessionRecord:
+        """Note what a turn came to.
+
+        Raises:
+            StorageFailed: it could not be written.
+        """
+        changes: dict[str, Any] = {}
+        if result.receipts:
+            changes["last_flush"] = told(result.receipts[-1], self._clock.now())
+        if result.outcome == "answered" and (stood_in := stand_in(result)) != record.stand_in:
+            changes["stand_in"] = stood_in
+        if result.compactions:
+            changes["compactions"] = record.compactions + result.compactions
+        if (open_ := self.conversations.get(record.session)) is not None:
+            await self.models.learnt.calibrated(open_.model.name, open_.calibration)
+        if changes or record.turns == 0:
+            return await self.store.change(record.key, turns=record.turns + 1, greeted=True, **changes)
+        return self.store.change_soon(record.key, turns=record.turns + 1, greeted=True)
+
+    async def maintain(self) -> None:
+        """Forget sessions that were left long ago, and archive transcripts that nobody can bring back any more.
+
+        Raises:
+            StorageFailed: the sessions could not be written.
+        """
+        limits, now = self._session_settings.maintenance, self._clock.now()
+        left = [record for record in self.store.all() if record.turns == 0 and record.key != self.main_key]
+        silent = [r for r in left if now - r.spoken > timedelta(seconds=limits.prune_after)]
+        surplus = max(0, len(self.store) - len(silent) - limits.max_entries)
+        others = [r for r in left if r not in silent]
+        for record in [*silent, *(others[-surplus:] if surplus else [])]:
+            if not record.unsaved:
+                await self.store.remove(record.key)
+        needed = {one for r in self.store.all() for one in (r.session, r.unsaved, r.former) if one}
+        archive = Archive(self.store.folder)
+        try:
+            count = await asyncio.to_thread(
+                archive.put_away, needed | {one.session for one in self.conversations}, now - UNDO_FOR
+            )
+            gone = await asyncio.to_thread(archive.trim, limits.max_disk_bytes)
+        except OSError as error:
+            raise StorageFailed.from_os(error, "archive old sessions", archive.folder) from error
+        if count or gone:
+            log.info("%d transcripts were archived, and %d deleted for want of space", count, len(gone))
+
+    async def undo(self, key: str, *, made_by: str = "") -> SessionRecord | None:
+        """Bring the former session of ``key`` back and keep the present one as its former; None when there is none any more."""
+        record = self.store.get(key)
+        now = self._clock.now()
+        if record is None or record.former is None or (record.former_until and record.former_until < now):
+            return None
+        back = replace(
+            record, session=record.former, started=now, spoken=now, former=record.session, turns=max(1, record.turns), noted=""
+        )
+        await self.store.put(replace(back, former_until=now + UNDO_FOR, made_by=made_by))
+        return back
+
+    async def flush_before_leaving(self, record: SessionRecord, audience: Audience) -> tuple[SessionContext, str]:
+        """Write down what a session knows, if anything was said since the last time; return it, and what came of it in words."""
+        conversation = await self.conversations.open(record, audience)
+        obstacle = conversation.flush_obstacle
+        if not obstacle and not self.profile.settings.compaction.memory_flush.on_reset:
+            obstacle = "fresh starts are not flushed (agents.defaults.compaction.memoryFlush.onReset: false)"
+        if obstacle or not flush.is_worthwhile(conversation):
+            return conversation, flush.told(None, obstacle if record.turns else "")
+        await conversation.prepare()
+        receipt = await flush.flush(conversation, "leave", "reset")
+        await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))
+        return conversation, flush.told(receipt)
+
+    async def compact(
+        self, record: SessionRecord, audience: Audience, focus: str, *, into: int | None = None
+    ) -> CompactionResult:
+        """Compact by hand: flush first, then summarise.
+
+        ``into`` is a window of that many tokens that the conversation is to fit afterwards.
+        """
+        conversation = await self.conversations.open(record, audience)
+        await conversation.prepare()
+        conversation.narrowed = into
+        try:
+            return await self._compacted(conversation, record, focus)
+        finally:
+            conversation.narrowed = None
+
+    async def _compacted(self, conversation: SessionContext, record: SessionRecord, focus: str) -> CompactionResult:
+        if self.profile.settings.compaction.memory_flush.on_compact_command and flush.is_worthwhile(conversation):
+            receipt = await flush.flush(conversation, "command", "compact")
+            await self.store.change(record.key, last_flush=told(receipt, self._clock.now()))
+        shrunk = await compact(conversation, "command", "command", focus=focus)
+        if shrunk.summarised:
+            await self.store.change(record.key, compactions=record.compactions + 1)
+        return shrunk
+
+    async def pins(self, record: SessionRecord, audience: Audience, *, add: str = "", remove: str = "") -> tuple[str, ...]:
+        """Pin or unpin something (what is so already stays so), and return what is pinned then.
+
+        Raises:
+            AgentError: the session cannot be used.
+        """
+        conversation = await self.conversations.open(record, audience)
+        await conversation.prepare()
+        transcript = conversation.transcript
+        if add and add not in transcript.pins:
+            await transcript.append("command", Pinned(text=add))
+        if remove and remove in transcript.pins:
+            await transcript.append("command", Unpinned(text=remove))
+        return transcript.pins
+
+    async def repair(self, key: str) -> dict[str, Any]:
+        """Mend the transcript of a session that is not at work. Raises KeyError when there is none, StorageFailed."""
+        record = self.store.get(key)
+        if record is None:
+            raise KeyError(key)
+        self.conversations.forget(record.session)
+        return await asyncio.to_thread(repair, self.store.transcript(record.session), self._clock.now())
+
+    def facts(self) -> dict[str, Any]:
+        """How the agent is, as JSON values."""
+        sessions = self.store.all()
+        return {
+            "name": self.profile.name,
+            "workspace": str(self.workspace.root),
+            "sessions": len(sessions),
+            "lastSpoken": sessions[0].spoken.isoformat(timespec="seconds") if sessions else None,
+        }
+
+
+def _session_memory(hooks: InternalHooksSettings) -> SessionMemorySettings:
+    return hooks.entries.session_memory if hooks.enabled else SessionMemorySettings(enabled=False)
+
+
+def told(receipt: FlushReceipt, at: datetime) -> str:
+    """Put a receipt into one line."""
+    notes = ", ".join(f"{note.path} +{note.bytes_after - note.bytes_before} bytes" for note in receipt.written)
+    trouble = f" ({receipt.problem})" if receipt.problem else ""
+    return f"{receipt.outcome} {at:%Y-%m-%dT%H:%M:%SZ}{': ' if notes else ''}{notes}{trouble}"

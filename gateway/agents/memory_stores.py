@@ -1,0 +1,200 @@
+"""Making the memory of an agent: whose it is, its index, and the embedder that its settings and keys allow."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+from zoneinfo import ZoneInfo
+
+from pydantic import SecretStr
+
+from agent.context.workspace_files import workspace_templates
+from gateway.base.clock import SystemClock
+from gateway.base.errors import UsageWrong
+from gateway.config.secrets import revealed
+from gateway.models.key_profiles import Profiles
+from gateway.routing.router import is_owners
+from memory.embedding.choice import Choice, Surroundings, choose
+from memory.embedding.keys import EMBEDDING, KeyRing, ProviderAccess
+from memory.workspace import WorkspaceMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from random import Random
+
+    from gateway.base.paths import Paths
+    from gateway.settings.root import AgentProfile, Settings
+    from memory.embedding.download import Progress
+    from memory.embedding.protocol import Embedder
+    from memory.protocol import KeptMemory
+
+log = logging.getLogger(__name__)
+
+Meter: TypeAlias = "Callable[[Embedder], Embedder]"
+OURS = "memory-core"
+NOBODY = "none"
+ENTRY_POINTS = "homebody.memories"
+"""Where other packages put their memories: name = what ``plugins.slots.memory`` says, value =
+``make(*, agent, workspace, settings, clock, tell) -> memory.protocol.KeptMemory``; ``settings`` is ``plugins.memory.<name>``."""
+
+
+def unmetered(embedder: Embedder) -> Embedder:
+    """Count nothing: for a single command."""
+    return embedder
+
+
+def owner_zone(profile: AgentProfile) -> ZoneInfo:
+    """Return the owner's time zone: the one in the settings, or the machine's."""
+    if profile.settings.user_timezone:
+        return ZoneInfo(profile.settings.user_timezone)
+    from tzlocal import get_localzone_name
+
+    return ZoneInfo(get_localzone_name() or "UTC")
+
+
+def index_file(profile: AgentProfile, paths: Paths) -> Path:
+    """Return where the index of an agent is; the name may hold ``{agentId}``."""
+    chosen = profile.memory.store.path
+    return Path(chosen).expanduser() if chosen else paths.memory / "{agentId}.sqlite"
+
+
+def keep_memory(
+    profile: AgentProfile,
+    settings: Settings,
+    paths: Paths,
+    *,
+    env: Mapping[str, str],
+    clock: SystemClock,
+    random: Random,
+    tell: Callable[[str], None],
+    present: Callable[[], Settings] | None = None,
+    profiles: Profiles | None = None,
+    meter: Meter = unmetered,
+) -> KeptMemory | None:
+    """Make the memory that fills the slot for an agent; None where it is to have none. See ``open_memory``.
+
+    Raises:
+        UsageWrong: no installed package brings the memory that the settings name.
+    """
+    slot = settings.plugins.slots.memory
+    if slot == NOBODY or not profile.memory.enabled:
+        return None
+    if slot == OURS:
+        memory, choice = open_memory(
+            profile,
+            settings,
+            paths,
+            env=env,
+            clock=clock,
+            random=random,
+            tell=tell,
+            present=present,
+            profiles=profiles,
+            meter=meter,
+        )
+        log.info("memory of %s: %s", profile.id, choice.reason)
+        return memory
+    found = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+    if slot not in found:
+        raise UsageWrong(
+            f"no installed package brings the memory {slot!r} (there is: {', '.join([OURS, NOBODY, *sorted(found)])})",
+            where="plugins.slots.memory",
+            mend="Install its package beside homebody, or run `homebody config set plugins.slots.memory memory-core`.",
+        )
+    make = found[slot].load()
+    kept: KeptMemory = make(
+        agent=profile.id,
+        workspace=profile.workspace,
+        settings=revealed(settings.plugins.memory.get(slot, {})),
+        clock=clock,
+        tell=tell,
+    )
+    return kept
+
+
+def open_memory(
+    profile: AgentProfile,
+    settings: Settings,
+    paths: Paths,
+    *,
+    env: Mapping[str, str],
+    clock: SystemClock,
+    random: Random,
+    tell: Callable[[str], None],
+    progress: Progress | None = None,
+    present: Callable[[], Settings] | None = None,
+    profiles: Profiles | None = None,
+    meter: Meter = unmetered,
+) -> tuple[WorkspaceMemory, Choice]:
+    """Make the memory of an agent and say which embedder it has and why. Opens nothing and loads nothing yet.
+
+    ``present`` gives the settings in force at any time, so that a changed key is sent with the next call; ``profiles`` are the
+    house's keys in files; ``meter`` puts a budget around what the embedder sends to a provider.
+    """
+    around = Surroundings(
+        keys=_key_ring(profile.id, present or (lambda: settings), profiles or Profiles(paths, settings.auth), env),
+        clock=clock,
+        random=random.random,
+        cache_dir=paths.home / "models",
+        tell=tell,
+        progress=progress,
+    )
+    choice = choose(profile.memory, around)
+    memory = WorkspaceMemory(
+        profile.workspace,
+        index_file(profile, paths),
+        profile.memory,
+        agent=profile.id,
+        clock=clock,
+        embedder=None if choice.embedder is None else meter(choice.embedder),
+        batch=choice.batch,
+        sessions=paths.sessions(profile.id),
+        own_session=is_owners,
+        zone=owner_zone(profile),
+        tell=tell,
+        template=template_lines(),
+    )
+    return memory, choice
+
+
+@cache
+def template_lines() -> frozenset[str]:
+    """Return the lines that a new workspace's memory comes with, without the blanks around them."""
+    folder = workspace_templates()
+    files = [folder / "MEMORY.md", *(folder / "memory").iterdir()]
+    return frozenset(line.strip() for file in files for line in file.read_text("utf-8").splitlines() if line.strip())
+
+
+def embedding_footing(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:
+    """Return what an agent's embedder stands on, to be compared: which one it is, where it is asked, and where its key stands.
+
+    The key itself does not count: it is looked up for each call.
+    """
+    keys = _key_ring(profile.id, lambda: settings, Profiles(paths, settings.auth), env)
+    choice = choose(
+        profile.memory, Surroundings(keys=keys, clock=SystemClock(), random=float, cache_dir=paths.home, tell=_unheard)
+    )
+    places = {name: (access.base_url, access.headers) for name in EMBEDDING for access in [keys.providers(name)]}
+    return choice.reason, None if choice.embedder is None else choice.embedder.fingerprint, places
+
+
+def _key_ring(agent: str, present: Callable[[], Settings], profiles: Profiles, env: Mapping[str, str]) -> KeyRing:
+    def access(name: str) -> ProviderAccess:
+        provider = present().models.providers.get(name)
+        if provider is None:
+            return ProviderAccess()
+        key = next((SecretStr(secret) for _, secret in provider.keys), None)
+        return ProviderAccess(api_key=key, base_url=provider.base_url, headers=_plain(provider.headers))
+
+    return KeyRing(profile=profiles.for_embeddings(agent), providers=access, environ=env)
+
+
+def _unheard(_: str) -> None:
+    """For who asks only what would be."""
+
+
+def _plain(headers: Mapping[str, SecretStr]) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in headers.items()}

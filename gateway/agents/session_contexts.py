@@ -1,0 +1,202 @@
+"""The conversations of one agent that are in memory: each made ready for a turn with the settings, model and tools that hold now."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from agent.context.session_context import SessionContext
+from agent.errors import AgentError
+from agent.models.notebook.notebook_model import NAME as NOTEBOOK
+from agent.models.thinking import level_of
+from agent.transcript.transcript import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from zoneinfo import ZoneInfo
+
+    from agent.context.workspace_files import Workspace
+    from agent.models.protocol import Model
+    from agent.timing import Clock
+    from agent.tools.settings import ToolRules
+    from gateway.budget.guard import Brake
+    from gateway.models.registry import AgentModels
+    from gateway.sessions.record import SessionRecord
+    from gateway.sessions.store import SessionStore
+    from gateway.settings.root import AgentProfile
+    from gateway.tools.registry import ToolRack
+    from memory.audience import Audience
+    from memory.protocol import KeptMemory
+
+log = logging.getLogger(__name__)
+
+KEPT_OPEN = 32
+"""Conversations kept in memory beside those in which a turn runs; others are read from their transcripts again."""
+
+
+def main_key(agent: str) -> str:
+    """Return the key of the owner's own session with an agent."""
+    return f"agent:{agent}:main"
+
+
+class Conversations:
+    """Opens them. ``narrowed`` gives the further rules on tools that hold in a session, such as those of a group.
+
+    ``busy`` says whether a turn runs in the session of a key.
+    """
+
+    def __init__(
+        self,
+        *,
+        profile: AgentProfile,
+        workspace: Workspace,
+        memory: KeptMemory | None,
+        rack: ToolRack,
+        store: SessionStore,
+        zone: ZoneInfo,
+        clock: Clock,
+        models: AgentModels,
+        narrowed: Callable[[SessionRecord], Sequence[ToolRules]] = lambda _: (),
+        tell: Callable[[str], None] = log.warning,
+        brake: Brake | None = None,
+        busy: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._busy = busy
+        self.profile = profile
+        self.workspace = workspace
+        self.memory = memory
+        self.rack = rack
+        self.store = store
+        self.zone = zone
+        self.clock = clock
+        self.models = models
+        self.brake = brake
+        self._narrowed = narrowed
+        self._tell = tell
+        self._open: OrderedDict[str, SessionContext] = OrderedDict()
+
+    def __iter__(self) -> Iterator[SessionContext]:
+        """Give those that are open."""
+        return iter(tuple(self._open.values()))
+
+    def get(self, session: str) -> SessionContext | None:
+        """Return a conversation if it is open."""
+        return self._open.get(session)
+
+    def forget(self, session: str) -> None:
+        """Have a session read from its transcript when it is needed next."""
+        self._open.pop(session, None)
+
+    def adopt(self, profile: AgentProfile, busy: Collection[str]) -> None:
+        """Go by other settings; ``busy`` are the keys of sessions in which a turn runs, which keeps its own."""
+        self.profile = profile
+        self.rack.adopt(profile.tools)
+        for conversation in self:
+            if conversation.key not in busy:
+                self.equip(conversation, self.store.get(conversation.key))
+
+    async def open(self, record: SessionRecord, audience: Audience, *, model: str | None = None) -> SessionContext:
+        """Return the session ready to work on, with the model that it is to use now.
+
+        Raises:
+            TranscriptWriteError: its transcript cannot be used.
+            AgentError: its model cannot be used, or ``model``, which somebody asks for now, may not be chosen.
+        """
+        wanted = self.models.names(self.profile.settings).resolve(model) if model else record.model
+        chosen = self._metered(await self._chosen(wanted), record.key)
+        conversation = self._open.get(record.session)
+        if conversation is None:
+            conversation = await self.of(record, record.session, audience, chosen)
+            if self.memory is not None:
+                self.memory.session_began()
+        conversation.model = chosen
+        conversation.thinking = level_of(record.thinking) or self.profile.settings.thinking_default
+        conversation.thoughts = record.reasoning
+        self.equip(conversation, record)
+        flush_model = await self._flush_model()
+        conversation.flush_model = None if flush_model is None else self._metered(flush_model, record.key)
+        self._open[record.session] = conversation
+        self._open.move_to_end(record.session)
+        self._set_aside(conversation)
+        return conversation
+
+    def _set_aside(self, present: SessionContext) -> None:
+        """Let go of those opened longest ago, but of none in which a turn runs: whoever read it anew would miss what is not written yet."""
+        for session, conversation in list(self._open.items())[: max(0, len(self._open) - KEPT_OPEN)]:
+            if conversation is not present and not self._busy(conversation.key):
+                del self._open[session]
+
+    async def glance(self, record: SessionRecord, audience: Audience) -> SessionContext:
+        """Return the session to be looked at, not worked on: as it is, also in the midst of a turn.
+
+        Raises:
+            AgentError: it is not open, and cannot be.
+        """
+        conversation = self._open.get(record.session)
+        if conversation is None:
+            conversation = await self.open(record, audience)
+            await conversation.prepare()
+        return conversation
+
+    def equip(self, conversation: SessionContext, record: SessionRecord | None) -> None:
+        """Give a conversation the settings and tools that hold now. Never in the midst of a turn."""
+        conversation.settings = self.profile.settings
+        conversation.toolbox = self.rack.box(conversation.model.name, *(self._narrowed(record) if record else ()))
+
+    async def _chosen(self, name: str | None) -> Model:
+        return await self.models.get(name, self.profile.settings)
+
+    def _metered(self, model: Model, session: str) -> Model:
+        """Put the brake before a model. The notebook costs nothing and needs none."""
+        return model if self.brake is None or model.name == NOTEBOOK else self.brake.metered(model, session)
+
+    async def of(self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None) -> SessionContext:
+        """Read a session under the key of ``record``, which may be one that was left, without keeping it open."""
+        model = model or self._metered(await self._chosen(record.model), record.key)
+        return SessionContext(
+            agent=self.profile.id,
+            session=session,
+            key=record.key,
+            audience=audience,
+            private=record.key == main_key(self.profile.id) and audience.kind == "owner",
+            settings=self.profile.settings,
+            model=model,
+            toolbox=self.rack.box(model.name, *self._narrowed(record)),
+            keeping=self.rack.whole,
+            workspace=self.workspace,
+            transcript=await self._transcript(record.key, session),
+            zone=self.zone,
+            clock=self.clock,
+            inherited=record.pins,
+            calibration=self.models.learnt.calibration(model.name),
+        )
+
+    async def transcript(self, record: SessionRecord) -> Transcript:
+        """Return the transcript of a session in which no turn runs; one that is not open is read, and not kept.
+
+        Raises:
+            TranscriptWriteError: it cannot be used.
+        """
+        conversation = self._open.get(record.session)
+        return conversation.transcript if conversation else await self._transcript(record.key, record.session)
+
+    async def _transcript(self, key: str, session: str) -> Transcript:
+        transcript = await Transcript.load(self.store.transcript(session), self.clock)
+        if transcript.bad_lines:
+            self._tell(
+                f"{transcript.bad_lines} lines of the transcript {transcript.path} cannot be read. I go on without them; "
+                f"this sets them aside: homebody sessions repair {key}"
+            )
+        return transcript
+
+    async def _flush_model(self) -> Model | None:
+        """The model that the settings name for flushes; one that cannot be used is told in the log, and the session's own takes over."""
+        name = self.profile.settings.compaction.memory_flush.model
+        if name is None:
+            return None
+        try:
+            return await self._chosen(name)
+        except AgentError as error:
+            log.warning("the flush model cannot be used: %s", error)
+            return None

@@ -1,0 +1,118 @@
+"""What came in and what goes out, for the owner to look at and to mend: ``homebody outbox`` and ``homebody inbox``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gateway.base.errors import OutOfStep, UsageWrong
+from gateway.routing.routed_message import Unreadable, read_arrived, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from gateway.ledger.protocol import Ledger
+    from gateway.ledger.rows import InboxRow, OutboxRow, OutboxState
+
+OPEN: tuple[OutboxState, ...] = ("ready", "sending", "ambiguous")
+SHOWN = 200
+"""Characters of a text in a list."""
+
+
+class MailDesk:
+    """Lists, sends again, and gives up. All answers are JSON values. ``hand_out`` gives a message to the house, where one runs."""
+
+    def __init__(self, ledger: Ledger, hand_out: Callable[[InboxRow], Awaitable[None]] | None = None) -> None:
+        self._ledger = ledger
+        self._hand_out = hand_out
+
+    def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
+        """The calls by name, for the owner's socket."""
+        return {
+            "outbox.list": self.outbox,
+            "outbox.retry": self.retry,
+            "outbox.drop": self.drop,
+            "inbox.list": self.inbox,
+            "inbox.missed": self.missed,
+            "inbox.retry": self.take_up,
+        }
+
+    async def outbox(self, *, everything: bool = False) -> dict[str, Any]:
+        """Tell what is to be sent and what was given up; with ``everything`` what was sent as well."""
+        states: tuple[OutboxState, ...] = (*OPEN, "dead", "sent") if everything else (*OPEN, "dead")
+        return {"outbox": [_sent(row) for row in await self._ledger.outbox(states)]}
+
+    async def retry(self, row: int) -> dict[str, Any]:
+        """Send one that was given up after all. Raises UsageWrong when there is none, or its text was cleared already."""
+        await self._step(self._ledger.revive, row, "was given up, with its text still kept")
+        return {"retried": row}
+
+    async def drop(self, row: int) -> dict[str, Any]:
+        """Give one up that is still to be sent. Raises UsageWrong when it is not."""
+
+        async def give_up(number: int) -> None:
+            await self._ledger.dead(number, "dropped by the owner")
+
+        await self._step(give_up, row, "is still to be sent")
+        return {"dropped": row}
+
+    async def inbox(self) -> dict[str, Any]:
+        """Tell what waits for its turn, and what is being answered."""
+        return {"inbox": [_heard(row) for row in await self._ledger.inbox(("waiting", "claimed"))]}
+
+    async def missed(self) -> dict[str, Any]:
+        """Tell which messages got no answer: failed, or passed over."""
+        return {"inbox": [_heard(row) for row in await self._ledger.inbox(("failed", "ignored"))]}
+
+    async def take_up(self, row: int) -> dict[str, Any]:
+        """Answer a message after all that is in doubt since the ledger was damaged. Raises UsageWrong when there is none."""
+
+        async def take_up(number: int) -> None:
+            found = await self._ledger.take_up(number)
+            if self._hand_out is not None:
+                await self._hand_out(found)
+
+        mend = "`homebody inbox missed` shows them with their numbers."
+        await self._step(take_up, row, "is in doubt since the ledger was damaged, with its text still kept", mend)
+        return {"retried": row}
+
+    async def _step(
+        self,
+        step: Callable[[int], Awaitable[None]],
+        row: int,
+        wanted: str,
+        mend: str = "`homebody outbox list` shows them with their numbers.",
+    ) -> None:
+        try:
+            await step(row)
+        except OutOfStep as error:
+            raise UsageWrong(f"there is no message {row} that {wanted}", mend=mend) from error
+
+
+def _sent(row: OutboxRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "state": row.state,
+        "conversation": row.conversation.address,
+        "text": (row.text if row.enclosure is None else f"📎 {row.enclosure.name} {row.text}".rstrip())[:SHOWN],
+        "attempts": row.attempt,
+        "doubts": row.doubts,
+        "notBefore": row.not_before.isoformat(timespec="seconds"),
+        "expires": row.expires.isoformat(timespec="seconds"),
+        "reason": row.reason,
+    }
+
+
+def _heard(row: InboxRow) -> dict[str, Any]:
+    try:
+        text = words_of(read_arrived(row)[0]) if row.payload else ""
+    except Unreadable as error:
+        text = f"({error})"
+    return {
+        "id": row.id,
+        "state": row.state,
+        "conversation": row.conversation,
+        "sender": row.sender,
+        "receivedAt": row.received_at.isoformat(timespec="seconds"),
+        "text": text[:SHOWN],
+        "reason": row.reason,
+    }

@@ -1,0 +1,107 @@
+"""Where the owner asks which agent would answer somebody, and why: what ``homebody route`` asks, in a running gateway or without."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from channels.messages import Conversation, Sender
+from gateway.base.errors import UsageWrong
+from gateway.inbound.mentions import patterns_of
+from gateway.routing.access import Allowed, Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from gateway.routing.access import Access, Actor, Decision, Policy
+    from gateway.routing.router import Router
+    from gateway.settings.root import Settings
+    from memory.audience import Audience
+
+
+class RouteDesk:
+    """Explains. Changes nothing: a stranger who is asked about gets no pairing code. All answers are JSON values."""
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        router: Callable[[], Router],
+        access: Access,
+        policies: Callable[[], Mapping[tuple[str, str], Policy]],
+    ) -> None:
+        self._settings = settings
+        self._router = router
+        self._access = access
+        self._policies = policies
+
+    def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
+        """The calls by name, for the owner's socket."""
+        return {"route.explain": self.explain}
+
+    async def explain(
+        self,
+        channel: str,
+        peer: str,
+        *,
+        account: str = "default",
+        group: str | None = None,
+        thread: str | None = None,
+        space: str | None = None,
+        chat: str | None = None,
+    ) -> dict[str, Any]:
+        """Tell what would become of a message by ``peer``: in a ``group``, or in private (in the chat ``chat``, else one of their own id).
+
+        Raises:
+            UsageWrong: there is no such channel.
+        """
+        policies = self._policies()
+        if (channel, account) not in policies:
+            known = ", ".join(f"{name}:{one}" for name, one in sorted(policies)) or "none"
+            raise UsageWrong(f"no channel {channel}:{account} is set up", mend=f"There is: {known}.")
+        kind, place = ("group", group) if group else ("direct", chat or peer)
+        conversation = Conversation(channel=channel, account=account, kind=kind, id=place, thread=thread, space=space)  # type: ignore[arg-type]
+        sender = Sender(id=peer)
+        decision = await self._access.decide(conversation, sender, mentioned=True)
+        actor = decision.actor if isinstance(decision, Allowed) else await self._access.who(channel, peer)
+        router = self._router()
+        agents = router.answering(conversation)
+        return {
+            "conversation": conversation.address,
+            "peer": peer,
+            "speaks": _speaks(decision, actor),
+            "mention": self._mention(conversation, policies[channel, account], agents),
+            "answers": [self._answer(router, agent, conversation, actor) for agent in agents],
+            "broadcast": len(agents) > 1,
+            "rules": [
+                {"rule": f"bindings[{one.place}]", "agent": one.agent, "holds": one.holds, "wins": one.wins, "why": one.why}
+                for one in router.weighed(conversation)
+            ],
+            "default": self._settings().default_agent,
+        }
+
+    def _answer(self, router: Router, agent: str, conversation: Conversation, actor: Actor) -> dict[str, Any]:
+        route = router.route(agent, conversation, actor)
+        profile = self._settings().agent(agent)
+        return {
+            "agent": agent,
+            "sessionKey": route.session,
+            "memory": route.audience.kind,
+            "folder": _folder(route.audience),
+            "workspace": str(profile.workspace),
+        }
+
+    def _mention(self, conversation: Conversation, policy: Policy, agents: tuple[str, ...]) -> dict[str, Any] | None:
+        rule = policy.group(conversation) if conversation.kind == "group" else None
+        if rule is None:
+            return None
+        patterns = [pattern for agent in agents for pattern in patterns_of(self._settings(), agent)]
+        return {"required": rule.require_mention, "patterns": patterns}
+
+
+def _speaks(decision: Decision, actor: Actor) -> dict[str, Any]:
+    may = isinstance(decision, Allowed)
+    reason = "" if may else "a stranger, who is given a pairing code" if isinstance(decision, Pair) else decision.reason  # type: ignore[union-attr]
+    return {"may": may, "role": actor.role, "person": actor.person, "reason": reason}
+
+
+def _folder(audience: Audience) -> str:
+    return "memory" if audience.kind == "owner" else str(audience.folder)

@@ -1,0 +1,1 @@
+"""The composition root: puts all parts together, starts, reloads and stops them."""

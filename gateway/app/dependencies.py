@@ -1,0 +1,63 @@
+"""What a house stands on: settings, places, time, chance, and whether it serves platforms."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gateway.app.known_secrets import known_secrets
+from gateway.base.clock import SystemClock
+from gateway.base.state_lock import Holder, boot_id
+from gateway.logs.redaction import Redactor
+from gateway.outbound.held_back import telling_apart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from gateway.base.paths import Paths
+    from gateway.logs.wiring import Closer
+    from gateway.settings.root import Settings
+
+
+@dataclass(kw_only=True)
+class Foundation:
+    """What a house stands on. ``serving`` says that platforms are connected; a conversation in the terminal does without.
+
+    ``notices`` is what the owner should know of how the settings were come by; ``logs`` are those of this process, where it logs.
+    """
+
+    settings: Settings
+    paths: Paths
+    env: Mapping[str, str]
+    clock: SystemClock = field(default_factory=SystemClock)
+    random: random.Random = field(default_factory=random.SystemRandom)
+    serving: bool = False
+    restart_on_stall: bool = False
+    logs: Closer | None = None
+    notices: tuple[str, ...] = ()
+    outgoing: Redactor = field(default_factory=Redactor)
+    """What no message of the house may hold."""
+
+    @property
+    def socket(self) -> Path | None:
+        """Where terminals reach the house; nowhere while it is open for one alone."""
+        return self.paths.state / "gateway.sock" if self.serving else None
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Have secrets taken out of logs and replies from now on. To be called before they are used for anything."""
+        secrets = list(secrets)
+        self.outgoing.learn(telling_apart(secrets))
+        if self.logs is not None:
+            self.logs.learn(secrets)
+
+    def learn_all(self, settings: Settings) -> None:
+        """The same for every secret that ``settings`` and the files they name hold now. Reads files: call it in a thread."""
+        self.learn(known_secrets(settings, self.paths, self.env))
+
+    def holder(self) -> Holder:
+        """Say who holds the state, for others that would."""
+        started = self.clock.now().isoformat(timespec="seconds")
+        return Holder(pid=os.getpid(), boot=boot_id(), started=started, socket=str(self.socket or ""))

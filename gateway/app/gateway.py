@@ -1,0 +1,374 @@
+"""The house, put together: the one place that knows every room.
+
+House.open    settings -> lock, ledger, agents, channels, lanes
+House.run     serve until ``stop``: deliveries and channels in one TaskGroup, interrupted turns first
+House.close   everything is let go, in the opposite order
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from channels.terminal.channel import TerminalChannel
+from gateway.app.agent_supervisor import Household
+from gateway.app.dependencies import Foundation
+from gateway.app.reload import Reload
+from gateway.base.errors import HomebodyError, StorageFailed
+from gateway.base.state_lock import StateLock
+from gateway.command_handlers.rights import Rights
+from gateway.command_handlers.urgent_commands import Urgent
+from gateway.commands.table import MENU
+from gateway.inbound.inbox import House as Ways
+from gateway.inbound.inbox import Inbox
+from gateway.inbound.mentions import Mentions
+from gateway.jobs.scheduler import Schedule
+from gateway.ledger.sqlite import SqliteLedger, ledger_gone
+from gateway.media.service import PostRoom
+from gateway.models.registry import ModelShelf, open_shelf
+from gateway.outbound.ack_reactions import Acks
+from gateway.outbound.delivery import Delivery
+from gateway.outbound.delivery_notices import Telling
+from gateway.outbound.held_back import HeldBack
+from gateway.outbound.owner_notifications import OwnerLine
+from gateway.outbound.startup_notices import Notices
+from gateway.queue.enqueue import Entrance
+from gateway.queue.lanes import Lanes, Ticket
+from gateway.queue.message_queue import Line
+from gateway.queue.pause import Pause
+from gateway.queue.waiting_notice import Backlog
+from gateway.routing.access import Access, Policy, concerns
+from gateway.routing.chat_migrations import Moves
+from gateway.routing.router import Router, router_of
+from gateway.settings.block_streaming import Manner, manner_of
+from gateway.settings.media import largest_file
+from gateway.supervision.channel_runner import ChannelKeeper
+from gateway.supervision.channel_supervisor import Keepers
+from gateway.supervision.crash_loop import OFTEN_CRASHED, TOO_OFTEN, Starts
+from gateway.turns.answering import Answering
+from gateway.turns.storage_retry import Setback
+from gateway.turns.worker import Interrupted, ResetDue, Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from channels.messages import Conversation, Inbound
+    from channels.protocol import Channel
+    from gateway.agents.agent import HousedAgent
+    from gateway.base.errors import UsageWrong
+    from gateway.ledger.rows import ApprovedSender
+    from gateway.queue.steering import UnderWay
+    from gateway.routing.routed_message import Arrived
+
+__all__ = ["Foundation", "House"]
+log = logging.getLogger(__name__)
+
+DRAIN_SECONDS = 8.0
+"""Given to running turns at the end; with the deliveries after them it stays under the ten seconds that supervisors allow."""
+DELIVER_SECONDS = 1.5
+ALONE_SECONDS = 5.0
+"""A house that is opened for one question is closed again before it needs its scheduler, which takes a while to load."""
+
+
+class House:
+    """A running house."""
+
+    def __init__(self, on: Foundation, lock: StateLock, ledger: SqliteLedger, shelf: ModelShelf) -> None:
+        self.on = on
+        self.ledger = ledger
+        self.shelf = shelf
+        self.agents: dict[str, HousedAgent] = {}
+        self.household = Household(self)
+        self.notices = Notices()
+        self.terminal = TerminalChannel(clock=on.clock, on_stop=self._stop_terminal, socket_path=on.socket)
+        self.post = PostRoom(
+            on.paths.state,
+            ledger=ledger,
+            clock=on.clock,
+            channel=self.channel,
+            settings=lambda: self.on.settings.messages.attachments,
+            largest=lambda place: largest_file(self.on.settings.channels, place),
+        )
+        telling, jitter = Telling(self.notices, lambda: self.owner), on.random.random
+        held = HeldBack(on.outgoing, lambda text: self.owner.say(text))  # noqa: PLW0108 - it is made further down
+        self.delivery = Delivery(ledger, on.clock, jitter=jitter, delivered=self.post.delivered, telling=telling, held=held)
+        self.keepers = Keepers(self._keeper, self.delivery)
+        troubles, attached = self.delivery.troubles, self.terminal.attached
+        self.owner = OwnerLine(
+            ledger, self.agents, self.keepers.working, failing=troubles.failing, attached=attached, keys=self._owner_keys
+        )
+        self.backlog = Backlog(ledger, on.clock, lambda: self.pause)
+        self.moves = Moves()
+        self.access = Access(
+            ledger, self.keepers.policies, lambda: self.on.settings.session.identity_links, formers=self.moves.formers
+        )
+        self.router = self.make_router()
+        self.lanes: Lanes[Any] = Lanes(
+            self._work, limit=on.settings.agents.defaults.max_concurrent, broken=self._broken, hold=self._hold
+        )
+        self.line = Line(self.lanes, lambda: self.on.settings.messages, self._queue_chosen, on.clock)
+        self.acks = Acks(lambda: self.on.settings.messages, self.channel)
+        self.pause = Pause(self.lanes, self.notices.report)
+        self.setback = Setback(ledger, self.lanes, self.pause, on.clock, self.owner.tell)
+        rights = Rights(lambda: self.on.settings.messages.group_commands)
+        self.urgent = Urgent(
+            ledger=ledger,
+            lanes=self.lanes,
+            agents=self.agents,
+            channel=self.channel,
+            resume=self.pause.resume,
+            line=self.line,
+            under_way=self._under_way,
+            rights=rights,
+        )
+        self._entrance = Entrance(
+            line=self.line,
+            lanes=self.lanes,
+            backlog=self.backlog,
+            acks=self.acks,
+            agents=self.agents,
+            under_way=self._under_way,
+            channel=self.channel,
+        )
+        mentions = Mentions(lambda: self.on.settings, lambda: self.router)
+        ways = Ways(
+            arrived=self._arrived,
+            urgent=self.urgent,
+            refused=self._refused,
+            stop=self.urgent.stop_unstored,
+            ready=self.delivery.ready,
+            alive=self._alive,
+            heard=mentions.heard,
+            history=mentions.history,
+            housed=self.agents.__contains__,
+        )
+        self.inbox = Inbox(
+            ledger, self.access, lambda: self.router, ways, on.clock, moves=self.moves, habits=lambda: self.on.settings.messages
+        )
+        answering = Answering(
+            ledger=ledger,
+            read=self.inbox.read,
+            channel=self.channel,
+            clock=on.clock,
+            lanes=self.lanes,
+            line=self.line,
+            answered=self.acks.answered,
+            signature=self._signature,
+            post=self.post,
+            manner=self._manner,
+            held=held,
+        )
+        self.turns = Turns(
+            ledger=ledger,
+            read=self.inbox.read,
+            agents=self.agents,
+            channel=self.channel,
+            audience=self.router.audience,
+            clock=on.clock,
+            lanes=self.lanes,
+            line=self.line,
+            answering=answering,
+            rights=rights,
+        )
+        self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=self._sweep)
+        self.lock = lock
+        self._closing = asyncio.Event()
+        self.reload = Reload(self)
+
+    def make_router(self) -> Router:
+        """Return a router that goes by the settings in force."""
+        return router_of(self.on.settings, self.moves.formers)
+
+    @classmethod
+    async def open(cls, on: Foundation) -> House:
+        """Take the state and set everything up, without serving anybody yet.
+
+        Raises:
+            StateHeld: another process has the state.
+            StorageFailed, AgentError: a folder or the ledger cannot be used.
+        """
+        on.paths.prepare()
+        lock = StateLock.acquire(on.paths.state / "gateway.lock", on.holder())
+        try:
+            ledger = await SqliteLedger.open(on.paths.state / "ledger.sqlite", on.clock)
+        except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
+            lock.release()
+            raise
+        shelf = open_shelf(on.settings, on.paths, on.env, clock=on.clock, random=on.random, learn=on.learn)
+        house = cls(on, lock, ledger, shelf)
+        for notice in (*on.notices, *([ledger.warning] if ledger.warning else [])):
+            house.notices.report(notice)
+        try:
+            await house.household.open(on.settings)
+            if (
+                ledger.warning is None
+                and any(len(agent.store) for agent in house.agents.values())
+                and not await ledger.took_any()
+            ):
+                house.notices.report(ledger_gone(ledger.path))
+        except BaseException:  # the same, with all that was opened so far
+            await house.close()
+            raise
+        return house
+
+    async def run(self, started: Callable[[], None] = lambda: None) -> None:
+        """Serve until ``stop``. Interrupted turns are in their lanes before any channel starts.
+
+        Raises:
+            HomebodyError: a service cannot start (its port is taken, say).
+        """
+        self.keepers.keep(self.terminal, Policy(local=True))
+        if self.on.serving:
+            self._keep_platforms()
+        starts = Starts(self.on.paths.state, self.on.clock)
+        if self.on.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
+            self.pause.begin("crashes", OFTEN_CRASHED)
+        self.notices.begin(partial(self.owner.say, waits=True))
+        await self._take_up()
+        try:
+            await self._serve(started)
+        except* HomebodyError as group:
+            raise group.exceptions[0] from None
+        if self.on.serving:
+            await asyncio.to_thread(starts.end)
+
+    async def _serve(self, started: Callable[[], None]) -> None:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self.delivery.run()), group.create_task(self.keepers.run())]
+            tasks += [group.create_task(service) for service in self._services()]
+            waking = group.create_task(self.schedule.start(0 if self.on.serving else ALONE_SECONDS))
+            self.household.start()
+            started()
+            await self._closing.wait()
+            waking.cancel()
+            self.schedule.stop()
+            await self._drain()
+            for task in tasks:
+                task.cancel()
+
+    def stop(self) -> None:
+        """End ``run``, gently: what runs may end, what waits stays for the next start."""
+        self._closing.set()
+
+    async def close(self) -> None:
+        """Let everything go."""
+        self.setback.close()
+        await self.household.close()
+        await self.shelf.close()
+        await self.ledger.close()
+        self.lock.release()
+
+    def channel(self, place: Conversation) -> Channel:
+        """Return the channel of a conversation; the terminal's for one that is gone."""
+        keeper = self.keepers.get(f"{place.channel}:{place.account}")
+        return keeper.channel if keeper else self.terminal
+
+    def _keeper(self, channel: Channel, policy: Policy) -> ChannelKeeper:
+        door = self.inbox.door(channel.name, channel.account)
+        make = partial(ChannelKeeper, menu=MENU, before=self._learn_tokens, tell_owner=self.owner.say)
+        return make(channel, policy, door, self.on.clock, self.on.random)
+
+    def _owner_keys(self, agent: str, place: Conversation, approved: Sequence[ApprovedSender]) -> set[str]:
+        """Return the sessions in which an owner speaks with an agent in a private conversation."""
+        owners = self.access.owners_on(place.channel, place.account, approved)
+        return {self.router.session_key(agent, place, owner) for owner in owners}
+
+    def _arrived(self, arrived: Arrived) -> None:
+        self.owner.heard(arrived)
+        self._entrance(arrived)
+
+    async def _learn_tokens(self) -> None:
+        """A file with a token may hold another one when its channel begins anew."""
+        if self.on.serving:
+            await asyncio.to_thread(self.on.learn_all, self.on.settings)
+
+    def _keep_platforms(self) -> None:
+        from gateway.supervision.platforms import platforms
+
+        for channel, policy in platforms(self.on.settings, self.on.clock, self.on.env):
+            self.keepers.keep(channel, policy)
+            for concern in concerns(f"{channel.name}:{channel.account}", policy):
+                self.notices.tell(concern)
+
+    def _services(self) -> list[Coroutine[Any, Any, None]]:
+        if not self.on.serving:
+            return []
+        from gateway.app.services import admin, http, watch
+
+        return [admin(self), http(self), watch(self), self.reload.watch()]
+
+    async def _take_up(self) -> None:
+        """Put what the last process left into the lanes, interrupted turns before messages that wait."""
+        for turn in await self.ledger.unfinished():
+            self.lanes.submit(turn.session, Interrupted(turn))
+        for agent in self.agents.values():
+            agent.take_up_unsaved(self.router.audience)
+        await self.inbox.replay()
+
+    async def _work(self, ticket: Ticket[Any]) -> None:
+        with self.household.working(ticket.session) as may:
+            if may:
+                await self.turns.work(ticket)
+            else:
+                self.lanes.give_back(ticket.session, [ticket.item])
+
+    async def _hold(self, session: str) -> None:
+        await self.line.hold(session)
+        await self.household.hold(session)
+
+    def _under_way(self, session: str) -> UnderWay | None:
+        return self.turns.under_way(session)
+
+    def _signature(self, arrived: Arrived) -> str:
+        """What a reply begins with, where several agents answer and people must know who speaks."""
+        several = not arrived.actor.local and len(self.router.answering(arrived.inbound.conversation)) > 1
+        return f"**{self.agents[arrived.route.agent].profile.name}:** " if several else ""
+
+    def _manner(self, place: Conversation, agent: HousedAgent) -> Manner:
+        """How an agent's words are sent in a conversation."""
+        settings = self.on.settings
+        blocks = settings.messages.block_streaming
+        return manner_of(blocks, settings.channels, agent.profile.blocks, place.channel, place.account)
+
+    def _queue_chosen(self, session: str) -> str:
+        """What the people of a session chose with /queue."""
+        found = (agent.store.get(session) for agent in self.agents.values())
+        return next((record.queue for record in found if record is not None), "")
+
+    def _refused(self, inbound: Inbound, error: UsageWrong) -> None:
+        self.turns.told_refused(inbound, error)
+
+    def _reset_due(self, agent: str, key: str) -> None:
+        if not self.lanes.queued(key) and not any(ticket.session == key for ticket in self.lanes.running()):
+            self.lanes.submit(key, ResetDue(agent, key))
+
+    async def _sweep(self) -> None:
+        await self.ledger.sweep()
+        await self.post.sweep([agent.workspace.enclosure for agent in self.agents.values()])
+
+    def _broken(self, ticket: Ticket[Any], error: Exception) -> None:
+        if isinstance(error, StorageFailed):
+            log.warning("a turn of %s could not be carried out: %s", ticket.session, error)
+            self.setback.met(ticket, error)
+        else:
+            log.error("a turn of %s could not be carried out: %s", ticket.session, error, exc_info=error)
+        self.turns.told_broken(ticket.item, error, stopped=ticket.ending == "stop")
+
+    def _alive(self, channel: str, account: str) -> None:
+        keeper = self.keepers.get(f"{channel}:{account}")
+        if keeper is not None:
+            keeper.alive()
+
+    async def _stop_terminal(self, place: Conversation) -> None:
+        await self.urgent.stop_at(place)
+
+    async def _drain(self) -> None:
+        began = self.on.clock.monotonic()
+        late = await self.lanes.drain(DRAIN_SECONDS)
+        if late:
+            log.info("%d turns go on at the next start", late)
+        left = max(0.5, DRAIN_SECONDS - (self.on.clock.monotonic() - began))
+        await asyncio.gather(*(agent.settle(left, flushing=self.on.serving) for agent in self.agents.values()))
+        await self.delivery.drain(DELIVER_SECONDS)

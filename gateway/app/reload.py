@@ -1,0 +1,251 @@
+"""The one place where new settings take the place of old ones while the house runs.
+
+The file is watched. What it says is taken over at once where its keys allow that, for turns that begin from then on: a turn
+that runs keeps what it began with. Keys that wait for a restart are told to the owner, and so is a file that cannot be used:
+the settings in force then stay. An account of a chat platform whose settings changed is disconnected and connected anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import AgentError
+from channels.errors import ChannelError
+from gateway.base.errors import HomebodyError, SettingsWrong, UsageWrong, as_homebody_error
+from gateway.config.compare import alike, compare
+from gateway.config.last_good import keep
+from gateway.config.load import load
+from gateway.routing.access import concerns
+from gateway.supervision.broken_channel import AbsentChannel
+from gateway.supervision.platforms import platforms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from channels.protocol import Channel
+    from gateway.app.agent_factory import Resident
+    from gateway.app.gateway import House
+    from gateway.config.compare import Difference
+    from gateway.routing.access import Policy
+    from gateway.settings.root import ChannelsSettings, Settings
+
+log = logging.getLogger(__name__)
+
+QUIET_MS = 300
+"""How long the file must be left alone before it is read: editors write in several steps."""
+EMPTY_SECONDS = 1.0
+"""How long a file that is suddenly empty or gone is waited for."""
+FIRST_BACK_OFF_SECONDS = 1.0
+LOOK_AGAIN_SECONDS = 60.0
+"""How often the file is looked at while it cannot be watched; also the longest back-off."""
+_TERMINAL = "terminal:default"
+_BUILT_IN = ("telegram", "discord", "slack")
+
+
+class Reload:
+    """Reads the settings of a running house anew."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._one_at_a_time = asyncio.Lock()
+        self._waiting: tuple[str, ...] = ()
+        self._complaint = ""
+        self._tasks: set[asyncio.Task[None]] = set()
+        source = house.on.paths.config_file()
+        self._had_file = source.exists()
+        self._had_settings = self._had_file and _says_something(source)
+
+    def facts(self) -> dict[str, Any]:
+        """Which keys wait for a restart, and what is wrong with the file, as JSON values."""
+        return {"waiting": list(self._waiting), "complaint": self._complaint or None}
+
+    async def watch(self) -> None:
+        """Watch the file until cancelled. A watch that fails is begun again after a back-off of a minute at most."""
+        back_off = FIRST_BACK_OFF_SECONDS
+        clock = self._house.on.clock
+        while True:
+            began = clock.monotonic()
+            try:
+                await self._watch()
+            except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # noqa: BLE001 - watchfiles raises groups of errors, and Rust's panics are no Exception
+                while isinstance(error, BaseExceptionGroup):
+                    error = error.exceptions[0]
+                log.warning("the watch on the settings file failed and is begun again: %s", error)
+            if clock.monotonic() - began >= LOOK_AGAIN_SECONDS:
+                back_off = FIRST_BACK_OFF_SECONDS
+            await clock.sleep(back_off)
+            back_off = min(back_off * 2, LOOK_AGAIN_SECONDS)
+            await self._now_whatever_happens()
+
+    def soon(self) -> None:
+        """Read the file soon, for whoever cannot wait for it."""
+        task = asyncio.ensure_future(self._now_whatever_happens())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self) -> None:
+        from watchfiles import awatch
+
+        places = await asyncio.to_thread(self._places)
+        names = {place.name for place in places}
+
+        def wanted(_change: object, path: str) -> bool:
+            return path.rsplit("/", 1)[-1] in names
+
+        folders = {place.parent for place in places if place.parent.is_dir()}
+        async for _ in awatch(*folders, watch_filter=wanted, step=QUIET_MS, recursive=False):
+            await self._now_whatever_happens()
+
+    async def _now_whatever_happens(self) -> None:
+        try:
+            await self.now()
+        except Exception:  # a defect over a change of the settings must not end a house that runs well
+            log.exception("the settings could not be taken over")
+
+    def _places(self) -> list[Path]:
+        """The file by each name it may have; where it is a link, also what that leads to."""
+        paths = self._house.on.paths
+        named = [paths.chosen_config] if paths.chosen_config else paths.config_names()
+        return [*named, *(place.resolve() for place in named if place.is_symlink())]
+
+    async def now(self) -> dict[str, Any]:
+        """Read the file and take over what can be. Returns what came of it, as JSON values."""
+        async with self._one_at_a_time:
+            try:
+                wanted = await self._wanted()
+                difference = compare(self._house.on.settings, wanted)
+                fresh = self._fresh_channels(difference.settings)
+                newcomers = await self._house.household.prepare(difference.settings)
+            except (HomebodyError, AgentError, ChannelError) as wrong:
+                return self._refused(as_homebody_error(wrong) or HomebodyError(str(wrong)))
+            if self._complaint:
+                log.info("the settings can be used again")
+                self._complaint = ""
+            await self._take(difference, fresh, newcomers)
+            await self._house.household.look_again()
+            self._tell_waiting(difference.waiting)
+            return {"taken": list(difference.taken), **self.facts()}
+
+    async def _wanted(self) -> Settings:
+        on = self._house.on
+        loaded = await asyncio.to_thread(load, on.paths, on.env)
+        if self._had_file and not loaded.given:
+            await on.clock.sleep(EMPTY_SECONDS)  # it may be about to be written
+            loaded = await asyncio.to_thread(load, on.paths, on.env)
+        if self._had_file and loaded.source is None:
+            raise HomebodyError(
+                "the settings file is gone", where=str(on.paths.config_file()), mend="Put it back; until then nothing changes."
+            )
+        has_settings = loaded.source is not None and (
+            bool(loaded.given) or await asyncio.to_thread(_says_something, loaded.source)
+        )
+        if self._had_settings and not has_settings:
+            mend = "Put the settings back (dated copies lie beside it); until then nothing changes. For defaults alone, restart me."
+            raise HomebodyError("the settings file is empty", where=str(loaded.source), mend=mend)
+        self._had_file, self._had_settings = loaded.source is not None, has_settings
+        await asyncio.to_thread(on.learn_all, loaded.settings)  # first: also what waits for a restart, or is refused below
+        for warning in loaded.warnings:
+            log.warning("settings: %s", warning.as_text())
+        await asyncio.to_thread(keep, loaded, on.paths)
+        return loaded.settings
+
+    def _refused(self, wrong: HomebodyError) -> dict[str, Any]:
+        """Keep the present settings, and tell the owner once, until the file can be used again."""
+        problems = wrong.problems if isinstance(wrong, SettingsWrong) else ()
+        first = problems[0].as_text().splitlines()[0] if problems else wrong.as_text()
+        log.warning("the settings cannot be taken over: %s", wrong.as_text())
+        if not self._complaint:
+            more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            self._house.owner.say(
+                f"⚠️ The settings were changed and cannot be used: {first}{more}. I go on with those from before; "
+                "`homebody config validate` shows everything."
+            )
+        self._complaint = first
+        return {"taken": [], **self.facts()}
+
+    def _tell_waiting(self, waiting: tuple[str, ...]) -> None:
+        fresh = [key for key in waiting if key not in self._waiting]
+        self._waiting = waiting
+        if fresh:
+            log.info("these settings wait for a restart: %s", ", ".join(waiting))
+            self._house.owner.say(f"⚙️ The settings were changed. This waits for a restart of mine: {', '.join(fresh)}.")
+
+    def _fresh_channels(self, settings: Settings) -> dict[str, tuple[Channel, Policy]]:
+        """The channels of all platforms, made anew.
+
+        Raises UsageWrong where a group of tools is not there, and for a changed channel of another package that cannot be made: what
+        runs is not given up for it. At a start nothing runs, and it is listed as broken.
+        """
+        on = self._house.on
+        if alike(on.settings.channels, settings.channels):
+            return {}
+        found = list(platforms(settings, on.clock, on.env))
+        for channel, _ in found:
+            before, now = (channels.plugins.get(channel.name) for channels in (on.settings.channels, settings.channels))
+            if isinstance(channel, AbsentChannel) and not alike(before, now):
+                raise UsageWrong(channel.why, where=f"channels.plugins.{channel.name}", mend=channel.mend)
+        return {f"{channel.name}:{channel.account}": (channel, policy) for channel, policy in found}
+
+    async def _take(
+        self, difference: Difference, fresh: dict[str, tuple[Channel, Policy]], newcomers: Sequence[Resident]
+    ) -> None:
+        house, former, settings = self._house, self._house.on.settings, difference.settings
+        house.on = replace(house.on, settings=settings)
+        if not difference.taken:
+            return
+        log.info("settings taken over: %s", ", ".join(difference.taken))
+        house.router.adopt(house.make_router())
+        busy = {ticket.session for ticket in house.lanes.running()}
+        house.household.adopt(settings, newcomers, busy)
+        if not (alike(former.models, settings.models) and alike(former.auth, settings.auth)):
+            house.shelf.adopt(settings.models, settings.auth)
+        if newcomers or not alike(former.session, settings.session):
+            house.schedule.look_again()
+        if house.on.logs is not None:
+            house.on.logs.adopt(settings.logging)
+        if not alike(former.channels, settings.channels):
+            await self._exchange(former.channels, settings.channels, fresh)
+
+    async def _exchange(
+        self, former: ChannelsSettings, now: ChannelsSettings, fresh: dict[str, tuple[Channel, Policy]]
+    ) -> None:
+        """Connect those accounts anew whose settings changed. Who may speak is decided by the new rules at once."""
+        keepers = self._house.keepers
+
+        def stays(name: str) -> bool:
+            return name == _TERMINAL or (name in fresh and _same_account(former, now, name))
+
+        for name, keeper in keepers.items():
+            if not stays(name) and name in fresh:
+                keeper.policy = fresh[name][1]
+        await asyncio.gather(*(keepers.let_go(name) for name in list(keepers) if not stays(name)))
+        for name, (channel, policy) in fresh.items():
+            if not stays(name):
+                keepers.keep(channel, policy)
+                for concern in concerns(name, policy):
+                    log.warning(concern)
+
+
+def _same_account(former: ChannelsSettings, now: ChannelsSettings, name: str) -> bool:
+    """Say whether nothing changed for ``channel:account``: neither what it says itself nor what it takes from its platform."""
+    platform, _, account = name.partition(":")
+    if platform not in _BUILT_IN:
+        return alike(former.plugins.get(platform), now.plugins.get(platform))
+    try:
+        return alike(getattr(former, platform).account(account), getattr(now, platform).account(account))
+    except KeyError:  # it came or went
+        return False
+
+
+def _says_something(file: Path) -> bool:
+    """Whether a settings file holds more than nothing: one that was emptied is a mishap, and no wish for all defaults."""
+    try:
+        return bool(file.read_bytes().strip())
+    except OSError:
+        return False

@@ -1,0 +1,85 @@
+"""What a served house offers besides its channels: the owner's commands on a socket, and the HTTP surface."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from gateway.api.admin_socket import SOCKET, AdminServer
+from gateway.api.handlers.pairing_requests import PairingDesk
+from gateway.api.handlers.queues import MailDesk
+from gateway.api.handlers.routes import RouteDesk
+from gateway.app.status import HouseDesk
+from gateway.base.api_token import FILE_NAME, token_from_file, token_from_settings
+from gateway.base.state_lock import describe
+from gateway.budget.report import facts
+
+if TYPE_CHECKING:
+    from channels.protocol import Hooked
+    from gateway.api.admin_socket import Call
+    from gateway.app.gateway import House
+
+
+async def admin(house: House) -> None:
+    """Serve the owner's commands."""
+
+    async def usage(since: str) -> dict[str, Any]:
+        return facts(await house.ledger.usage(since))
+
+    calls: dict[str, Call] = {
+        "usage": usage,
+        **HouseDesk(house).calls(),
+        **PairingDesk(house.ledger, house.access).calls(),
+        **RouteDesk(lambda: house.on.settings, lambda: house.router, house.access, house.keepers.policies).calls(),
+        **MailDesk(house.ledger, house.inbox.hand_out).calls(),
+    }
+    await AdminServer(house.on.paths.state / SOCKET, calls).run()
+
+
+async def watch(house: House) -> None:
+    """Watch the event loop and the disk."""
+    from gateway.supervision.disk_guard import DiskGuard
+    from gateway.supervision.watchdog import Watchdog, end_at_once, supervised
+
+    loop = asyncio.get_running_loop()
+
+    def changed(level: str, told: str) -> None:
+        if level == "out":
+            house.pause.begin("disk", told)
+        else:
+            house.pause.end("disk")
+            house.owner.say(f"💾 {told}", waits=True)
+
+    def heard(level: str, told: str) -> None:
+        loop.call_soon_threadsafe(changed, level, told)
+
+    with Watchdog(end=end_at_once if house.on.restart_on_stall or supervised(house.on.env) else None):
+        await DiskGuard(house.on.paths.state, house.on.clock, heard).run()
+
+
+async def http(house: House) -> None:
+    """Serve HTTP."""
+    import structlog
+
+    from gateway.api.http_server import HttpDoor
+
+    settings = house.on.settings.gateway.under(house.on.env)
+    given = settings.auth.token
+    if given is not None:
+        token = token_from_settings(given.get_secret_value())
+    else:
+        token = await asyncio.to_thread(token_from_file, house.on.paths.state / FILE_NAME)
+
+    def started(port: int) -> None:
+        holder = describe(house.on.paths.state / "gateway.lock")
+        if holder is not None:
+            house.lock.write(replace(holder, http_port=port))
+
+    def hook(channel: str, account: str) -> Hooked | Literal["unknown", "not running"]:
+        keeper = house.keepers.get(f"{channel}:{account}")
+        return "unknown" if keeper is None else keeper.hook
+
+    log = structlog.get_logger("gateway.http")
+    door = HttpDoor(settings, token=token, ready={"ledger": lambda: None}, status=HouseDesk(house).status, log=log, hook=hook)
+    await door.run(started)

@@ -1,0 +1,123 @@
+"""One process owns the state: proven by a kernel lock, which no crash leaves behind."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gateway.base.errors import StateHeld, StorageFailed
+
+_TRIES = 6
+_PAUSE = 0.05
+_MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who holds the lock, as they say themselves: for people to read, and to find the socket. ``started`` is ISO 8601."""
+
+    pid: int = 0
+    boot: str = ""
+    started: str = ""
+    socket: str = ""
+    http_port: int | None = None
+
+
+class StateLock:
+    """The lock on ``state/gateway.lock``, held as long as the file is open: until ``release`` or the end of the process."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self._descriptor = descriptor
+        self._path = path
+
+    @classmethod
+    def acquire(cls, path: Path, holder: Holder | None = None) -> StateLock:
+        """Take the lock and write who holds it.
+
+        Raises:
+            StateHeld: another process has it.
+            StorageFailed: the file cannot be used.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, _MODE)
+        except OSError as error:
+            raise StorageFailed.from_os(error, "take the state lock", path) from error
+        if not _lock(descriptor):
+            os.close(descriptor)
+            found = describe(path) or Holder()
+            by = f" (process {found.pid}, since {found.started})" if found.pid else ""
+            raise StateHeld(
+                f"another homebody holds this state{by}",
+                where=str(path.parent),
+                mend="Talk to it with `homebody chat`, or stop it first.",
+            )
+        lock = cls(descriptor, path)
+        lock.write(holder or Holder(pid=os.getpid()))
+        return lock
+
+    def write(self, holder: Holder) -> None:
+        """Write who holds it, once more is known (the port, say). Only informative: nobody decides by it."""
+        text = json.dumps(asdict(holder)).encode()
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, text, 0)
+        except OSError as error:
+            raise StorageFailed.from_os(error, "write the state lock", self._path) from error
+
+    def release(self) -> None:
+        """Let go. The file stays: removing it would let two processes lock two files of one name."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def describe(path: Path) -> Holder | None:
+    """Say who holds the lock; None when nobody does. An unreadable description gives an empty ``Holder``."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageFailed.from_os(error, "look at the state lock", path) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read(descriptor)
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def boot_id() -> str:
+    """The name the kernel gave this run of the machine; empty where it has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _lock(descriptor: int) -> bool:
+    """Try for a moment, because somebody may just be looking (``describe``)."""
+    for attempt in range(_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if attempt + 1 < _TRIES:
+                time.sleep(_PAUSE)
+        else:
+            return True
+    return False
+
+
+def _read(descriptor: int) -> Holder:
+    try:
+        found = json.loads(os.pread(descriptor, 65536, 0))
+        return Holder(**found)
+    except (OSError, ValueError, TypeError):
+        return Holder()

@@ -1,0 +1,151 @@
+"""The brake: asks before each model call whether the purses allow it, and notes afterwards what it cost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+from gateway.base.errors import StorageFailed
+from gateway.budget.day import BookingDay
+from gateway.budget.middleware import MeteredModel
+from gateway.budget.report import first_day
+from gateway.budget.unwritten import Unwritten
+from gateway.ledger.spending import Limit, NewCall, Reserved
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from zoneinfo import ZoneInfo
+
+    from agent.models.catalog.prices import Price
+    from agent.models.protocol import Model
+    from agent.timing import Clock
+    from gateway.ledger.protocol import SpendingLedger
+    from gateway.ledger.spending import Spent, UsageRow
+    from gateway.settings.budgets import BudgetSettings
+
+log = logging.getLogger(__name__)
+
+
+class Brake:
+    """The budgets of one agent. ``price`` returns what is known of a model's price; ``tell`` speaks to the owner."""
+
+    def __init__(
+        self,
+        ledger: SpendingLedger,
+        settings: BudgetSettings,
+        clock: Clock,
+        *,
+        agent: str,
+        zone: ZoneInfo,
+        price: Callable[[str], Price],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._clock = clock
+        self._agent = agent
+        self._zone = zone
+        self._price = price
+        self._tell = tell
+        self._released: set[str] = set()
+        self._day = BookingDay(clock, zone)
+        self._unwritten = Unwritten()
+        self._shares: dict[str, float] = {}
+        self._settling: set[asyncio.Task[None]] = set()
+
+    def adopt(self, settings: BudgetSettings) -> None:
+        """Go by other budgets from the next call on."""
+        self._settings = settings
+
+    def metered(self, model: Model, session: str) -> Model:
+        """Return a model whose calls go through this brake."""
+        return MeteredModel(model, session, self, self._price)
+
+    async def allow_once(self, session: str) -> None:
+        """Let the next message of a session through, whatever it costs; also after a restart. Raises StorageFailed."""
+        await self._ledger.allow(session)
+
+    @contextlib.asynccontextmanager
+    async def turn(self, session: str, turn: str) -> AsyncIterator[None]:
+        """Mark a turn: one that was allowed goes through until it ends, also where a crash lies between."""
+        if await self._is_allowed(session, turn):
+            self._released.add(session)
+        try:
+            yield
+        finally:
+            self._released.discard(session)
+
+    async def _is_allowed(self, session: str, turn: str) -> bool:
+        try:
+            return await self._ledger.use_allowance(session, turn)
+        except StorageFailed as error:
+            log.warning("it is not known whether a turn was allowed whatever it costs: %s", error)
+            return False
+
+    async def reserve(self, session: str, model: str, *, tokens: int, usd: float | None, background: bool) -> Reserved:
+        """Reserve the most that a call can use. A ledger that takes nothing opens no budget: calls are counted in memory then."""
+        day = self._day.today()
+        call = NewCall(day=day, agent=self._agent, session=session, model=model, background=background, tokens=tokens, usd=usd)
+        force = not self._settings.enabled or (session in self._released and not background)
+        limits = self._limits(background=background)
+        try:
+            await self._unwritten.write(self._ledger)
+            reserved = await self._ledger.reserve(call, limits, force=force)
+        except StorageFailed as error:
+            if not self._unwritten:
+                self._tell(f"💸 The ledger takes nothing, so model calls are counted in memory until it does: {error}")
+            return self._unwritten.reserve(call, limits, self._shares, force=force)
+        self._shares |= reserved.shares
+        await self._warn(call, limits, reserved)
+        return reserved
+
+    async def _warn(self, call: NewCall, limits: list[Limit], reserved: Reserved) -> None:
+        """Tell the owner, once a day for each budget, that it is nearly used. A ledger that cannot say whether it was told is silent."""
+        for limit in limits if self._settings.enabled else ():
+            share = reserved.shares[limit.name]
+            whose = " ".join([limit.name, *(getattr(call, column) for column in limit.same if column != "background")])
+            try:
+                due = share >= self._settings.warn_at and await self._ledger.first_time(call.day, whose)
+            except StorageFailed:
+                continue
+            if due:
+                self._tell(f"💸 {min(share, 1):.0%} of the budget {whose} is used for today. `/usage` shows on what.")
+
+    def settle(self, row: int, spent: Spent) -> None:
+        """Note what a call used. Nobody waits for it: it is noted before anything that the ledger is told later."""
+        if row < 0:
+            written = self._unwritten.settle(row, spent)
+            if written is None:
+                return
+            row = written
+        task = asyncio.ensure_future(self._settle(row, spent))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def _settle(self, row: int, spent: Spent) -> None:
+        try:
+            await self._ledger.settle_call(row, spent)
+        except StorageFailed as error:  # the reservation stays spent, which is the careful side
+            log.warning("a model call could not be settled: %s", error)
+
+    async def usage(self, days: int) -> list[UsageRow]:
+        """What all agents used in the last ``days`` days, today included."""
+        return await self._ledger.usage(first_day(self._clock.now(), self._zone, days))
+
+    def _limits(self, *, background: bool) -> list[Limit]:
+        purses = (
+            [("budgets.background", ("background",), self._settings.background)]
+            if background
+            else [
+                ("budgets.day", (), self._settings.day),
+                ("budgets.agent", ("agent",), self._settings.agent),
+                ("budgets.session", ("session",), self._settings.session),
+            ]
+        )
+        limits = []
+        for name, same, purse in purses:
+            limits += [Limit(name=f"{name}.usd", same=same, usd=purse.usd)] if purse.usd is not None else []
+            limits += [Limit(name=f"{name}.tokens", same=same, tokens=purse.tokens)] if purse.tokens is not None else []
+        return limits

@@ -1,0 +1,94 @@
+"""A model whose every call is reserved before and settled after."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, cast
+
+from agent.events import Restarted, TextDelta, ThinkingDelta
+from agent.messages import AssistantMessage, Failure
+from agent.models import token_estimate
+from agent.models.thinking import room
+from gateway.budget.booking import added, booked, cut_off
+from gateway.ledger.spending import Spent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+
+    from agent.models.catalog.prices import Price
+    from agent.models.protocol import Model, Part, Request
+    from gateway.budget.guard import Brake
+    from gateway.ledger.spending import Limit
+
+
+class MeteredModel:
+    """A ``Model`` around another one, for one session."""
+
+    def __init__(self, model: Model, session: str, brake: Brake, price: Callable[[str], Price]) -> None:
+        self._model = model
+        self._session = session
+        self._brake = brake
+        self._price = price
+
+    @property
+    def name(self) -> str:
+        """See the protocol."""
+        return self._model.name
+
+    @property
+    def window(self) -> int:
+        """See the protocol."""
+        return self._model.window
+
+    @property
+    def max_output(self) -> int:
+        """See the protocol."""
+        return self._model.max_output
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """Make the call if the purses allow it; else say so as a failure."""
+        sent, price = token_estimate.of_request(request), self._price(self.name)
+        most = min(request.max_output + room(request.thinking), self.max_output)
+        reserved = await self._brake.reserve(
+            self._session, self.name, tokens=sent + most, usd=price.at_most(sent, most), background=request.background
+        )
+        if reserved.broken is not None or reserved.row is None:
+            yield _held(self.name, reserved.broken)
+            return
+        said, before, settled = 0, Spent(cost=0.0), False
+        try:
+            stream = cast("AsyncGenerator[Part, None]", self._model.stream(request))  # every model's stream is a generator
+            async with aclosing(stream) as parts:  # who goes away leaves no connection open
+                async for piece in parts:
+                    if isinstance(piece, AssistantMessage):
+                        settled = True  # before it is handed on: who has the answer may never come back for more
+                        paid = price if piece.model == self.name else self._price(piece.model)  # another may have stood in
+                        spent = booked(piece, sent=sent, said=said, price=paid)
+                        self._brake.settle(reserved.row, added(before, spent))
+                    elif isinstance(piece, (TextDelta, ThinkingDelta)):
+                        said += len(piece.text)
+                    elif isinstance(piece, Restarted):  # the try that broke off is charged as well
+                        before, said = added(before, cut_off(sent=sent, said=said, price=price)), 0
+                    yield piece
+        finally:
+            if not settled:
+                self._brake.settle(reserved.row, added(before, cut_off(sent=sent, said=said, price=price)))
+
+    async def close(self) -> None:
+        """Leave the model alone: it belongs to whoever lent it."""
+
+
+def _held(model: str, limit: Limit | None) -> AssistantMessage:
+    """The answer that stands for a call which was not made. Twice the limit is offered, or something where it is nothing."""
+    name = "the budget" if limit is None else limit.name
+    used = "" if limit is None else f" (${limit.usd:.2f})" if limit.usd is not None else f" ({limit.tokens or 0:,} tokens)"
+    more = (
+        ""
+        if limit is None
+        else f"{limit.usd * 2 or 5:g}"
+        if limit.usd is not None
+        else f"{(limit.tokens or 0) * 2 or 1_000_000}"
+    )
+    told = f"Today's budget is used up: the next answer could go beyond {name}{used}."
+    mend = f"Say /budget once, and then your message again; or raise it: homebody config set {name} {more}"
+    return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, mend=mend))

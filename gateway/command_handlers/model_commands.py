@@ -1,0 +1,145 @@
+"""The commands about models: which one answers, which there are, how deep it thinks, and whether its thoughts are shown."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from agent.context.context_budget import report, short
+from agent.context.window import Window
+from agent.errors import AgentError
+from agent.models.catalog.known_models import PROVIDERS
+from agent.models.thinking import LEVELS, level_of
+
+if TYPE_CHECKING:
+    from agent.models.catalog.survey import Offer
+    from agent.models.protocol import Model
+    from gateway.agents.agent import HousedAgent
+    from gateway.routing.routed_message import Arrived
+    from gateway.sessions.record import SessionRecord
+
+DEFAULT = "default"
+_YES, _NO = frozenset({"on", "yes", "true", "1", "stream"}), frozenset({"off", "no", "false", "0"})
+
+
+class ModelDesk:
+    """Runs the commands about models for one session."""
+
+    def __init__(self, agent: HousedAgent, arrived: Arrived, record: SessionRecord) -> None:
+        self._agent = agent
+        self._audience = arrived.route.audience
+        self._record = record
+
+    async def model(self, argument: str) -> str:
+        """``/model``: show it, or use another one in this conversation from now on."""
+        wanted = argument.strip()
+        if wanted.casefold() in {"", "status"}:
+            return await self._present()
+        if wanted.casefold() == "list":
+            return await self.models("")
+        ref = None if wanted.casefold() == DEFAULT else await self._meant(wanted)
+        model = await self._agent.models.get(ref, self._agent.profile.settings)
+        made_fit = await self._fit(model)
+        record = await self._agent.store.change(self._record.key, model=ref)
+        await self._agent.conversations.open(record, self._audience)  # so that /status tells of it before the next turn
+        return f"This conversation now uses {model.name}.{made_fit}"
+
+    async def models(self, argument: str) -> str:
+        """``/models``: what there is to choose from, by provider."""
+        listed = await self._listed()
+        wanted = argument.strip().casefold()
+        shown = [(n, offer) for n, offer in enumerate(listed, 1) if wanted in offer.name.casefold()]
+        present = await self._name()
+        lines = ["Models (✓ answers here; /model with a number, a name or a part of it chooses):"]
+        for provider, group in groupby(shown, key=lambda row: row[1].name.partition("/")[0]):
+            known = PROVIDERS.get(provider)
+            lines += ["", f"**{known.label if known else provider}**", ""]
+            lines += [f"{n}. {self._line(offer, present)}" for n, offer in group]
+        if not shown:
+            return f"No model that could be chosen has “{argument}” in its name. /models lists all."
+        if len(listed) == 1:
+            lines += ["", "More, with a key: `homebody models auth add anthropic`"]
+        return "\n".join(lines)
+
+    async def think(self, argument: str) -> str:
+        """``/think``: show or set how deep the model thinks in this conversation."""
+        wanted = argument.strip().casefold()
+        usual = self._agent.profile.settings.thinking_default
+        if not wanted:
+            level = level_of(self._record.thinking)
+            chosen = "chosen for this conversation" if level else "the default" if usual else "what is usual for it"
+            return f"🧠 Thinking: {level or usual or 'as the model does by itself'} ({chosen}). Levels: {', '.join(LEVELS)}."
+        level = level_of(wanted)
+        if level is None and wanted != DEFAULT:
+            return f"I do not know that level. There is: {', '.join(LEVELS)}, and default."
+        await self._agent.store.change(self._record.key, thinking=level)
+        return f"🧠 I think at “{level}” in this conversation." if level else "🧠 I think as is usual again."
+
+    async def reasoning(self, argument: str) -> str:
+        """``/reasoning``: show or hide what the model thought, above its replies."""
+        wanted = argument.strip().casefold()
+        if wanted and wanted not in _YES | _NO:
+            return "Say /reasoning on or /reasoning off."
+        shown = wanted in _YES if wanted else not self._record.reasoning
+        await self._agent.store.change(self._record.key, reasoning=shown)
+        return "💭 I show what the model thought, above each reply." if shown else "I keep the model's thoughts to myself."
+
+    async def choices(self) -> list[str]:
+        """Return the names of all models that may be chosen now."""
+        return [offer.name for offer in await self._listed()]
+
+    async def resolved(self, wanted: str) -> str:
+        """Return the model that a name or number stands for, ready to be used. Raises AgentError."""
+        ref = await self._meant(wanted)
+        await self._agent.models.get(ref, self._agent.profile.settings)
+        return ref
+
+    async def _meant(self, wanted: str) -> str:
+        if wanted.isdecimal():
+            listed = await self._listed()
+            if 0 < int(wanted) <= len(listed):
+                return listed[int(wanted) - 1].name
+        return self._agent.models.names(self._agent.profile.settings).resolve(wanted)
+
+    async def _present(self) -> str:
+        conversation = await self._agent.conversations.open(self._record, self._audience)
+        chosen = " (chosen for this conversation)" if self._record.model else ""
+        stand_in = f" {self._record.stand_in} answered last, in its place." if self._record.stand_in else ""
+        return f"Model: {conversation.model.name}{chosen}, window {short(conversation.window.size)} tokens.{stand_in}"
+
+    async def _name(self) -> str:
+        try:
+            settings = self._agent.profile.settings
+            return (await self._agent.models.get(self._record.model, settings)).name
+        except AgentError:  # a model that cannot be used does not keep the others from being listed
+            return ""
+
+    async def _listed(self) -> list[Offer]:
+        """What can be chosen now, in an order that stays."""
+        names = self._agent.models.names(self._agent.profile.settings)
+        offers = await self._agent.models.offers(names.offered())
+        usable = [offer for offer in offers if offer.usable and names.may_choose(offer.name)]
+        order = list(dict.fromkeys([*PROVIDERS, *(offer.name.partition("/")[0] for offer in usable)]))
+        return sorted(usable, key=lambda offer: order.index(offer.name.partition("/")[0]))
+
+    def _line(self, offer: Offer, present: str) -> str:
+        alias = self._agent.models.names(self._agent.profile.settings).alias(offer.name)
+        price = "" if offer.input_price is None else f", ${offer.input_price:g} / ${offer.output_price:g}"
+        mark = "✓ " if offer.name == present else ""
+        return f"{mark}`{offer.name}`{f' ({alias})' if alias else ''} — {short(offer.window)}{price}"
+
+    async def _fit(self, model: Model) -> str:
+        """Compact for a smaller window while the present model can still read everything. Returns what to add to the reply."""
+        settings = self._agent.profile.settings
+        window = Window.of(min(model.window, settings.context_tokens or model.window), settings.compaction)
+        try:
+            conversation = await self._agent.conversations.open(self._record, self._audience)
+            await conversation.prepare()
+        except AgentError:  # the present model cannot be used any more: the new one makes room by itself
+            return ""
+        if conversation.tokens() <= window.compact_above:
+            return ""
+        shrunk = await self._agent.compact(self._record, self._audience, "", into=window.size)
+        if shrunk.after > window.compact_above:
+            return " The conversation is larger than its window: I make room with the next message."
+        return f" 🧹 Its window is smaller: {report(shrunk, automatic=False)}."

@@ -1,0 +1,74 @@
+"""Which commands a person may use where: in a group what changes it for all is its owner's, unless the settings open it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+from gateway.commands.table import COMMANDS, help_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from channels.messages import Conversation
+    from gateway.commands.table import Command
+    from gateway.queue.message_queue import Queued
+    from gateway.queue.steering import UnderWay
+    from gateway.routing.access import Actor
+
+Who = Literal["owner", "members"]
+
+CHANGING: Final = frozenset({"new", "reset", "undo", "compact", "unpin", "reasoning", "verbose", "missed"})
+"""Commands that change a conversation for all who are in it."""
+ASKING: Final = frozenset({"pin", "model", "think", "queue"})
+"""Commands that tell something when they stand alone, and change it when something stands behind them."""
+COSTLY: Final = frozenset({"model", "think"})
+"""Commands that decide what the owner pays: a guest does not give them in private either."""
+OWNERS: Final = frozenset({"resume", "usage", "budget"})
+"""Commands that are the owner's everywhere; they say so themselves."""
+_ANYWHERE: Final = "*"
+
+
+class Rights:
+    """Decides. ``opened`` gives the setting ``messages.groupCommands`` that is in force: who may by group, ``*`` for all others."""
+
+    def __init__(self, opened: Callable[[], Mapping[str, Who]]) -> None:
+        self._opened = opened
+
+    def may(self, command: Command, argument: str, place: Conversation, actor: Actor) -> bool:
+        """Say whether ``actor`` may give a command in a conversation. ``/stop`` is judged by ``may_stop``."""
+        if actor.owner:
+            return True
+        name = command.name
+        changes = name in CHANGING or (name in ASKING and bool(argument))
+        if place.kind == "direct":
+            return not (changes and name in COSTLY)
+        return not changes or self._open(place)
+
+    def may_stop(self, running: UnderWay | None, place: Conversation, actor: Actor, coming: Sequence[Queued] = ()) -> bool:
+        """Say whether ``actor`` may stop the turn that runs, and what is ``coming`` next: in a group only what is by nobody but them."""
+        if actor.owner or place.kind == "direct" or self._open(place) or (running is None and not coming):
+            return True
+        senders = {item.sender for item in coming}
+        if running is not None:
+            senders |= {item.sender for item in running.items} | {one.inbound.sender.id for one in running.steered}
+        return senders == {actor.sender}
+
+    def refusal(self, command: Command, place: Conversation) -> str:
+        """Say that a command is not for this person, and how the owner opens it."""
+        if place.kind == "direct":
+            return f"Only my owner can use /{command.name} that way."
+        return f"In this group only my owner can use /{command.name}. My owner opens it under `messages.groupCommands`."
+
+    def help(self, place: Conversation, actor: Actor) -> str:
+        """List the commands that this person may use here."""
+        shown = [command for command in COMMANDS.values() if actor.owner or command.name not in OWNERS]
+        return help_of(
+            (command, bool(command.argument) and self.may(command, "x", place, actor))
+            for command in shown
+            if self.may(command, "", place, actor)
+        )
+
+    def _open(self, place: Conversation) -> bool:
+        opened = self._opened()
+        who = next((opened[key] for key in (f"{place.channel}:{place.id}", place.channel, _ANYWHERE) if key in opened), "owner")
+        return who == "members"

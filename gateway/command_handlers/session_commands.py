@@ -1,0 +1,236 @@
+"""What the slash commands do, each in a session's lane (``gateway.commands.table`` has their table)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.context.context_budget import report, short
+from agent.context.context_report import context_report
+from agent.context.explain import explain
+from gateway.budget.report import facts as usage_facts
+from gateway.budget.report import told as usage_told
+from gateway.command_handlers.model_commands import ModelDesk
+from gateway.command_handlers.queue_commands import choose
+from gateway.commands.table import COMMANDS, told_unknown
+from gateway.queue.mode_choice import MEANT
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from agent.context.context_report import ContextReport
+    from agent.context.explain import Explanation
+    from gateway.agents.agent import HousedAgent
+    from gateway.command_handlers.rights import Rights
+    from gateway.routing.routed_message import Arrived
+    from gateway.sessions.record import SessionRecord
+
+MOST_DAYS = 400
+_YES, _NO = frozenset({"on", "yes", "true", "1", "full"}), frozenset({"off", "no", "false", "0"})
+_TABLE = frozenset({"", "tokens", "full", "cost"})
+
+
+class CommandDesk:
+    """Runs one command for one session and returns what to say.
+
+    Every command may be run twice for one message (a restart in between): none does harm by that.
+    """
+
+    def __init__(self, agent: HousedAgent, arrived: Arrived, record: SessionRecord, rights: Rights) -> None:
+        self._agent = agent
+        self._rights = rights
+        self._arrived = arrived
+        self._record = record
+        self._desk = ModelDesk(agent, arrived, record)
+        self._commands: dict[str, Callable[[str], Awaitable[str]]] = {
+            "help": self._help,
+            "unknown": self._unknown,
+            "new": self._new,
+            "reset": self._new,
+            "undo": self._undo,
+            "compact": self._compact,
+            "pin": self._pin,
+            "unpin": self._unpin,
+            "why": self._why,
+            "context": self._context,
+            "model": self._desk.model,
+            "models": self._desk.models,
+            "think": self._desk.think,
+            "reasoning": self._desk.reasoning,
+            "verbose": self._verbose,
+            "tools": self._tools,
+            "whoami": self._whoami,
+            "usage": self._usage,
+            "queue": self._queue,
+            "budget": self._budget,
+        }
+
+    async def run(self, name: str, argument: str) -> str:
+        """Run the command. Raises KeyError for one that is not run in a lane, AgentError and HomebodyError as they come."""
+        command, place, actor = COMMANDS.get(name), self._arrived.inbound.conversation, self._arrived.actor
+        if command is not None and not self._rights.may(command, argument, place, actor):
+            return self._rights.refusal(command, place)
+        return await self._commands[name](argument)
+
+    @property
+    def _is_repeat(self) -> bool:
+        """Whether this very message already changed the session, and only the answer to it was lost."""
+        return self._record.made_by == self._arrived.row.uid
+
+    async def _help(self, _: str) -> str:
+        return self._rights.help(self._arrived.inbound.conversation, self._arrived.actor)
+
+    async def _unknown(self, name: str) -> str:
+        return told_unknown(name)
+
+    async def _new(self, argument: str) -> str:
+        if argument:
+            argument = await self._desk.resolved(argument)
+        fresh = self._record
+        if not self._is_repeat:
+            fresh = await self._agent.renew(fresh, self._arrived.route.audience, "command", made_by=self._arrived.row.uid)
+        if argument:
+            await self._agent.store.change(self._record.key, model=argument)
+        return " ".join(filter(None, ("🌱 A fresh conversation.", fresh.noted, "/undo brings the last one back.")))
+
+    async def _undo(self, _: str) -> str:
+        uid = self._arrived.row.uid
+        back = self._record if self._is_repeat else await self._agent.undo(self._record.key, made_by=uid)
+        if back is None:
+            return "There is no former conversation to bring back (they are kept for 7 days)."
+        return f"↩️ The conversation begun {back.started.astimezone(self._agent.zone):%a %d %b, %H:%M} is back. /undo again swaps once more."
+
+    async def _compact(self, argument: str) -> str:
+        shrunk = await self._agent.compact(self._record, self._arrived.route.audience, argument)
+        return f"🧹 {report(shrunk, automatic=False)}{'' if shrunk.helped else '.'}"
+
+    async def _pin(self, argument: str) -> str:
+        pins = await self._agent.pins(self._record, self._arrived.route.audience, add=argument)
+        if argument:
+            return f"📌 Pinned: {argument}"
+        return "\n".join(["📌 Pinned:", "", *numbered(pins)]) if pins else "Nothing is pinned. `/pin <what>` pins something."
+
+    async def _unpin(self, argument: str) -> str:
+        pins = await self._agent.pins(self._record, self._arrived.route.audience)
+        number = argument.removeprefix("#")
+        text = pins[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(pins) else argument
+        if text not in pins:
+            listed = "\n".join(["Say /unpin with one of these numbers:", "", *numbered(pins)])
+            return listed if pins else "Nothing is pinned."
+        await self._agent.pins(self._record, self._arrived.route.audience, remove=text)
+        return f"No longer pinned: {text}"
+
+    async def _why(self, _: str) -> str:
+        conversation = await self._agent.conversations.open(self._record, self._arrived.route.audience)
+        await conversation.prepare()
+        found = explain(conversation)
+        return "I have not answered anything in this conversation yet." if found is None else told_reasons(found)
+
+    async def _context(self, argument: str) -> str:
+        conversation = await self._agent.conversations.open(self._record, self._arrived.route.audience)
+        await conversation.prepare()
+        return told(context_report(conversation), argument.casefold())
+
+    async def _verbose(self, argument: str) -> str:
+        said = argument.casefold()
+        if said and said not in _YES | _NO:
+            return "Say /verbose on or /verbose off."
+        wanted = said in _YES if said else not self._record.verbose
+        await self._agent.store.change(self._record.key, verbose=wanted)
+        return "I show notices such as compactions." if wanted else "I keep notices such as compactions to myself."
+
+    async def _tools(self, _: str) -> str:
+        conversation = await self._agent.conversations.open(self._record, self._arrived.route.audience)
+        specs = conversation.toolbox.specs
+        if not specs:
+            return "No tools: the rules in `tools` leave none to this conversation."
+        lines = [f"- `{spec.name}` — {spec.description.split('. ')[0].rstrip('.')}." for spec in specs]
+        return "\n".join(["What I can use:", "", *lines])
+
+    async def _queue(self, argument: str) -> str:
+        return await choose(self._agent.store, self._record.key, argument) or MEANT
+
+    async def _usage(self, argument: str) -> str:
+        if not self._arrived.actor.owner or self._agent.brake is None:
+            return "Only my owner is told what I cost."
+        days = 1 if argument.casefold() in _TABLE else int(argument) if argument.isdecimal() else 0
+        if not 0 < days <= MOST_DAYS:
+            return f"Say /usage for today, or /usage with a number of days up to {MOST_DAYS}."
+        return usage_told(usage_facts(await self._agent.brake.usage(days)))
+
+    async def _budget(self, argument: str) -> str:
+        if not self._arrived.actor.owner or self._agent.brake is None:
+            return "Only my owner can say that."
+        if argument.casefold() != "once":
+            return "Say `/budget once` to let your next message through, or raise a purse: `homebody config set budgets.day.usd 10`."
+        await self._agent.brake.allow_once(self._record.key)
+        return "💸 Your next message goes through, whatever it costs."
+
+    async def _whoami(self, _: str) -> str:
+        actor, inbound = self._arrived.actor, self._arrived.inbound
+        return (
+            f"You are {actor.person} ({actor.role}), id `{inbound.sender.id}` on {inbound.conversation.channel}. "
+            f"This is session `{self._record.key}`, heard by: {self._arrived.route.audience.kind}."
+        )
+
+
+def flushed(obstacle: str, at: int) -> str:
+    """Say when memory is flushed, or why it never is."""
+    return f"not flushed: {obstacle}" if obstacle else f"flushed at {short(at)}"
+
+
+def told(found: ContextReport, form: str) -> str:
+    """Put a context report into words: a line, with "list" the parts by size, with "detail" a table of them."""
+    share = 100 * found.tokens / found.window if found.window else 0
+    left = "" if found.turns_left is None else f" About {found.turns_left} more turns fit before that."
+    memory = flushed(found.flush_obstacle, found.flush_at)
+    head = (
+        f"🧮 {short(found.tokens)} of {short(found.window)} tokens ({share:.0f} %). Memory is {memory}; "
+        f"history is compacted above {short(found.compact_above)}.{left}"
+    )
+    if found.tokens >= found.flush_at:
+        head += " The next message makes room first."
+    if found.prefix:
+        head += f" {found.prefix}"
+    if found.too_small:
+        head += f"\n⚠️ {found.too_small}"
+    if form == "list":
+        largest = sorted(found.parts, key=lambda part: part.tokens, reverse=True)
+        return "\n".join([head, "", *(f"- {part.name}: {short(part.tokens)} tokens" for part in largest)])
+    if form != "detail":
+        return head
+    whole = sum(part.tokens for part in found.parts) or 1
+    rows = [
+        f"| {part.name} | {part.chars:,} | {part.tokens:,} | {100 * part.tokens / whole:.0f} % | {'yes' if part.cached else 'no'} |"
+        for part in found.parts
+    ]
+    return "\n".join([head, "", "| part | characters | tokens (est.) | share | cached |", "|---|---:|---:|---:|---|", *rows])
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number of things."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def numbered(texts: Sequence[str]) -> list[str]:
+    """Write texts as a numbered list."""
+    return [f"{number}. {text}" for number, text in enumerate(texts, 1)]
+
+
+def told_reasons(found: Explanation) -> str:
+    """Put the reasons of an answer into words."""
+    lines = ["What my last answer rested on:", ""]
+    lines += [f"- File {one.name}: {counted(one.lines, 'line')}{' (cut)' if one.cut else ''}" for one in found.files]
+    lines += [
+        f"- Note {one.name}: {counted(one.lines, 'line')}{' (cut)' if one.cut else ''}, given at the start"
+        for one in found.notes
+    ]
+    lines += [f"- Pinned: {pin}" for pin in found.pins]
+    if found.summary:
+        lines.append(f"- A summary of what came before {found.summary}")
+    for looked in found.looked:
+        hits = [f"{place}{'' if score is None else f' ({score:.2f})'}" for place, score in looked.hits]
+        told_hits = f": {', '.join(hits) or 'nothing found'}" if looked.tool == "memory_search" else ""
+        lines.append(f"- {looked.tool} “{looked.query}”{told_hits}")
+    if not found.looked:
+        lines.append("- I searched nothing for it.")
+    return "\n".join(lines)

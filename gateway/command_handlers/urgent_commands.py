@@ -1,0 +1,204 @@
+"""Commands that go around the lane: they work while a turn runs, and without a model."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from agent.context.context_budget import short
+from agent.transcript.unused_tools import asked_in_vain
+from channels.errors import NotSent, Uncertain
+from channels.messages import Outbound
+from channels.terminal.link import Done
+from gateway.base.errors import StorageFailed
+from gateway.command_handlers.missed_replies import bring_missed
+from gateway.command_handlers.queue_commands import choose
+from gateway.command_handlers.session_commands import counted, flushed
+from gateway.commands.table import parse, says_stop
+from gateway.ledger.rows import NewOutbound
+from gateway.outbound.showing import show_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from channels.messages import Conversation, Inbound
+    from channels.protocol import Channel
+    from gateway.agents.agent import HousedAgent
+    from gateway.command_handlers.rights import Rights
+    from gateway.ledger.protocol import Ledger
+    from gateway.queue.lanes import Lanes
+    from gateway.queue.message_queue import Line, Queued
+    from gateway.queue.steering import UnderWay
+    from gateway.routing.access import Actor
+    from gateway.routing.router import Route
+    from gateway.sessions.record import SessionRecord
+
+log = logging.getLogger(__name__)
+
+
+class Urgent:
+    """``/stop``, ``/status``, ``/queue``, ``/missed``, ``/resume``. All but the last act on the session of who says it, and on no other."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        lanes: Lanes[Any],
+        agents: Mapping[str, HousedAgent],
+        channel: Callable[[Conversation], Channel],
+        resume: Callable[[], Awaitable[dict[str, Any]]],
+        line: Line,
+        under_way: Callable[[str], UnderWay | None],
+        rights: Rights,
+    ) -> None:
+        self._rights = rights
+        self._ledger = ledger
+        self._lanes = lanes
+        self._agents = agents
+        self._channel = channel
+        self._resume = resume
+        self._line = line
+        self._under_way = under_way
+        self._sessions: dict[Conversation, str] = {}
+
+    async def __call__(self, inbound: Inbound, actor: Actor, route: Route) -> bool:
+        """Deal with a message if it is urgent, and say whether it was."""
+        self._sessions[inbound.conversation] = route.session
+        text = "/stop" if says_stop(inbound.text) and self._stoppable(route.session) else inbound.text
+        command = parse(text)
+        if command is None or not command[0].urgent:
+            return False
+        place, stops = inbound.conversation, command[0].name == "stop"
+        allowed = (
+            self._rights.may_stop(self._under_way(route.session), place, actor, self._coming(route.session))
+            if stops
+            else self._rights.may(command[0], command[1], place, actor)
+        )
+        if not allowed and text != inbound.text:  # a mere word, by somebody who cannot stop this: it is a message
+            return False
+        if not allowed:
+            reply = self._rights.refusal(command[0], place)
+        elif command[0].name == "queue":
+            if self._agents[route.agent].store.get(route.session) is None:  # the lane makes the session first
+                return False
+            reply = await self._queue(inbound, route, command[1])
+        else:
+            reply = await self._reply(command[0].name, inbound, route, actor)
+        pieces = self._channel(inbound.conversation).chunks(reply)
+        try:
+            await self._ledger.notice([NewOutbound(conversation=inbound.conversation, text=piece) for piece in pieces])
+        except StorageFailed as error:
+            log.warning("an answer could not be queued, and is sent at once: %s", error)
+            await self._say_at_once(inbound.conversation, pieces)
+        self._done(inbound, route, reply, len(pieces))
+        return True
+
+    async def stop_unstored(self, inbound: Inbound, route: Route) -> None:
+        """Stop what runs and say so, although nothing can be written."""
+        reply = self._stop(route.session)
+        await self._say_at_once(inbound.conversation, [reply])
+        self._done(inbound, route, reply, 1)
+
+    async def _say_at_once(self, place: Conversation, pieces: Sequence[str]) -> None:
+        """Send without the outbox: once, and never again when nobody knows whether it arrived."""
+
+        async def forget(_text: str) -> None:
+            """There is nowhere to note it."""
+
+        channel = self._channel(place)
+        for piece in pieces:
+            try:
+                await channel.send(Outbound(key=secrets.token_hex(10), conversation=place, text=piece), forget)
+            except (NotSent, Uncertain) as error:
+                log.warning("an answer could not be sent: %s", error)
+                return
+
+    async def _queue(self, inbound: Inbound, route: Route, argument: str) -> str:
+        store = self._agents[route.agent].store
+        told = await choose(store, route.session, argument)
+        return told or self._line.told(route.session, inbound.conversation.channel)
+
+    async def _reply(self, name: str, inbound: Inbound, route: Route, actor: Actor) -> str:
+        if name == "stop":
+            return self._stop(route.session)
+        if name == "missed":
+            return await bring_missed(self._ledger, inbound.conversation.address)
+        if name == "resume":
+            if not actor.owner:
+                return "Only my owner can say that."
+            return "▶️ I go on." if (await self._resume())["was"] else "I was not paused."
+        return await self._status(inbound, route)
+
+    async def stop_at(self, place: Conversation) -> None:
+        """Stop what runs for a conversation; its client asked for it without a message."""
+        if session := self._sessions.get(place):
+            self._lanes.stop(session)
+
+    def _stop(self, session: str) -> str:
+        coming = self._coming(session)
+        if not self._lanes.stop(session):
+            return "Nothing is running."
+        return f"⏹️ Stopped, with {counted(len(coming), 'message')} that I had not begun to answer." if coming else "⏹️ Stopped."
+
+    def _coming(self, session: str) -> list[Queued]:
+        """What has not begun and is stopped all the same: it waits out its pause, or for what it interrupts to end."""
+        return self._line.coming(session) if self._lanes.stops_next(session) else []
+
+    def _stoppable(self, session: str) -> bool:
+        return self._lanes.busy(session) or bool(self._coming(session))
+
+    async def _status(self, inbound: Inbound, route: Route) -> str:
+        agent = self._agents[route.agent]
+        record = agent.store.get(route.session)
+        tally = await self._ledger.tally()
+        lines = [f"**{agent.profile.name}** · session `{route.session}`"]
+        if record is not None:
+            conversation = await agent.conversations.glance(record, route.audience)
+            size, window = conversation.tokens(), conversation.window
+            lines += [
+                f"- Model: {conversation.model.name}{_chosen(record)}",
+                f"- Context: {short(size)} of {short(window.size)} tokens ({100 * size / window.size:.0f} %)",
+                *([f"- ⚠️ {conversation.too_small}"] if conversation.too_small else []),
+                f"- Memory is {flushed(conversation.flush_obstacle, window.flush_at)}"
+                + (f"; last: {record.last_flush}" if record.last_flush else ""),
+                f"- Session since {record.started.astimezone(agent.zone):%a %d %b %H:%M}: {counted(record.turns, 'turn')}",
+                f"- 🧹 Compactions: {record.compactions}",
+            ]
+            if vain := asked_in_vain(conversation.transcript.entries, conversation.model.name):
+                lines.append(
+                    f"- ⚠️ {conversation.model.name} has called no tool here, though {counted(vain, 'message')} asked for what needs one: "
+                    "it may be unable to, and nothing was written or looked up. Choose another with /model."
+                )
+        ahead = self._lanes.queued(route.session)
+        lines += self._at_work(agent, route)
+        lines.append(f"- Queue: {self._line.told(route.session, inbound.conversation.channel)}")
+        waiting = max(tally.waiting - 1, 0)  # the question itself is in the inbox until it is answered
+        lines.append(f"- Under way: {counted(tally.running, 'turn')}, {ahead} waiting here, {waiting} in all")
+        return "\n".join(lines)
+
+    def _at_work(self, agent: HousedAgent, route: Route) -> list[str]:
+        """Tell how far the turn is, and what brakes a turn has."""
+        limits = agent.profile.settings.limits
+        running = self._under_way(route.session)
+        if running is None or running.turn is None:
+            brakes = f"{limits.max_tool_calls} tool calls and {limits.timeout_seconds:g} s"
+            return [f"- A turn: at most {brakes}, {limits.max_repeats} times the same call with the same result"]
+        let_in = f", {len(running.steered)} let in on the way" if running.steered else ""
+        again = f", {running.turn.repeats} refused as repeats" if running.turn.repeats else ""
+        return [f"- Now: a turn with {running.turn.tool_calls} of {limits.max_tool_calls} tool calls so far{again}{let_in}"]
+
+    def _done(self, inbound: Inbound, route: Route, reply: str, chunks: int) -> None:
+        facts = {"reply": reply, "agent": route.agent, "sessionKey": route.session, "chunks": chunks, "exit": 0}
+        show_frame(self._channel(inbound.conversation), inbound.conversation, Done("", inbound.message_id, facts))
+
+
+def _chosen(record: SessionRecord) -> str:
+    """What was chosen for this conversation alone, and who stands in for the model."""
+    return "".join(
+        [
+            " (chosen for this conversation)" if record.model else "",
+            f", thinking: {record.thinking}" if record.thinking else "",
+            f"; {record.stand_in} answered last, in its place" if record.stand_in else "",
+        ]
+    )

@@ -1,0 +1,1 @@
+"""Files that come with messages and files that an agent sends."""

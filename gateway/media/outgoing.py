@@ -1,0 +1,183 @@
+"""Files that agents send: copies that nobody can change any more, kept until they are delivered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+import threading
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from channels.messages import Enclosure
+from gateway.media.file_names import safe_name
+from gateway.media.file_types import media_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from datetime import datetime
+
+    from gateway.settings.media import AttachmentSettings
+
+log = logging.getLogger(__name__)
+
+_ABOUT: Final = "about.json"
+_TURN: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
+TURNS: Final = 1000
+"""Turns of which is remembered where their replies go; there are never so many at once."""
+ORPHANED_AFTER: Final = 86_400.0 * 2
+"""Seconds after which a copy that no message refers to belongs to no turn that might still go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A file that goes with a turn's reply."""
+
+    enclosure: Enclosure
+    caption: str
+
+
+class Outgoing:
+    """Keeps copies in ``<folder>/<turn>/<key>/<name>``, the key made of the file's path: a repeat finds its place again.
+
+    A description beside it, written last, makes a copy count. Everything here blocks.
+    """
+
+    def __init__(self, folder: Path, settings: Callable[[], AttachmentSettings]) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._differing: dict[str, AttachmentSettings] = {}
+        self._turns: set[str] | None = None
+        """Turns that may have a copy here; None before anybody looked."""
+        self._looking = threading.Lock()
+
+    def expect(self, turn: str, settings: AttachmentSettings) -> None:
+        """Go by other settings for the files of one turn, because of where its reply goes."""
+        while len(self._differing) >= TURNS:
+            del self._differing[next(iter(self._differing))]
+        self._differing[turn] = settings
+
+    def largest(self, turn: str) -> int:
+        """See ``agent.tools.send_file.Outgoing``."""
+        return self._of(turn).max_bytes
+
+    def _of(self, turn: str) -> AttachmentSettings:
+        return self._differing.get(turn) or self._settings()
+
+    def put(self, turn: str, path: str, data: bytes, caption: str) -> str | None:
+        """See ``agent.tools.send_file.Outgoing``."""
+        if _TURN.fullmatch(turn) is None:
+            return "files can be sent in an answer to somebody, and not from here"
+        key = hashlib.sha256(path.encode()).hexdigest()[:16]
+        known, settings = self._described(turn), self._of(turn)
+        others = [about for name, about in known if name != key]
+        if len(others) >= settings.max_count:
+            return f"at most {settings.max_count} files go with one reply"
+        if sum(about["size"] for about in others) + len(data) > settings.total_bytes:
+            return f"at most {settings.total_bytes:,} bytes go with one reply"
+        place = next((about["place"] for name, about in known if name == key), len(known))
+        kind = media_type(data)
+        about = {
+            "place": place,
+            "name": safe_name(PurePosixPath(path).name, kind),
+            "type": kind,
+            "caption": caption,
+            "size": len(data),
+        }
+        folder = self._folder / turn / key
+        try:
+            self._with_copies().add(turn)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write(folder / str(about["name"]), data)
+            _write(folder / _ABOUT, json.dumps(about).encode())
+            for above in (folder, folder.parent, self._folder):
+                _sync(above)
+        except OSError as error:
+            log.warning("a file to send could not be kept: %s", error)
+            return f"the copy could not be kept ({error.strerror})"
+        return None
+
+    def may_have(self, turn: str) -> bool:
+        """Whether ``of`` could bring something. The only thing here that does not block."""
+        return self._turns is None or turn in self._turns
+
+    def of(self, turn: str) -> list[Waiting]:
+        """Return what goes with the reply of a turn, in the order in which it was asked for."""
+        self._with_copies()
+        found = sorted(self._described(turn), key=lambda one: one[1]["place"])
+        return [
+            Waiting(
+                enclosure=Enclosure(
+                    path=self._folder / turn / key / about["name"], name=about["name"], media_type=about["type"]
+                ),
+                caption=about["caption"],
+            )
+            for key, about in found
+        ]
+
+    def _with_copies(self) -> set[str]:
+        with self._looking:
+            if self._turns is None:
+                self._turns = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
+            return self._turns
+
+    def let_go(self, path: Path) -> None:
+        """Remove a copy that was delivered."""
+        if not path.is_relative_to(self._folder) or ".." in path.parts:
+            return
+        shutil.rmtree(path.parent, ignore_errors=True)
+        try:
+            path.parent.parent.rmdir()
+            self._with_copies().discard(path.parent.parent.name)
+        except OSError:  # others of its turn are still there
+            return
+
+    def sweep(self, kept: Collection[Path], now: datetime) -> int:
+        """Remove copies that no message refers to, once no turn can want them any more; return how many."""
+        if not self._folder.is_dir():
+            return 0
+        gone = 0
+        for folder in [folder for turn in self._folder.iterdir() if turn.is_dir() for folder in turn.iterdir()]:
+            wanted = any(path.parent == folder for path in kept)
+            if not wanted and now.timestamp() - folder.stat().st_mtime > ORPHANED_AFTER:
+                self.let_go(folder / _ABOUT)
+                gone += 1
+        return gone
+
+    def _described(self, turn: str) -> list[tuple[str, dict[str, Any]]]:
+        if _TURN.fullmatch(turn) is None:
+            return []
+        found = []
+        for path in (self._folder / turn).glob(f"*/{_ABOUT}"):
+            try:
+                about = json.loads(path.read_bytes())
+            except (OSError, ValueError):  # half written by a process that died: it does not count
+                continue
+            if (path.parent / about["name"]).is_file():
+                found.append((path.parent.name, about))
+        return found
+
+
+def _sync(folder: Path) -> None:
+    """Make sure that what was put into a folder is still there after a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Put data in its place all at once, for our eyes only."""
+    temporary = path.with_name(f".{secrets.token_hex(6)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,87 @@
+"""The post room of the house: files in, files out, and the bin."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from agent.errors import WorkspaceFileError
+from gateway.base.errors import StorageFailed
+from gateway.ledger.rows import NewOutbound
+from gateway.media.cleanup import sweep_inboxes, sweep_incoming
+from gateway.media.incoming import Intake
+from gateway.media.outgoing import Outgoing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from agent.timing import Clock
+    from agent.tools.workspace_sandbox import WorkspaceSandbox
+    from channels.messages import Conversation
+    from channels.protocol import Channel
+    from gateway.ledger.protocol import OutboxLedger
+    from gateway.settings.media import AttachmentSettings
+
+log = logging.getLogger(__name__)
+
+
+class PostRoom:
+    """Everything that has to do with files of messages. ``state`` is the folder of the house; ``settings`` gives those in force.
+
+    ``largest`` is what is said of a conversation's largest file in particular, in bytes.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        *,
+        ledger: OutboxLedger,
+        clock: Clock,
+        channel: Callable[[Conversation], Channel],
+        settings: Callable[[], AttachmentSettings],
+        largest: Callable[[Conversation], int | None] = lambda _place: None,
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._settings = settings
+        self._largest = largest
+        self._incoming = state / "incoming"
+        self.intake = Intake(channel, self._incoming, clock, self._at)
+        self.outgoing = Outgoing(state / "media", settings)
+
+    def begin(self, turn: str, place: Conversation) -> None:
+        """Take note where the files of a turn will go."""
+        self.outgoing.expect(turn, self._at(place))
+
+    def _at(self, place: Conversation) -> AttachmentSettings:
+        """Return the settings for a conversation."""
+        settings, largest = self._settings(), self._largest(place)
+        if largest is None:
+            return settings
+        return settings.model_copy(update={"max_bytes": largest, "total_bytes": max(settings.total_bytes, largest)})
+
+    async def enclosed(self, turn: str, place: Conversation) -> list[NewOutbound]:
+        """Return the files that go out behind the reply of a turn, each a message of its own."""
+        if not self.outgoing.may_have(turn):
+            return []
+        waiting = await asyncio.to_thread(self.outgoing.of, turn)
+        return [NewOutbound(conversation=place, text=one.caption, enclosure=one.enclosure) for one in waiting]
+
+    async def delivered(self, path: Path) -> None:
+        """Throw away the copy of a file that has arrived."""
+        await asyncio.to_thread(self.outgoing.let_go, path)
+
+    async def sweep(self, workspaces: Iterable[WorkspaceSandbox]) -> None:
+        """Throw away what is too old, or belongs to nothing any more."""
+        now, settings = self._clock.now(), self._settings()
+        try:
+            kept = await self._ledger.enclosed()
+            await asyncio.to_thread(self.outgoing.sweep, kept, now)
+            await asyncio.to_thread(sweep_incoming, self._incoming, now)
+            for enclosure in workspaces:
+                if gone := await asyncio.to_thread(sweep_inboxes, enclosure, settings, now):
+                    log.info("%d old files were removed from the inbox folders of %s", gone, enclosure.root)
+        except (OSError, WorkspaceFileError, StorageFailed) as error:
+            log.warning("old files could not be swept: %s", error)

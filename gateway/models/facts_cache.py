@@ -1,0 +1,96 @@
+"""What calls have taught about models, kept over a restart: real windows, and how far our count of tokens is off for each.
+
+Without it the first turn after a restart would judge a long conversation by a guess, and might summarise what fits well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from agent.models.token_estimate import Calibration
+from gateway.base.atomic_file import write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "learnt.json"
+"""In the folder of the house's state."""
+WORTH_KEEPING = 0.03
+"""A factor that moved by less than this share is not written down anew."""
+_FACTORS = ("prose", "code", "opaque", "dense")
+_LEAST, _MOST = 0.2, 4.0
+_LEAST_WINDOW = 1000
+
+
+class Learnt:
+    """A small file, written whole. What cannot be read or written is only learnt again."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._one_at_a_time = asyncio.Lock()
+        self._models: dict[str, dict[str, Any]] = self._load() if path else {}
+
+    def limits(self, model: str) -> tuple[int, int] | None:
+        """Return the window and the longest answer that a provider told of a model."""
+        known = self._models.get(model, {})
+        return (known["window"], known["maxOutput"]) if "window" in known else None
+
+    def calibration(self, model: str) -> Calibration:
+        """Return how far our count was off for a model."""
+        return Calibration(**self._models.get(model, {}).get("calibration", {}))
+
+    async def told(self, model: str, window: int, max_output: int) -> None:
+        """Take note of what a provider told."""
+        if self.limits(model) != (window, max_output):
+            self._models.setdefault(model, {}).update(window=window, maxOutput=max_output)
+            await self._save()
+
+    async def calibrated(self, model: str, calibration: Calibration) -> None:
+        """Take note of a calibration, if it moved enough to matter."""
+        known = self.calibration(model)
+        if calibration.calls and any(
+            abs(getattr(calibration, name) / getattr(known, name) - 1) > WORTH_KEEPING for name in _FACTORS
+        ):
+            self._models.setdefault(model, {})["calibration"] = asdict(calibration)
+            await self._save()
+
+    def _load(self) -> dict[str, dict[str, Any]]:
+        assert self._path is not None
+        try:
+            raw = json.loads(self._path.read_text("utf-8"))["models"]
+            return {str(name): _sound(row) for name, row in raw.items()}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            log.warning("%s cannot be read (%s): what it held is learnt again", self._path, type(error).__name__)
+            return {}
+
+    async def _save(self) -> None:
+        if self._path is None:
+            return
+        async with self._one_at_a_time:
+            try:
+                await asyncio.to_thread(write_whole, self._path, json.dumps({"version": 1, "models": self._models}))
+            except OSError as error:
+                log.warning("%s cannot be written: %s", self._path, error.strerror)
+
+
+def _sound(row: dict[str, Any]) -> dict[str, Any]:
+    """Keep of a row what can be true."""
+    kept: dict[str, Any] = {}
+    window, longest = row.get("window"), row.get("maxOutput")
+    if isinstance(window, int) and isinstance(longest, int) and window >= _LEAST_WINDOW and longest > 0:
+        kept |= {"window": window, "maxOutput": longest}
+    factors = row.get("calibration")
+    if isinstance(factors, dict) and all(_LEAST <= float(factors.get(name, 1.0)) <= _MOST for name in _FACTORS):
+        calls = factors.get("calls", 0)
+        kept["calibration"] = {name: float(factors.get(name, 1.0)) for name in _FACTORS} | {
+            "calls": calls if isinstance(calls, int) else 0
+        }
+    return kept

@@ -1,0 +1,306 @@
+"""The language models in use: each made once, and closed with the house."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import AgentError
+from agent.models.catalog.discovery import find_local
+from agent.models.catalog.model_selection import build, find, locate
+from agent.models.catalog.naming import ModelNames
+from agent.models.catalog.price_file import read_prices
+from agent.models.catalog.prices import ESTIMATE, FREE, PriceList
+from agent.models.catalog.provider_keys import NO_SECRET, Key, keys_of, no_profiles
+from agent.models.catalog.served_models import served
+from agent.models.catalog.survey import offers
+from agent.models.middleware.failover import FailoverMiddleware
+from agent.models.middleware.key_health import KeyHealth
+from agent.models.middleware.key_rotation import KeyRotationMiddleware
+from agent.models.middleware.model_retry import RetryMiddleware
+from agent.models.notebook.notebook_model import NotebookModel
+from agent.settings import ModelChoice
+from gateway.models.facts_cache import FILE_NAME as LEARNT_FILE
+from gateway.models.facts_cache import Learnt
+from gateway.models.key_health_file import FILE_NAME as HEALTH_FILE
+from gateway.models.key_health_file import HealthFile
+from gateway.models.key_profiles import Profiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from random import Random
+
+    from agent.models.catalog.model_selection import Place
+    from agent.models.catalog.prices import Price
+    from agent.models.catalog.provider_keys import Wallet
+    from agent.models.catalog.survey import Offer
+    from agent.models.protocol import Model
+    from agent.models.settings import ModelsSettings
+    from agent.settings import AgentSettings
+    from agent.timing import Clock
+    from gateway.base.paths import Paths
+    from gateway.settings.auth import AuthSettings
+    from gateway.settings.root import Settings
+
+log = logging.getLogger(__name__)
+
+_ANY_KEY = Key("any key", "none needed", NO_SECRET)
+"""Stands in where no key is sent."""
+LOOK_AGAIN_SECONDS = 30.0
+"""While no model is configured, a local server that was started meanwhile is found this soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A first choice with those that stand by, made with the keys that there were then."""
+
+    model: Model
+    keys: object
+
+
+class ModelShelf:
+    """Finds models by name.
+
+    ``profiles`` has the keys that stand in files; ``health`` knows how each key has been doing; ``learnt`` what calls have taught.
+    """
+
+    def __init__(
+        self,
+        settings: ModelsSettings,
+        env: Mapping[str, str],
+        *,
+        clock: Clock,
+        random: Random,
+        profiles: Profiles | None = None,
+        health: KeyHealth | None = None,
+        learnt: Learnt | None = None,
+    ) -> None:
+        self.learnt = learnt or Learnt()
+        self._settings = settings
+        self._env = env
+        self._clock = clock
+        self._random = random
+        self._profiles = profiles
+        self._health = health or KeyHealth(clock)
+        self._models: dict[tuple[str, str], Model] = {}
+        self._put: dict[str, Model] = {}
+        self._retired: list[Model] = []
+        self._list = _price_list(settings)
+        self._prices: dict[str, Price] = {}
+        self._standby: dict[tuple[str, ModelChoice], _Line] = {}
+        self._by_default: dict[str, tuple[Model, float]] = {}
+
+    @property
+    def profiles(self) -> Profiles | None:
+        """The keys that stand in files."""
+        return self._profiles
+
+    def of(self, agent: str) -> AgentModels:
+        """Return the models as one agent has them."""
+        return AgentModels(self, agent)
+
+    async def get(self, name: str | None, agent: AgentSettings, agent_id: str = "") -> Model:
+        """Return the model of that name, or without one the agent's own with those that stand by, or what the environment offers.
+
+        Raises:
+            AgentError: no model answers to the name, or it lacks a key or an address.
+        """
+        names, owner = self.names(agent), self._owner(agent_id)
+        if name is not None:
+            return await self._named(names.full(name), owner)
+        if isinstance(agent.model, ModelChoice):
+            fallbacks = tuple(names.full(one) for one in agent.model.fallbacks)
+            return await self._with_fallbacks(ModelChoice(primary=names.full(agent.model.primary), fallbacks=fallbacks), owner)
+        return await self._default(owner) if agent.model is None else await self._named(names.full(agent.model), owner)
+
+    def names(self, agent: AgentSettings, agent_id: str = "") -> ModelNames:
+        """Return what people may call the models."""
+        return ModelNames(agent, self._settings, self._env, self._put, self._wallet(self._owner(agent_id)))
+
+    async def offers(self, also: Sequence[str] = (), agent_id: str = "") -> tuple[Offer, ...]:
+        """Return the models worth naming and ``also`` others, with what is known of each; servers on this machine are looked for."""
+        wallet = self._wallet(self._owner(agent_id))
+        here, own = await asyncio.gather(find_local(self._env), served(self._settings, self._env, wallet))
+        named = [f"{provider}/{name}" for provider, names in own.items() for name in names]
+        return offers(self._settings, self._env, here, wallet, (*also, *named))
+
+    @property
+    def prices(self) -> PriceList:
+        """The published prices, with those of the owner's file."""
+        return self._list
+
+    def price(self, name: str) -> Price:
+        """Return a model's price: the owner's settings first, then what is published, then an estimate."""
+        if name not in self._prices:
+            self._prices[name] = self._price_of(name)
+        return self._prices[name]
+
+    def _price_of(self, name: str) -> Price:
+        try:
+            place = find(name, self._settings, self._env, lambda _provider: (_ANY_KEY,))
+        except AgentError:
+            return FREE if name in self._put else ESTIMATE
+        if place is None:
+            return FREE
+        return self._priced(place).facts.price or self._list.estimate(place.provider, place.base_url)
+
+    def _priced(self, place: Place) -> Place:
+        """Put the price of the owner's file to a place of which the settings say none."""
+        provider = self._settings.providers.get(place.provider)
+        described = next((one for one in provider.models if one.id == place.model), None) if provider else None
+        if described is not None and described.cost is not None:
+            return place
+        newer = self._list.find(place.provider, place.model)
+        return place if newer is None else replace(place, facts=replace(place.facts, price=newer))
+
+    def adopt(self, settings: ModelsSettings, auth: AuthSettings | None = None) -> None:
+        """Find models by other settings from now on. Those in use go on until the house closes."""
+        self._settings = settings
+        if self._profiles is not None and auth is not None:
+            self._profiles.settings = auth
+        self._retired += [*self._models.values(), *(model for model, _ in self._by_default.values())]
+        self._models.clear()
+        self._list = _price_list(settings)
+        self._prices.clear()
+        self._standby.clear()
+        self._by_default.clear()
+
+    def put(self, name: str, model: Model) -> None:
+        """Put a model there under a name (for tests and for trying the house out)."""
+        self._put[name] = model
+
+    async def close(self) -> None:
+        """Release every model's connections."""
+        for model in (
+            *self._put.values(),
+            *self._models.values(),
+            *self._retired,
+            *(one for one, _ in self._by_default.values()),
+        ):
+            await model.close()
+
+    async def _named(self, name: str, owner: str) -> Model:
+        if name in self._put:
+            return self._put[name]
+        if (owner, name) not in self._models:
+            place = find(name, self._settings, self._env, self._wallet(owner))
+            self._models[owner, name] = NotebookModel(chosen=True) if place is None else self._made(place, owner)
+        return self._models[owner, name]
+
+    async def _with_fallbacks(self, choice: ModelChoice, owner: str) -> Model:
+        """Put the fallbacks behind the first choice; one that cannot be used as configured is left out and told in the log.
+
+        They are lined up anew when keys were added or taken away: what rested for want of a key is asked again then.
+        """
+        keys = self._profiles.stamp(owner) if self._profiles else None
+        line = self._standby.get((owner, choice))
+        if line is None or line.keys != keys:
+            models = [await self._named(choice.primary, owner)]
+            for name in choice.fallbacks:
+                try:
+                    models.append(await self._named(name, owner))
+                except AgentError as error:
+                    log.warning("the fallback %s is left out: %s %s", name, error, error.mend)
+            line = self._standby[owner, choice] = _Line(FailoverMiddleware(models, clock=self._clock), keys)
+        return line.model
+
+    async def _default(self, owner: str) -> Model:
+        now = self._clock.monotonic()
+        if owner in self._by_default:
+            model, since = self._by_default[owner]
+            if not isinstance(model, NotebookModel) or now - since < LOOK_AGAIN_SECONDS:
+                return model
+        place = await locate(None, self._settings, self._env, discover=find_local, wallet=self._wallet(owner))
+        self._by_default[owner] = (self._made(place, owner), now)
+        return self._by_default[owner][0]
+
+    def _made(self, place: Place | None, owner: str) -> Model:
+        if place is None:
+            return NotebookModel()
+        place = self._priced(place)
+        known = self.learnt.limits(place.name) if place.facts.assumed else None
+        if known is not None:
+            place = replace(place, facts=replace(place.facts, window=known[0], max_output=known[1]))
+        return RetryMiddleware(self._keyed(place, owner), clock=self._clock, random=self._random)
+
+    def _keyed(self, place: Place, owner: str) -> KeyRotationMiddleware:
+        provider = place.provider
+
+        def keys() -> tuple[Key, ...]:
+            found = keys_of(provider, self._settings, self._env, self._wallet(owner)) or place.keys
+            return tuple(key for key in found if key.is_sendable) or found
+
+        def fixed() -> bool:
+            return self._profiles is None or self._profiles.ordered(provider)
+
+        async def answered(model: Model) -> None:
+            if place.facts.assumed:
+                await self.learnt.told(place.name, model.window, model.max_output)
+
+        return KeyRotationMiddleware(keys, lambda key: build(place, key), self._health, fixed=fixed, answered=answered)
+
+    def _wallet(self, owner: str) -> Wallet:
+        return no_profiles if self._profiles is None else self._profiles.wallet(owner)
+
+    def _owner(self, agent_id: str) -> str:
+        """Agents without keys of their own share the house's models and their connections."""
+        own = self._profiles is not None and bool(agent_id) and self._profiles.file(agent_id).profiles()
+        return agent_id if own else ""
+
+
+def _price_list(settings: ModelsSettings) -> PriceList:
+    """The prices of the owner's file before the built-in ones; a file that cannot be used is told in the log and passed over."""
+    if settings.prices_file is None:
+        return PriceList()
+    try:
+        return read_prices(Path(settings.prices_file).expanduser())
+    except AgentError as error:
+        log.warning("models.pricesFile is passed over: %s %s", error, error.mend)
+        return PriceList()
+
+
+def open_shelf(
+    settings: Settings,
+    paths: Paths,
+    env: Mapping[str, str],
+    *,
+    clock: Clock,
+    random: Random,
+    learn: Callable[[Iterable[str]], None] = lambda _: None,
+) -> ModelShelf:
+    """Return the shelf of a house, with the keys that stand in its files and what is known of how they have been doing.
+
+    ``learn`` hears of every key in a file before it is used.
+    """
+    profiles = Profiles(paths, settings.auth, learn=learn)
+    health = KeyHealth(clock, HealthFile(paths.state / HEALTH_FILE), rests=lambda: profiles.settings.cooldowns.rests)
+    learnt = Learnt(paths.state / LEARNT_FILE)
+    return ModelShelf(settings.models, env, clock=clock, random=random, profiles=profiles, health=health, learnt=learnt)
+
+
+class AgentModels:
+    """The shelf as one agent sees it: with its own keys first."""
+
+    def __init__(self, shelf: ModelShelf, agent_id: str) -> None:
+        self._shelf = shelf
+        self._agent_id = agent_id
+
+    async def get(self, name: str | None, agent: AgentSettings) -> Model:
+        """See ``ModelShelf.get``."""
+        return await self._shelf.get(name, agent, self._agent_id)
+
+    @property
+    def learnt(self) -> Learnt:
+        """What calls have taught about models."""
+        return self._shelf.learnt
+
+    def names(self, agent: AgentSettings) -> ModelNames:
+        """See ``ModelShelf.names``."""
+        return self._shelf.names(agent, self._agent_id)
+
+    async def offers(self, also: Sequence[str] = ()) -> tuple[Offer, ...]:
+        """See ``ModelShelf.offers``."""
+        return await self._shelf.offers(also, self._agent_id)

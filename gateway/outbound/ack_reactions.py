@@ -1,0 +1,75 @@
+"""The emoji under a message that was taken in: a sign at once that somebody is there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from channels.messages import Conversation, Inbound
+    from channels.protocol import Channel, Reacts
+    from gateway.routing.routed_message import Arrived
+    from gateway.settings.messages import AckScope, MessagesSettings
+
+AT_ONCE = 16
+"""Reactions on their way at most. In a flood a sign matters less than that the platform does not turn us away."""
+
+
+class Acks:
+    """Puts the emoji there and takes it off, where the channel can. Nothing here holds anything up or fails it."""
+
+    def __init__(self, settings: Callable[[], MessagesSettings], channel: Callable[[Conversation], Channel]) -> None:
+        self._settings = settings
+        self._channel = channel
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    def taken(self, arrived: Arrived) -> None:
+        """Take note of a message that was taken in."""
+        settings = self._settings()
+        if settings.ack_reaction and is_meant(arrived.inbound, settings.ack_reaction_scope):
+            self._react(arrived.inbound, settings.ack_reaction)
+
+    def answered(self, messages: Iterable[Arrived]) -> None:
+        """Take note of messages that are answered, or that nothing more is done about."""
+        settings = self._settings()
+        if not (settings.ack_reaction and settings.remove_ack_after_reply):
+            return
+        for one in messages:
+            if is_meant(one.inbound, settings.ack_reaction_scope):
+                self._react(one.inbound, None)
+
+    async def quiet(self) -> None:
+        """Wait until none is on its way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks.values())
+
+    def _react(self, inbound: Inbound, emoji: str | None) -> None:
+        channel: Reacts | None = self._channel(inbound.conversation)  # type: ignore[assignment]
+        if not hasattr(channel, "react") or channel is None or len(self._tasks) >= AT_ONCE:
+            return
+        where = (inbound.conversation.address, inbound.message_id)
+        task = asyncio.ensure_future(
+            _after(self._tasks.get(where), channel.react(inbound.conversation, inbound.message_id, emoji))
+        )
+        self._tasks[where] = task
+        task.add_done_callback(lambda done: self._tasks.pop(where) if self._tasks.get(where) is done else None)
+
+
+async def _after(before: asyncio.Task[None] | None, work: Coroutine[None, None, None]) -> None:
+    """Do ``work`` when what is on its way for the same message has arrived: an emoji is never taken off before it is there."""
+    if before is not None:
+        await asyncio.wait([before])
+    await work
+
+
+def is_meant(inbound: Inbound, scope: AckScope) -> bool:
+    """Say whether a message is one of those that the settings mean. Presses and edits are none: they have no message of their own."""
+    if inbound.event != "message" or scope == "off":
+        return False
+    if scope == "all":
+        return True
+    if inbound.conversation.kind == "direct":
+        return scope == "direct"
+    return scope == "group-all" or (scope == "group-mentions" and inbound.mentioned)

@@ -1,0 +1,1 @@
+"""Messages that wait: lanes, queue modes, steering, pausing."""

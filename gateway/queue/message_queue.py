@@ -1,0 +1,244 @@
+"""The line of messages before a session: which of them belong together, and how long it is worth waiting for more.
+
+Messages of one kin came to the same place, by people of the same rights, for the same ears: only such are ever answered
+together. In the line are ids; what the messages say stays in the ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gateway.base.wait import set_within
+from gateway.commands.table import parse
+from gateway.queue.mode_choice import TOLD, read_choice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agent.timing import Clock
+    from channels.messages import Conversation
+    from gateway.queue.lanes import Lanes
+    from gateway.routing.routed_message import Arrived
+    from gateway.settings.messages import MessagesSettings
+    from gateway.settings.queue import QueueMode
+
+PARTS_QUIET = 1.0
+"""Seconds without a further part after which an album, or a text that the platform cut up, counts as complete."""
+LONGEST_HOLD = 10.0
+"""Seconds that a free lane waits for more at most, however lively its people are."""
+IN_SIGHT = 100
+"""How far back in a line a message is looked for that belongs to the first one."""
+
+
+SHORT = 4096
+"""Characters of a row that is not worth reading again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A message that waits in a lane: its row and where it came from. What it says stays in the ledger until its turn comes.
+
+    ``kin`` is empty for one that is dealt with alone, such as a command. ``plain`` is one of text only. ``at`` is when it was put
+    in line (by the monotonic clock), ``waited`` whether anything was before it then. ``arrived`` is what it says all the same
+    where that is short and nothing was before it: its turn begins at once.
+    """
+
+    row: int
+    place: Conversation
+    message_id: str
+    kin: str = ""
+    sender: str = ""
+    part_of: str | None = None
+    plain: bool = True
+    at: float = 0.0
+    waited: bool = False
+    arrived: Arrived | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What holds in one session now. Times are in seconds."""
+
+    mode: QueueMode
+    quiet: float
+    within: float
+    cap: int
+
+
+def kin_of(arrived: Arrived, triggers: Sequence[str] = ()) -> str:
+    """Return a word that messages share which may be answered together; empty for one that is dealt with alone."""
+    inbound, actor, audience = arrived.inbound, arrived.actor, arrived.route.audience
+    if inbound.event != "message" or parse(inbound.text, triggers) is not None:
+        return ""
+    if not inbound.text.strip() and not inbound.attachments:
+        return ""
+    facts = (
+        inbound.conversation.address,
+        arrived.route.session,
+        audience.kind,
+        audience.key,
+        actor.role,
+        actor.local,
+        sorted(inbound.hints.items()),
+    )
+    return sys.intern(json.dumps(facts))
+
+
+class Line:
+    """Judges. ``chosen`` tells what a session's people said with ``/queue``, or nothing."""
+
+    def __init__(
+        self, lanes: Lanes[Any], settings: Callable[[], MessagesSettings], chosen: Callable[[str], str], clock: Clock
+    ) -> None:
+        self._lanes = lanes
+        self._settings = settings
+        self._chosen = chosen
+        self._clock = clock
+        self._news: dict[str, asyncio.Event] = {}
+
+    def rule(self, session: str, channel: str) -> Rule:
+        """Return what holds in a session for messages from a channel."""
+        settings, choice = self._settings(), read_choice(self._chosen(session))
+        return Rule(
+            mode=choice.mode or settings.queue.mode_on(channel),
+            quiet=settings.queue.quiet_on(channel) if choice.quiet is None else choice.quiet,
+            within=settings.inbound.within(channel),
+            cap=choice.cap or settings.queue.cap,
+        )
+
+    def told(self, session: str, channel: str) -> str:
+        """Return what holds in a session, in words."""
+        rule = self.rule(session, channel)
+        chosen = " (chosen for this conversation)" if self._chosen(session) else ""
+        return f"{rule.mode}{chosen}: {TOLD[rule.mode]}"
+
+    def join(self, arrived: Arrived, triggers: Sequence[str] = ()) -> tuple[Queued, int]:
+        """Put a message in line; return its item and how many are ahead of it."""
+        session = arrived.route.session
+        item = self.item(arrived, triggers, waited=self._lanes.queued(session) > 0 or self._lanes.busy(session))
+        ahead = self._lanes.submit(session, item)
+        if session in self._news:
+            self._news[session].set()
+        return item, ahead
+
+    def item(self, arrived: Arrived, triggers: Sequence[str] = (), *, waited: bool = True) -> Queued:
+        """Return what stands for a message in a lane."""
+        inbound = arrived.inbound
+        return Queued(
+            row=arrived.row.id,
+            place=inbound.conversation,
+            message_id=inbound.message_id,
+            kin=kin_of(arrived, triggers),
+            sender=sys.intern(inbound.sender.id),
+            part_of=inbound.part_of,
+            plain=not inbound.attachments,
+            at=self._clock.monotonic(),
+            waited=waited,
+            arrived=arrived if not waited and len(arrived.row.payload) < SHORT else None,
+        )
+
+    def held(self, session: str) -> bool:
+        """Say whether a free lane waits for more: what is in it then is not behind anything."""
+        return session in self._news
+
+    def gather(self, session: str, head: Queued) -> list[Queued]:
+        """Take what is to be answered with ``head`` out of its lane; return it with ``head`` before it."""
+        group = self._group(head, self._lanes.waiting(session, IN_SIGHT), session)
+        self._lanes.take(session, group[1:])
+        return group
+
+    def coming(self, session: str) -> list[Queued]:
+        """Return what ``gather`` would give for the first message that waits; nothing where something else comes first."""
+        items = self._lanes.waiting(session, IN_SIGHT)
+        return self._group(items[0], items[1:], session) if items and isinstance(items[0], Queued) else []
+
+    def _group(self, head: Queued, rest: Sequence[Any], session: str) -> list[Queued]:
+        return [head, *kindred(head, rest, self.rule(session, head.place.channel))]
+
+    def steerable(self, session: str, kin: str) -> list[Queued]:
+        """Return what may enter the turn of that kin which runs in a session: the first that wait, and only in mode ``steer``.
+
+        An album is let in as a whole: not before it is complete.
+        """
+        items = self._lanes.waiting(session, IN_SIGHT)
+        if not items or not kin:
+            return []
+        found: list[Queued] = []
+        for item in items:
+            if not isinstance(item, Queued) or item.kin != kin:
+                break
+            found.append(item)
+        if not found or self.rule(session, found[0].place.channel).mode != "steer":
+            return []
+        for place, item in enumerate(found):
+            if item.part_of is not None and self._last_part(items, item) + PARTS_QUIET > self._clock.monotonic():
+                return found[:place]
+        return found
+
+    async def hold(self, session: str) -> None:
+        """Wait as long as more may come that belongs to the first message of a free lane."""
+        began = self._clock.monotonic()
+        try:
+            while (left := self._left(session, began)) > 0:
+                news = self._news.setdefault(session, asyncio.Event())
+                news.clear()
+                await set_within(news, self._clock, left)
+        finally:
+            self._news.pop(session, None)
+
+    def _left(self, session: str, began: float) -> float:
+        items = self._lanes.waiting(session, IN_SIGHT)
+        if not items or not isinstance(items[0], Queued) or not items[0].kin:
+            return 0.0
+        head, rule = items[0], self.rule(session, items[0].place.channel)
+        group = [head, *kindred(head, items[1:], rule)]
+        until = max((one.at + PARTS_QUIET for one in group if one.part_of is not None), default=0.0)
+        if len(items) == len(group) < rule.cap:  # somebody who waits behind them ends the wait, and so does a full group
+            if all(one.plain for one in group):
+                until = max(until, group[-1].at + rule.within)
+            if rule.mode != "followup" and any(one.waited for one in group):
+                until = max(until, group[-1].at + rule.quiet)
+        return min(until, began + LONGEST_HOLD) - self._clock.monotonic()
+
+    @staticmethod
+    def _last_part(items: Sequence[Any], one: Queued) -> float:
+        same = (item.at for item in items if isinstance(item, Queued) and _is_part_with(one, item))
+        return max(same, default=one.at)
+
+
+def kindred(head: Queued, rest: Sequence[Any], rule: Rule) -> list[Queued]:
+    """Return what is to be answered together with ``head``, of what waits behind it.
+
+    Parts of one message are always together, wherever they wait. Otherwise order is kept: what is answered later ends it.
+    """
+    group, ended = [head], False
+    for item in rest if head.kin else ():
+        if isinstance(item, Queued) and _belongs(item, group, rule, in_order=not ended):
+            group.append(item)
+        elif any(one.part_of is not None for one in group):
+            ended = True
+        else:
+            break
+    return group[1:]
+
+
+def _belongs(item: Queued, group: Sequence[Queued], rule: Rule, *, in_order: bool) -> bool:
+    if item.kin != group[0].kin:
+        return False
+    follows = in_order and len(group) < rule.cap and _joins(group[-1], item, rule)
+    return follows or (item.part_of is not None and any(_is_part_with(one, item) for one in group))
+
+
+def _is_part_with(one: Queued, other: Queued) -> bool:
+    return one.part_of is not None and (one.kin, one.sender, one.part_of) == (other.kin, other.sender, other.part_of)
+
+
+def _joins(before: Queued, item: Queued, rule: Rule) -> bool:
+    if rule.mode != "followup":
+        return True
+    quick = before.plain and item.plain and item.at - before.at <= rule.within
+    return rule.within > 0 and quick and before.sender == item.sender

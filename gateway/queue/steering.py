@@ -1,0 +1,85 @@
+"""Letting messages into the turn that runs, and what is known of that turn meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent.loop.turn import Arrivals, Further
+from gateway.base.errors import OutOfStep, StorageFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from agent.loop.turn import Turn
+    from agent.messages import UserMessage
+    from gateway.ledger.protocol import TurnLedger
+    from gateway.queue.lanes import Lanes
+    from gateway.queue.message_queue import Line, Queued
+    from gateway.routing.routed_message import Arrived
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class UnderWay:
+    """The turn that a session works on. ``items`` are its first messages in the lane, ``steered`` those that came in on the way."""
+
+    session: str
+    kin: str
+    items: Sequence[Queued] = ()
+    turn: Turn | None = None
+    steered: list[Arrived] = field(default_factory=list)
+
+    @property
+    def begun(self) -> bool:
+        """Whether its messages are part of the conversation already."""
+        return self.turn is not None and self.turn.begun
+
+
+class Steering(Arrivals):
+    """What arrives for one turn, as its agent sees it.
+
+    A message is claimed for the turn in the ledger before the agent is given it. What a crash leaves between the two is among
+    the turn's messages at the next start, and the transcript knows which of them it has.
+    """
+
+    def __init__(
+        self,
+        under_way: UnderWay,
+        turn: str,
+        *,
+        line: Line,
+        lanes: Lanes[Queued],
+        ledger: TurnLedger,
+        read: Callable[[Sequence[int]], Awaitable[list[Arrived]]],
+        hear: Callable[[Arrived], Awaitable[UserMessage]],
+    ) -> None:
+        self._under_way = under_way
+        self._turn = turn
+        self._line = line
+        self._lanes = lanes
+        self._ledger = ledger
+        self._read = read
+        self._hear = hear
+
+    def any(self) -> bool:
+        """See ``Arrivals``."""
+        return bool(self._line.steerable(self._under_way.session, self._under_way.kin))
+
+    async def take(self) -> Sequence[Further]:
+        """See ``Arrivals``. What the ledger does not give stays in the lane for a turn of its own."""
+        items = self._line.steerable(self._under_way.session, self._under_way.kin)
+        rows = [item.row for item in items]
+        if not rows:
+            return ()
+        try:
+            await self._ledger.join(self._turn, rows)
+        except (OutOfStep, StorageFailed) as error:
+            log.warning("messages %s could not be let into the turn that runs: %s", rows, error)
+            return ()
+        self._lanes.take(self._under_way.session, items)
+        arrived = await self._read(rows)
+        self._under_way.steered += arrived
+        return [Further(one.row.uid, await self._hear(one)) for one in arrived]

@@ -1,0 +1,70 @@
+"""Telling people that their message waits: lanes take any number, a house may be paused, and nobody should wonder."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from gateway.base.errors import StorageFailed
+from gateway.ledger.rows import NewOutbound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.timing import Clock
+    from gateway.ledger.protocol import OutboxLedger
+    from gateway.queue.pause import Pause
+    from gateway.routing.routed_message import Arrived
+    from gateway.settings.queue import QueueMode
+
+log = logging.getLogger(__name__)
+
+WORTH_TELLING = 5
+"""Messages ahead of one from which on its sender is told; then again each time that number doubles."""
+TTL = timedelta(minutes=10)
+PAUSED = "⏸ Your message is kept, but I am paused and answer nothing at the moment; it is answered when that is over. /status says why."
+HOW: dict[QueueMode, str] = {
+    "collect": "I answer what waits together",
+    "steer": "I look at it between two steps",
+    "followup": "I take them one after the other",
+    "interrupt": "I answer what waits together",
+}
+
+
+class Backlog:
+    """Says "queued, N ahead", and that nothing is answered during a pause. ``pause`` tells whether there is one, and who knows of it."""
+
+    def __init__(self, ledger: OutboxLedger, clock: Clock, pause: Callable[[], Pause | None] = lambda: None) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pause = pause
+
+    def note(self, arrived: Arrived, ahead: int, mode: QueueMode = "followup") -> None:
+        """Take note of a message that was put behind ``ahead`` others. Old ones, taken up again after a start, are not told of."""
+        steps, rest = divmod(ahead, WORTH_TELLING)
+        if rest or steps.bit_count() != 1 or self._clock.now() - arrived.row.received_at > TTL:
+            return
+        self._say(arrived, f"⏳ Queued, {ahead} ahead. {HOW[mode]}; /stop ends what runs.")
+
+    def taken(self, arrived: Arrived) -> bool:
+        """Take note of a message that was taken in. During a pause its conversation is told so, once; say whether there is one."""
+        pause = self._pause()
+        if pause is None or not pause.lasts:
+            return False
+        if pause.untold(arrived.inbound.conversation.address):
+            self._say(arrived, PAUSED)
+        return True
+
+    def _say(self, arrived: Arrived, text: str) -> None:
+        task = asyncio.ensure_future(self._tell(NewOutbound(conversation=arrived.inbound.conversation, text=text, ttl=TTL)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _tell(self, notice: NewOutbound) -> None:
+        try:
+            await self._ledger.notice([notice])
+        except StorageFailed as error:  # the message itself is safe
+            log.warning("a notice could not be queued: %s", error)

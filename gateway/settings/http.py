@@ -1,0 +1,102 @@
+"""The `gateway` section: where the house listens, and to whom."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
+
+from gateway.base.api_token import token_from_settings
+from gateway.base.errors import HomebodyError
+from gateway.settings.section import Section
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BIND_VARIABLE = "HOMEBODY_GATEWAY_BIND"
+PORT_VARIABLE = "HOMEBODY_GATEWAY_PORT"
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError as error:
+        raise ValueError(f"not an address or network: {text!r} (write it like 10.0.0.2 or 10.0.0.0/24)") from error
+
+
+def _host(text: str) -> str:
+    try:
+        parts = urlsplit(f"//{text}")
+        plain = parts.netloc == text and parts.hostname and parts.username is None
+        plain = plain and (parts.port is None or parts.port > 0) and not text.endswith(":")
+    except ValueError:
+        plain = False
+    if not plain or "*" in text:
+        raise ValueError(f"not a host: {text!r} (write it like home.example or home.example:8443; no wildcards)")
+    return text.lower()
+
+
+def _origin(text: str) -> str:
+    scheme, separator, host = text.partition("://")
+    if scheme.lower() not in {"http", "https"} or not separator:
+        raise ValueError(f"not an origin: {text!r} (write it like https://home.example; no wildcards)")
+    return f"{scheme.lower()}://{_host(host)}"
+
+
+def _good_token(token: SecretStr) -> SecretStr:
+    try:
+        token_from_settings(token.get_secret_value())
+    except HomebodyError as error:
+        raise ValueError(f"{error} ({error.mend})") from error
+    return token
+
+
+class GatewayAuth(Section):
+    """Who may ask."""
+
+    token: Annotated[SecretStr, AfterValidator(_good_token)] | None = None
+    """Bearer token for the HTTP surface, at least 24 characters; unset: one is made at first start in `state/gateway.token`."""
+
+
+class GatewaySettings(Section):
+    """The `gateway` section. Every address asks for the token but the two that say only whether the house is up."""
+
+    port: int = Field(default=18790, ge=0, le=65535)
+    """TCP port of the HTTP surface; 0 takes any free one."""
+
+    bind: Literal["loopback", "lan"] = "loopback"
+    """`loopback` listens on 127.0.0.1 and ::1 only; `lan` on every network of the machine, which containers need."""
+
+    trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = ()
+    """Addresses or networks of reverse proxies; a request with forwarding headers from anyone else is refused."""
+
+    allowed_hosts: tuple[Annotated[str, AfterValidator(_host)], ...] = ()
+    """Names under which this gateway may be addressed beside localhost, 127.0.0.1 and ::1, such as `home.example`."""
+
+    allowed_origins: tuple[Annotated[str, AfterValidator(_origin)], ...] = ()
+    """Web origins whose pages may call this gateway, such as `https://home.example`; none by default."""
+
+    auth: GatewayAuth = GatewayAuth()
+    """Who may ask."""
+
+    def under(self, environment: Mapping[str, str]) -> GatewaySettings:
+        """Return these settings with what the environment overrides, for containers, where the file may not exist yet.
+
+        Reads `HOMEBODY_GATEWAY_BIND` and `HOMEBODY_GATEWAY_PORT`. Raises HomebodyError that names the variable.
+        """
+        settings = self
+        for key, variable in (("bind", BIND_VARIABLE), ("port", PORT_VARIABLE)):
+            value = environment.get(variable, "").strip()
+            if value:
+                settings = settings._overridden(key, variable, value)
+        return settings
+
+    def _overridden(self, key: str, variable: str, value: str) -> GatewaySettings:
+        try:
+            return GatewaySettings.model_validate({**dict(self), key: value})
+        except ValidationError as error:
+            reason = error.errors(include_url=False, include_input=False)[0]["msg"]
+            mend = f"Set {variable} to a value that gateway.{key} takes, or unset it."
+            raise HomebodyError(f"{value!r} will not do: {reason}", where=variable, mend=mend) from error

@@ -1,0 +1,1 @@
+"""Keeps channels running, and watches the process, the event loop and the disk."""

@@ -1,0 +1,187 @@
+"""Keeping one channel running: it restarts with back-off when it fails, and disturbs no other.
+
+One that only its owner can mend is off, and tried again now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from channels.errors import ChannelBroken
+from gateway.base.wait import set_within
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from random import Random
+
+    from channels.protocol import Channel, Door, Hooked, Menu, MenuEntry
+    from gateway.base.clock import SystemClock
+    from gateway.routing.access import Policy
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 300.0
+BROKEN_PAUSE = 300.0
+"""Seconds between attempts of a channel that is off: what was wrong may be mended where nobody tells us, at the platform say."""
+SILENT = "Check the network: `homebody channels status --probe` asks now. The house goes on trying."
+
+
+class ChannelKeeper:
+    """One channel, how it is, and who may speak on it.
+
+    ``menu`` is what it may offer people to choose from. ``before`` is awaited each time before it runs: it may read its token anew.
+    ``tell_owner`` is given a line for the owner when the channel is off for good, to be said on another one.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        policy: Policy,
+        door: Door,
+        clock: SystemClock,
+        random: Random,
+        *,
+        menu: Sequence[MenuEntry] = (),
+        before: Callable[[], Awaitable[None]] | None = None,
+        tell_owner: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.channel = channel
+        self.policy = policy
+        self._menu = menu
+        self._tell_owner = tell_owner
+        self._before = before
+        self._running = False
+        self._again = asyncio.Event()
+        self._told_owner = ""
+        self._door = door
+        self._clock = clock
+        self._random = random
+        self._state = "starting"
+        self._trouble = ""
+        self._mend = ""
+        self._heard = ""
+        self._since = clock.monotonic()
+
+    def alive(self) -> None:
+        """The platform was heard from."""
+        if self._state != "connected" and self.channel.name != "terminal":
+            known_as = getattr(self.channel, "known_as", "")
+            name = f"{self.channel.name}:{self.channel.account}"
+            log.info("%s is connected%s", name, f" as {known_as}" if known_as else "")
+        self._state = "connected"
+        self._trouble = self._mend = self._told_owner = ""
+        self._heard = self._clock.now().isoformat(timespec="seconds")
+        self._since = self._clock.monotonic()
+
+    def facts(self) -> dict[str, Any]:
+        """How it is, as JSON values. A channel whose platform gives regular signs of life is "silent" without them."""
+        remarks: Any = getattr(self.channel, "remarks", list)
+        facts: dict[str, Any] = {"state": self._state, "heard": self._heard or None}
+        if told := list(remarks()):
+            facts["remarks"] = told
+        silent = self._clock.monotonic() - self._since
+        if self._state in {"starting", "connected"} and silent > getattr(self.channel, "silence", silent):
+            trouble = f"Nothing was heard from the platform for {silent:.0f} seconds; what is to be sent there waits."
+            return facts | {"state": "silent", "trouble": trouble, "mend": SILENT}
+        trouble = self._trouble or getattr(self.channel, "trouble", "")
+        return facts | ({"trouble": trouble, "mend": self._mend} if trouble else {})
+
+    @property
+    def broken(self) -> bool:
+        """Whether it is off: its owner must act, and until then it is only tried now and then."""
+        return self._state == "broken"
+
+    @property
+    def hook(self) -> Hooked | Literal["unknown", "not running"]:
+        """The channel, where its platform calls us and it is there to listen."""
+        hooked: Any = self.channel
+        if not getattr(hooked, "hooked", False):
+            return "unknown"
+        return cast("Hooked", hooked) if self._running else "not running"
+
+    def restart(self) -> None:
+        """End the channel's run, or its pause, and begin anew."""
+        self._again.set()
+
+    async def run(self) -> None:
+        """Run the channel until cancelled."""
+        pause = FIRST_PAUSE
+        try:
+            await self._prepare()
+            await self._offer_menu()
+            while True:
+                began = self._clock.monotonic()
+                if await self._run_once():
+                    return
+                if self._clock.monotonic() - began > LONGEST_PAUSE:
+                    pause = FIRST_PAUSE
+                wait = BROKEN_PAUSE if self.broken else pause * (0.5 + self._random.random())
+                if await set_within(self._again, self._clock, wait):
+                    self._again.clear()
+                    pause = FIRST_PAUSE
+                await self._prepare()
+                pause = min(LONGEST_PAUSE, pause * 2)
+        finally:
+            await self.channel.close()
+
+    async def _run_once(self) -> bool:
+        """Run it until it ends, or is to begin anew. Returns whether it is over: it was ended, or there is none to try again."""
+        name = f"{self.channel.name}:{self.channel.account}"
+        self._running = True
+        try:
+            await self._until_asked_to_begin_anew()
+        except ChannelBroken as broken:
+            self._off(name, broken)
+            return bool(getattr(self.channel, "absent", False))
+        except Exception as error:
+            # a defect in one channel must not take the house down: it is told, and the channel begins anew
+            self._state, self._trouble = "restarting", f"{type(error).__name__}: {error}"
+            log.exception("%s failed and is restarted", name)
+            task = asyncio.current_task()
+            return task is not None and task.cancelling() > 0  # what failed while it was ended is not begun anew
+        finally:
+            self._running = False
+        return False
+
+    async def _until_asked_to_begin_anew(self) -> None:
+        work = asyncio.ensure_future(self.channel.run(self._door))
+        again = asyncio.ensure_future(self._again.wait())
+        try:
+            await asyncio.wait((work, again), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            again.cancel()
+            if not work.done():
+                work.cancel()
+                await asyncio.wait((work,))
+        if not work.cancelled():
+            await work
+
+    def _off(self, name: str, broken: ChannelBroken) -> None:
+        """Say what is wrong and what mends it, once as long as it stays the same."""
+        again = f"Then it comes back within {BROKEN_PAUSE / 60:.0f} minutes, or at once with: homebody channels restart {name}"
+        mend = f"{broken.mend.rstrip('.')}. {again}" if broken.mend else again
+        if getattr(self.channel, "absent", False):
+            mend = broken.mend
+        self._state, self._trouble, self._mend = "broken", str(broken), mend
+        told = f"{name} is off: {ChannelBroken(str(broken), mend=mend).in_full()}"
+        if told != self._told_owner:
+            self._told_owner = told
+            log.error("%s", told)
+            self._tell_owner(f"⚠️ {told}")
+
+    async def _prepare(self) -> None:
+        if self._before is not None:
+            await self._before()
+
+    async def _offer_menu(self) -> None:
+        """Tell a channel that has a menu what may be chosen there."""
+        offer: Any = getattr(self.channel, "menu", None)
+        if offer is None or not self._menu:
+            return
+        try:
+            await cast("Menu", self.channel).menu(self._menu)
+        except Exception as error:  # noqa: BLE001  (a menu is a convenience: whatever is wrong with it, messages go on)
+            log.warning("%s:%s has no menu: %s", self.channel.name, self.channel.account, error)

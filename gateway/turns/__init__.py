@@ -1,0 +1,1 @@
+"""One turn: from a claimed message to the stored answer."""

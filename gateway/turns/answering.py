@@ -1,0 +1,230 @@
+"""One answer, from messages that were claimed to a reply that is queued: the agent's turn, what is shown of it, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import AgentError
+from agent.loop.turn import Further, TurnResult
+from agent.loop.turn import Turn as AgentTurn
+from channels.terminal.link import Done
+from gateway.agents.fallback_notice import with_asides
+from gateway.base import errors
+from gateway.base.shield import unbroken
+from gateway.outbound.blocks import Blocks
+from gateway.outbound.buttons import after_turn
+from gateway.outbound.replying import replies
+from gateway.outbound.showing import Showing, show_frame
+from gateway.outbound.typing_sign import TypingSign, typing_mode
+from gateway.queue.steering import Steering, UnderWay
+from gateway.settings.block_streaming import Manner
+from gateway.turns.result_summary import DEFECT, exit_of, in_words, turn_facts
+from gateway.turns.tool_call_log import LedgerJournal
+from gateway.turns.turn_log import bound
+from gateway.turns.user_message import heard
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from agent.timing import Clock
+    from channels.messages import Button
+    from channels.messages import Conversation as Place
+    from channels.protocol import Channel
+    from gateway.agents.agent import HousedAgent
+    from gateway.ledger.protocol import Ledger
+    from gateway.ledger.rows import NewOutbound, Turn, TurnEnd
+    from gateway.media.service import PostRoom
+    from gateway.outbound.held_back import HeldBack
+    from gateway.queue.lanes import Lanes, Ticket
+    from gateway.queue.message_queue import Line
+    from gateway.routing.routed_message import Arrived
+    from gateway.sessions.store import SessionRecord
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Messages about to be answered together, and all that belongs to them. ``arrived`` is the first one.
+
+    ``further`` are the others, ``under_way`` is what the house knows of the turn while it runs.
+    """
+
+    agent: HousedAgent
+    arrived: Arrived
+    further: Sequence[Arrived]
+    record: SessionRecord
+    turn: Turn
+    greeting: str
+    under_way: UnderWay
+
+
+class Answering:
+    """Answers messages whose turn is in the ledger. ``read`` reads messages by their rows; ``channel`` finds a conversation's channel.
+
+    ``answered`` is told of messages whose turn is over; ``signature`` is what a reply begins with; ``manner`` says how an agent's
+    words are sent in a conversation.
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        read: Callable[[Sequence[int]], Awaitable[list[Arrived]]],
+        channel: Callable[[Place], Channel],
+        clock: Clock,
+        lanes: Lanes[Any],
+        line: Line,
+        post: PostRoom,
+        answered: Callable[[Iterable[Arrived]], None] = lambda _: None,
+        signature: Callable[[Arrived], str] = lambda _: "",
+        manner: Callable[[Place, HousedAgent], Manner] = lambda _place, _agent: Manner(),
+        held: HeldBack | None = None,
+    ) -> None:
+        self._held = held
+        self._ledger = ledger
+        self._read = read
+        self._channel = channel
+        self._clock = clock
+        self._lanes = lanes
+        self._line = line
+        self._post = post
+        self._answered = answered
+        self._signature = signature
+        self._manner = manner
+
+    async def answer(self, ticket: Ticket[Any], case: Case) -> None:
+        """Answer, whatever comes of it: the reply is queued, or the turn waits for the next start.
+
+        Raises:
+            StorageFailed: nothing can be noted now; the turn goes on from its transcript once it can.
+        """
+        place = case.arrived.inbound.conversation
+        settings = case.agent.profile.settings
+        mode, seconds = typing_mode(settings, case.arrived.inbound), settings.typing_interval_seconds
+        channel, manner, signature = self._channel(place), self._manner(place, case.agent), self._signature(case.arrived)
+        sign = TypingSign(channel, place, self._clock, mode, seconds)
+        blocks = Blocks(
+            self._ledger,
+            channel,
+            case.arrived,
+            case.turn.id,
+            manner,
+            clock=self._clock,
+            signature=signature,
+            greeting=case.greeting,
+            held=self._held,
+        )
+        showing = Showing(channel, place, case.turn.id, sign, verbose=case.record.verbose, sent=manner.sent, held=self._held)
+        with bound(turn=case.turn.id):
+            try:
+                async with showing.shown():
+                    result = await self._run(case, showing, blocks)
+            except asyncio.CancelledError:
+                await unbroken(self._cancelled(ticket, case))
+                raise
+            except errors.StorageFailed:
+                raise  # the turn goes on from its transcript once there is a ledger to write to (gateway.turns.storage_retry)
+            except (AgentError, errors.HomebodyError) as error:
+                log.warning("the turn failed: %s", error)
+                if ticket.ending == "stop":  # what could not be kept is its last word, and its owner wants no more of it
+                    await self._cancelled(ticket, case)
+                    return
+                text, exit_code = in_words(error)
+                await self._finish(case, blocks, "failed", text, None, exit_code=exit_code)
+            except Exception:
+                # a defect, of ours or of a library: whoever waits for the answer is told, instead of waiting for ever
+                log.exception("the turn failed over a defect")
+                await self._finish(case, blocks, "failed", DEFECT, None, exit_code=errors.FAILED)
+            else:
+                await case.agent.ended(case.record, result)
+                failed = result.outcome == "failed"
+                state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
+                await self._finish(case, blocks, state, result.reply, result, exit_code=exit_of(result))
+
+    async def _run(self, case: Case, showing: Showing, blocks: Blocks) -> TurnResult:
+        inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
+        conversation = await case.agent.conversations.open(case.record, audience, model=inbound.hints.get("model"))
+        intake = self._post.intake
+        self._post.begin(name, inbound.conversation)
+        first = await heard(conversation, case.arrived, intake)
+        further = [Further(one.row.uid, await heard(conversation, one, intake)) for one in case.further]
+        steering = Steering(
+            case.under_way,
+            case.turn.id,
+            line=self._line,
+            lanes=self._lanes,
+            ledger=self._ledger,
+            read=self._read,
+            hear=lambda one: heard(conversation, one, intake),
+        )
+        journal = LedgerJournal(self._ledger, case.turn.id)
+        brake = case.agent.brake
+        async with (
+            blocks.sending(conversation.transcript, showing.emit) as emit,
+            contextlib.nullcontext() if brake is None else brake.turn(case.record.key, case.turn.id),
+        ):
+            turn = AgentTurn(
+                conversation=conversation, id=name, emit=emit, journal=journal, arrivals=steering, speaker=blocks.speaker
+            )
+            case.under_way.turn = turn
+            return await turn.run([first], further)
+
+    async def _finish(
+        self, case: Case, blocks: Blocks, state: TurnEnd, text: str, result: TurnResult | None, *, exit_code: int
+    ) -> None:
+        greeting = await self.chunks(case.arrived, case.greeting if text and not blocks.begun else "")
+        buttons = after_turn(result.failure if result else None, text, case.arrived.actor)
+        left, continued = blocks.left_of(text)
+        said = with_asides(left, case.record, result, continued=continued)
+        chunks = greeting + await self.chunks(case.arrived, said, buttons, continued=continued)
+        chunks += await self._post.enclosed(case.arrived.row.uid, case.arrived.inbound.conversation)
+        keys = await self._ledger.finish(case.turn.id, state, chunks)
+        record = case.record
+        facts = turn_facts(case.agent.id, record.key, record.session, text, result, keys=keys, exit_code=exit_code)
+        self.all_done((case.arrived, *case.further, *case.under_way.steered), facts)
+
+    async def _cancelled(self, ticket: Ticket[Any], case: Case) -> None:
+        """Note why a turn was cut short.
+
+        Stopped by its owner it is over; by our own closing it goes on at the next start. For something newer it is over when it
+        is part of the conversation already, and otherwise its messages are answered together with what is newer.
+        """
+        if ticket.ending == "interrupt" and not case.under_way.begun and case.under_way.items:
+            await self._ledger.release(case.turn.id)
+            self._lanes.give_back(ticket.session, case.under_way.items)
+            return
+        if ticket.ending not in {"stop", "interrupt"}:
+            await self._ledger.interrupted(case.turn.id)
+            return
+        reason = "stopped by its owner" if ticket.ending == "stop" else "interrupted by a newer message"
+        await self._ledger.finish(case.turn.id, "stopped", reason=reason)
+        facts = turn_facts(case.agent.id, case.record.key, case.record.session, "")
+        self.all_done((case.arrived, *case.further, *case.under_way.steered), facts)
+
+    async def chunks(
+        self, arrived: Arrived, text: str, buttons: Sequence[Button] = (), *, continued: bool = False
+    ) -> list[NewOutbound]:
+        """Return what is to be queued for a text. ``continued``: it goes on from what was sent before it."""
+        channel = self._channel(arrived.inbound.conversation)
+        text = self._signature(arrived) + text if text and not continued else text
+        return await replies(
+            channel, arrived, text, knows=self._ledger.knows, buttons=buttons, continued=continued, held=self._held
+        )
+
+    def all_done(self, messages: Sequence[Arrived], facts: dict[str, Any]) -> None:
+        """Tell those who wait for any of a turn's messages; the reply is counted with the first."""
+        self._answered(messages)
+        first, *further = messages
+        self.done(first, facts)
+        for one in further:
+            self.done(one, facts | {"chunks": 0, "replyKeys": [], "answeredWith": first.inbound.message_id})
+
+    def done(self, arrived: Arrived, facts: dict[str, Any]) -> None:
+        """Tell a waiting client what came of a message."""
+        place = arrived.inbound.conversation
+        show_frame(self._channel(place), place, Done(arrived.row.uid, arrived.inbound.message_id, facts))

@@ -1,0 +1,78 @@
+"""What others wrote, put so that it cannot be taken for words of ours: names, roles, quotations, lines that look like our own marks."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from gateway.routing.routed_message import Arrived
+
+LONGEST_NAME: Final = 60
+LONGEST_QUOTE: Final = 300
+_NOT_IN_NAMES: Final = re.compile(r"[\[\]<>“”„\"`|]")
+_FORWARDED: Final = re.compile(r"\A(\[forwarded(?: from [^\n]*)?\])\n(.+)", re.DOTALL)
+_MARKS: Final = re.compile(
+    r"^(?=[ \t>*_#-]*(?:"
+    r"\[\s*(?:in reply to|said in this group|the message\]|edited:|pressed:|pinned|unpinned|forwarded|owner|system|summary|your owner"
+    r"|[a-z]{3} \d{4}-\d\d-\d\d|[^\]\n]{0,120}\bto you\s*\]|[^\]\n]{0,120}\b(?:edited:|put )"
+    r"|the answer above|not answered|no longer pinned)"
+    r"|</?(?:said|file|forwarded|quoted)\b))",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Beginnings of lines that the agent is told by us alone. Where a person wrote one, a backslash stands before it."""
+
+
+def name_of(name: str, otherwise: str) -> str:
+    """Return a display name as one plain, short line; ``otherwise`` where nothing of it can be read."""
+    seen = "".join(" " if unicodedata.category(letter)[0] in "CZ" else letter for letter in name)
+    plain = " ".join(_NOT_IN_NAMES.sub("", seen).split())
+    return (plain if len(plain) <= LONGEST_NAME else plain[: LONGEST_NAME - 1].rstrip() + "…") or otherwise
+
+
+def head_of(arrived: Arrived) -> str:
+    """Return who speaks, for the head of a message: the name they chose in quotation marks, the platform's id, the role.
+
+    Nothing for the owner in private, where nobody else speaks.
+    """
+    if arrived.route.audience.kind == "owner":
+        return ""
+    inbound, actor = arrived.inbound, arrived.actor
+    role = "owner" if actor.owner else "member" if inbound.conversation.kind == "group" else "guest"
+    return f"“{name_of(inbound.sender.name, '?')}” {inbound.conversation.channel}:{name_of(inbound.sender.id, '?')}, {role}"
+
+
+def unmarked(text: str) -> str:
+    """Return a text in which no line can be taken for a mark of ours."""
+    return _MARKS.sub(r"\\", text)
+
+
+def fenced(kind: str, text: str, salt: str) -> str:
+    """Return foreign text between two lines that it cannot contain: they are named after what it says."""
+    fence = hashlib.sha256(f"{salt}\0{kind}\0{text}".encode("utf-8", "replace")).hexdigest()[:12]
+    return f"<{kind} {fence}>\n{unmarked(text).strip()}\n</{kind} {fence}>"
+
+
+def body(text: str, salt: str) -> str:
+    """Return a message's own text; what was forwarded is fenced."""
+    forwarded = _FORWARDED.match(text)
+    if forwarded is None:
+        return unmarked(text)
+    return f"{forwarded[1]}\n{fenced('forwarded', forwarded[2], salt)}"
+
+
+def quoted(text: str, most: int = LONGEST_QUOTE) -> str:
+    """Return the beginning of a text as a quotation of one line."""
+    return f"“{one_line(text, most).replace('“', '‘').replace('”', '’')}”"
+
+
+def one_line(text: str, most: int) -> str:
+    """Return the beginning of a text without line breaks."""
+    return cut(" ".join(text.split()), most)
+
+
+def cut(text: str, most: int) -> str:
+    """Return the beginning of a text, marked where it was cut."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"

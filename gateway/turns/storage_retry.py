@@ -1,0 +1,129 @@
+"""When the disk refuses: what could not be carried out goes back to the front of its lane, and all lanes wait a while.
+
+Messages are taken as long as the ledger can take them, commands around the lane are answered, and nobody has to restart anything
+once there is room again. A turn that had begun goes on from what its transcript holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from gateway.base.errors import StorageFailed
+from gateway.queue.message_queue import Queued
+from gateway.turns.worker import Interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from agent.timing import Clock
+    from gateway.ledger.protocol import Ledger
+    from gateway.ledger.rows import Turn
+    from gateway.queue.lanes import Lanes, Ticket
+    from gateway.queue.pause import Pause
+
+log = logging.getLogger(__name__)
+
+SHORTEST, LONGEST = 1.0, 10.0
+FORGOTTEN_AFTER = 120.0
+"""Seconds without a setback after which the next wait is the shortest again."""
+FREE_RETRIES = 3
+"""Setbacks of one turn that do not count as attempts at it; a turn that fills the disk itself must come to an end."""
+
+
+class Setback:
+    """Keeps what the disk stopped, and gives it back to the lanes. ``tell`` says something to the owner, and raises StorageFailed."""
+
+    def __init__(
+        self, ledger: Ledger, lanes: Lanes[Any], pause: Pause, clock: Clock, tell: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._ledger = ledger
+        self._lanes = lanes
+        self._pause = pause
+        self._clock = clock
+        self._tell = tell
+        self._stopped: list[tuple[str, Any]] = []
+        self._ended: list[Queued | Interrupted] = []
+        self._turns: Counter[str] = Counter()
+        self._wait = SHORTEST
+        self._over = float("-inf")
+        self._waiting: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def met(self, ticket: Ticket[Any], error: StorageFailed) -> None:
+        """Take back what ``error`` stopped. Called while its lane still counts it as running, so nothing overtakes it.
+
+        What its owner stopped stays stopped: that is noted as soon as it can be.
+        """
+        if self._closed:
+            return
+        if isinstance(ticket.item, (Queued, Interrupted)):  # a fresh start that is due is looked for again by the clock
+            if ticket.ending == "stop":
+                self._ended.append(ticket.item)
+            else:
+                self._stopped.append((ticket.session, ticket.item))
+        self._pause.begin(
+            "storage", f"{error}. I keep what is said to me, and go on by myself as soon as I can write. {error.mend}"
+        )
+        if self._waiting is None:
+            first = self._clock.monotonic() - self._over > FORGOTTEN_AFTER
+            self._wait = SHORTEST if first else self._wait
+            self._waiting = asyncio.ensure_future(self._go_on(first=first))
+
+    def close(self) -> None:
+        """Wait no more: what is kept here is in the ledger as well."""
+        self._closed = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    async def _go_on(self, *, first: bool) -> None:
+        """Go on once the ledger can be used. It is told the first time: if it fails again at once, it is the same trouble."""
+        while True:
+            await self._clock.sleep(self._wait)
+            self._wait = min(LONGEST, 2 * self._wait)
+            try:
+                for ended in self._ended:
+                    await self._end(ended)
+                found = [(session, await self._present(item)) for session, item in self._stopped]
+                if first:
+                    await self._tell("💾 I can write again, and go on.")
+            except StorageFailed as error:
+                log.warning("the disk refuses still: %s", error)
+            else:
+                break
+        self._stopped, self._ended, self._waiting, self._over = [], [], None, self._clock.monotonic()
+        for session, item in reversed(found):
+            if item is not None:
+                self._lanes.put_first(session, item)
+        self._pause.end("storage")
+
+    async def _present(self, item: Queued | Interrupted) -> Queued | Interrupted | None:
+        """Return what is to be done now, by what the ledger says: the message, the turn that was begun with it, or nothing any more."""
+        found = await self._found(item)
+        if found is None or isinstance(found, Queued):
+            return found
+        self._turns[found.id] += 1
+        if self._turns[found.id] <= FREE_RETRIES:
+            await self._ledger.interrupted(found.id)
+        return Interrupted(found)
+
+    async def _end(self, item: Queued | Interrupted) -> None:
+        """Note that its owner stopped it; may be called again."""
+        found = await self._found(item)
+        if isinstance(found, Queued):
+            await self._ledger.settle([found.row], "answered", reason="stopped by its owner")
+        elif found is not None:
+            await self._ledger.finish(found.id, "stopped", reason="stopped by its owner")
+
+    async def _found(self, item: Queued | Interrupted) -> Queued | Turn | None:
+        wanted = item.turn.id if isinstance(item, Interrupted) else None
+        if isinstance(item, Queued):
+            rows = await self._ledger.inbox_rows([item.row])
+            if not rows or rows[0].state not in {"waiting", "claimed"}:
+                return None
+            if rows[0].state == "waiting":
+                return item
+            wanted = rows[0].turn
+        return next((turn for turn in await self._ledger.unfinished() if turn.id == wanted), None)
