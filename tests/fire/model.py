@@ -2,7 +2,8 @@
 
 It keeps no state between calls, so that a gateway which was killed and asks again is treated as a real provider would treat it.
 
-``do <name>`` in a message           reads DEEDS.md, adds ``- <name>`` there by ``edit`` (not repeatable), and says ``done <name>``
+``do <name>`` in a message           reads DEEDS.md, adds ``- <name>`` there by ``edit`` (not repeatable), and says ``done <name>``,
+                                     or ``could not do <name>`` with what the tool answered
 ``[Memory flush]``                   appends the facts that it was told to the day's note, then NO_REPLY
 a summary is asked for               writes one
 ``tell me <word>``                   says ``heard <word>``; so it does of the last word where nothing is asked
@@ -19,13 +20,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from aiohttp import web
 
-from agent.transcript.history_view import UNANSWERED
+from agent.transcript.history_view import UNANSWERED, UNKNOWN_OUTCOME
 from tests.peers.mood import today
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 DEEDS = "DEEDS.md"
+MOST_CALLS = 12
+"""Tool calls after which a deed that is refused again and again is given up."""
 FACT = re.compile(r"fact-\w+")
 _NOTE = re.compile(rf"{re.escape(UNANSWERED)}.*?below\.\]", re.DOTALL)
 """What a transcript says of messages that were given up; it may stand in one message with others."""
@@ -100,7 +103,7 @@ def predicted(body: dict[str, Any]) -> tuple[dict[str, Any], str]:
                     continue
                 if verb == "do" and (call := _next_call(name, unanswered)) is not None:
                     return call
-                answers.append(f"done {name}" if verb == "do" else f"heard {name}")
+                answers.append(_outcome(name, unanswered) if verb == "do" else f"heard {name}")
     return _words("\n".join(answers))
 
 
@@ -117,17 +120,35 @@ def _asked(text: str) -> list[tuple[str, str]]:
 
 
 def _next_call(name: str, messages: list[dict[str, Any]]) -> tuple[dict[str, Any], str] | None:
-    """Return the call that a deed needs next; None when it is done."""
+    """Return the call that a deed needs next; None when it is done, may be done, or cannot be done.
+
+    An edit that is refused, whatever the reason, is tried again after another look at the file.
+    """
     mine = [call for message in messages for call in message.get("tool_calls") or () if call["id"].endswith(f"-{name}")]
-    results = [_text(message) for message in messages if message.get("tool_call_id", "").endswith(f"-{name}")]
-    last = results[-1] if results else ""
+    last = _last_result(name, messages)
     was_read = bool(mine) and mine[-1]["function"]["name"] == "read"
-    refused = "Not run" in last  # something new was said meanwhile: it is still wanted
-    if not mine or "have read" in last or "read it first" in last or (was_read and refused):
-        return _call(f"r{len(mine)}-{name}", "read", {"path": DEEDS})
-    if was_read or refused:
+    if mine and not was_read and (_is_over(last) or len(mine) >= MOST_CALLS):
+        return None
+    overtaken = "Not run" in last  # something new was said meanwhile: it is still wanted
+    if mine and was_read != overtaken:
         return _call(f"e{len(mine)}-{name}", "edit", {"path": DEEDS, "old": "<end>", "new": f"- {name}\n<end>"})
-    return None
+    return _call(f"r{len(mine)}-{name}", "read", {"path": DEEDS})
+
+
+def _outcome(name: str, messages: list[dict[str, Any]]) -> str:
+    """Say what came of a deed for which nothing is left to be called."""
+    last = _last_result(name, messages)
+    return f"done {name}" if _is_over(last) else f"could not do {name}: {last}"
+
+
+def _last_result(name: str, messages: list[dict[str, Any]]) -> str:
+    results = [_text(message) for message in messages if message.get("tool_call_id", "").endswith(f"-{name}")]
+    return results[-1] if results else ""
+
+
+def _is_over(result: str) -> bool:
+    """Whether an edit was made, or may have been."""
+    return result.startswith("edited ") or UNKNOWN_OUTCOME in result
 
 
 def _flushed(before: list[dict[str, Any]], results: list[dict[str, Any]]) -> tuple[dict[str, Any], str]:

@@ -16,6 +16,7 @@ from agent.transcript.entries import Compacted, Entry, Said, Torn, Unanswered, d
 from channels.repeats import MARKS
 from gateway.base.clock import SystemClock
 from gateway.sessions.store import SessionStore
+from tests.fire.model import DEEDS
 from tests.fire.platforms import Document
 from tests.fire.world import STATE
 
@@ -170,7 +171,8 @@ def _judge_deeds(scenario: Scenario, world: World, entries: list[Entry], verdict
         if done[deed] > 1:
             verdict.wrong("effect twice", deed)
         if done[deed] == 0 and not unknown:
-            verdict.wrong("effect lost", deed)
+            told = [f"{result.call_id}: {result.text}" for result in results if deed in result.call_id]
+            verdict.wrong("effect lost", f"{deed}; its tools answered {told}, and {DEEDS} has {world.deeds()}")
 
 
 def _judge_transcripts(world: World, verdict: Verdict) -> list[Entry]:
