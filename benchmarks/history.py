@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from channels.terminal.link import Done
+from channels.live import Done
 from gateway.app.gateway import Foundation, House
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths

@@ -20,7 +20,7 @@ import urllib.request
 from pathlib import Path
 
 from agent.models.scripted import ScriptedModel
-from channels.terminal.link import Done
+from channels.live import Done
 from gateway.app.gateway import Foundation, House
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths

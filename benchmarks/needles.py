@@ -24,7 +24,7 @@ from typing import Any
 
 from agent.messages import Failure, ToolCall, ToolMessage
 from agent.models.scripted import ScriptedModel
-from channels.terminal.link import Done
+from channels.live import Done
 from gateway.app.gateway import Foundation, House
 from gateway.base.clock import ManualClock
 from gateway.base.paths import Paths

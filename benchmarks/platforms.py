@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 from agent.models.scripted import ScriptedModel
-from channels.conformance import RecordingDoor
-from channels.messages import Conversation, Outbound
+from channels.messages import ChatAddress, Outbound
+from channels.testing import RecordingSink
 from gateway.app.gateway import Foundation, House
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
@@ -62,8 +62,8 @@ class Telegram:
     def heard(self) -> int:
         return sum(len(self.peer.chats.said(chat)) for chat in self.peer.chats.messages)
 
-    def place(self, person: int) -> Conversation:
-        return Conversation(channel="telegram", kind="direct", id=str(person))
+    def place(self, person: int) -> ChatAddress:
+        return ChatAddress(channel="telegram", kind="direct", id=str(person))
 
 
 class Discord:
@@ -101,8 +101,8 @@ class Discord:
     def heard(self) -> int:
         return sum(len(self.peer.said(place)) for place in self.peer.channels.values())
 
-    def place(self, person: int) -> Conversation:
-        return Conversation(channel="discord", kind="direct", id=str(person))
+    def place(self, person: int) -> ChatAddress:
+        return ChatAddress(channel="discord", kind="direct", id=str(person))
 
 
 class Slack:
@@ -143,15 +143,15 @@ class Slack:
     def heard(self) -> int:
         return sum(len(self.peer.said(place)) for place in self.peer.people.values())
 
-    def place(self, person: int) -> Conversation:
-        return Conversation(channel="slack", kind="direct", id=self.peer.dm(f"U{person:08d}"))
+    def place(self, person: int) -> ChatAddress:
+        return ChatAddress(channel="slack", kind="direct", id=self.peer.dm(f"U{person:08d}"))
 
 
 ROOM = "CROOM0001"
 PLATFORMS = {"discord": Discord, "slack": Slack, "telegram": Telegram}
 
 
-class TypingDoor(RecordingDoor):
+class TypingDoor(RecordingSink):
     """A house that shows typing as soon as it has a message, as ours does when a turn begins."""
 
     def __init__(self, channel) -> None:

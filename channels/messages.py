@@ -16,7 +16,7 @@ InboundEvent = Literal["message", "edited", "reaction", "button"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class ChatAddress:
     """Where a message came from and where its answer goes. Ids are the platform's own and never change.
 
     ``space`` is the guild or team that a group lies in, for channels that have such; it is no part of the address.
@@ -73,7 +73,7 @@ class Inbound:
     text that the platform cut up) are parts of one. ``from_bot``: a program wrote it.
     """
 
-    conversation: Conversation
+    conversation: ChatAddress
     sender: Sender
     text: str
     at: datetime
@@ -108,7 +108,7 @@ class Button:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Enclosure:
+class OutboundFile:
     """A file to send: a copy that the house made, which stays until the message is delivered."""
 
     path: Path
@@ -127,11 +127,11 @@ class Outbound:
     """
 
     key: str
-    conversation: Conversation
+    conversation: ChatAddress
     text: str
     reply_to: str | None = None
     buttons: tuple[Button, ...] = ()
-    enclosure: Enclosure | None = None
+    enclosure: OutboundFile | None = None
     attempt: int = 1
     recorded: str | None = None
     uncertain: bool = False

@@ -7,12 +7,29 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
-    from channels.messages import Attachment, Conversation, Cursor, Inbound, Outbound, Sent
+    from channels.messages import Attachment, ChatAddress, Cursor, Inbound, Outbound, Sent
 
 
-class Door(Protocol):
+class Clock(Protocol):
+    """Time as channels read it; the gateway passes one in, and tests pass one that they set by hand."""
+
+    def now(self) -> datetime:
+        """Return the current instant, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never decrease."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for this many seconds."""
+        ...
+
+
+class InboundSink(Protocol):
     """The house as a channel sees it."""
 
     async def accept(self, messages: Sequence[Inbound], cursor: Cursor | None = None) -> None:
@@ -27,7 +44,7 @@ class Door(Protocol):
         """Return the cursor last stored under ``name`` for this channel and account, or None."""
         ...
 
-    async def moved(self, former: Conversation, present: Conversation) -> None:
+    async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """Note durably that the platform gave a group another id: who may speak there, its session and what waits follow it."""
         ...
 
@@ -50,7 +67,7 @@ class Channel(Protocol):
     name: str
     account: str
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: InboundSink) -> None:
         """Receive until cancelled."""
         ...
 
@@ -62,7 +79,7 @@ class Channel(Protocol):
         """Deliver one chunk. ``record`` durably notes a string that a later attempt will find in ``outbound.recorded``."""
         ...
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         """Show that an answer is being written. Best effort: never raises for platform trouble."""
         ...
 
@@ -88,7 +105,7 @@ class Answers(Protocol):
     Asked before a chunk is repeated that may have arrived, so that no copy is sent to a platform that is still in trouble.
     """
 
-    async def answers(self, conversation: Conversation) -> bool:
+    async def answers(self, conversation: ChatAddress) -> bool:
         """Say whether the platform answers. Never raises for platform trouble."""
         ...
 
@@ -99,7 +116,7 @@ class Paced(Protocol):
     A process that dies while it waits here has surely not sent, so that nothing is in doubt afterwards.
     """
 
-    async def paced(self, conversation: Conversation) -> None:
+    async def paced(self, conversation: ChatAddress) -> None:
         """Wait until a message may go there, for some seconds at most. Takes no turn, and raises nothing."""
         ...
 
@@ -107,7 +124,7 @@ class Paced(Protocol):
 class Drafts(Protocol):
     """An extra that a channel may offer: a preview of the answer while it is being written."""
 
-    async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
+    async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:
         """Show ``text`` (the whole reply so far) as a preview. Best effort: never raises for platform trouble."""
         ...
 
@@ -115,7 +132,7 @@ class Drafts(Protocol):
 class DraftsEnd(Protocol):
     """An extra of a channel whose previews become the answer: it is told when a turn shows no more of it."""
 
-    def draft_ended(self, conversation: Conversation, turn: str) -> None:
+    def draft_ended(self, conversation: ChatAddress, turn: str) -> None:
         """Let whatever is sent next take the preview's place. Until then only the turn's own messages do. Quick."""
         ...
 
@@ -135,7 +152,7 @@ class Fetches(Protocol):
 class Reacts(Protocol):
     """An extra that a channel may offer: an emoji of the bot's own under a person's message."""
 
-    async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
+    async def react(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         """Put ``emoji`` there in the place of an earlier one; None takes it off. Best effort: never raises for platform trouble."""
         ...
 
@@ -210,7 +227,7 @@ class Beats(Protocol):
     """An extra that a channel may offer: the platform gives regular signs of life, so that the lack of them means something."""
 
     silence: float
-    """Seconds without ``Door.alive`` after which the channel is shown as silent."""
+    """Seconds without ``InboundSink.alive`` after which the channel is shown as silent."""
 
 
 class Troubled(Protocol):

@@ -7,27 +7,26 @@ import importlib
 import random as system_random
 from typing import TYPE_CHECKING, Literal
 
+from channels.common.backoff import LONGEST, Backoff
+from channels.common.fitting import fitted
+from channels.common.log import NoLog
+from channels.common.previews import Previews
 from channels.discord.markup import written
-from channels.discord.rival import Rival
+from channels.discord.token_conflict import TokenConflict
 from channels.errors import ChannelError, NotFetched, NotSent
-from channels.fitting import fitted
-from channels.log import NoLog
-from channels.pauses import LONGEST, Pauses
-from channels.previews import Previews
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from channels.clock import Clock
-    from channels.discord.client import Link
-    from channels.discord.reacting import Reacting
+    from channels.common.log import Log
+    from channels.discord.bot_reactions import BotReactions
+    from channels.discord.gateway_client import GatewayClient
     from channels.discord.receiving import Receiver
     from channels.discord.sending import Sender
     from channels.discord.settings import DiscordAccount, DiscordSettings
-    from channels.log import Log
-    from channels.messages import Attachment, Conversation, Outbound, Sent
-    from channels.protocol import Door, MenuEntry
+    from channels.messages import Attachment, ChatAddress, Outbound, Sent
+    from channels.protocol import Clock, InboundSink, MenuEntry
 
 BETWEEN_EDITS = 1.25
 """Discord allows five edits in five seconds; the last of them is to be left for the answer."""
@@ -63,11 +62,11 @@ class DiscordChannel:
         self.reply_to_mode = self._settings.reply_to_mode
         self.silence = self._settings.heartbeat_timeout_seconds + LONGEST
         self._receiver: Receiver | None = None
-        self._reacting: Reacting | None = None
+        self._reacting: BotReactions | None = None
         self._entries: Sequence[MenuEntry] | None = None
         self._told = False
         self._dms: dict[str, str] = {}
-        self._rival = Rival(clock, self._log, account)
+        self._rival = TokenConflict(clock, self._log, account)
         self._previews = Previews(self, clock, between=lambda _: BETWEEN_EDITS)
 
     @property
@@ -75,15 +74,15 @@ class DiscordChannel:
         """What is wrong though Discord is reached; see ``channels.protocol.Troubled``."""
         return "" if self._receiver is None else self._receiver.trouble
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: InboundSink) -> None:
         """Listen until cancelled, with ever longer pauses between connections that do not come about."""
         await asyncio.to_thread(_load)
-        from channels.discord.reacting import Reacting
+        from channels.discord.api_errors import TROUBLE
+        from channels.discord.bot_reactions import BotReactions
         from channels.discord.receiving import Receiver
-        from channels.discord.refusals import TROUBLE
 
-        pauses = Pauses(self._clock, self._random, self._log, self.account)
-        self._reacting = reacting = Reacting()
+        pauses = Backoff(self._clock, self._random, self._log, self.account)
+        self._reacting = reacting = BotReactions()
         while True:
             receiver = Receiver(
                 self._settings,
@@ -128,29 +127,29 @@ class DiscordChannel:
         """Deliver one chunk; see ``channels.discord.sending``."""
         return await self._sender().send(outbound, record, self._previews)
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         """Show "typing" for about ten seconds."""
         await self._try(self.typing_once(conversation), "typing was not shown")
 
-    async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
+    async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:
         """Show a preview of the answer, when it takes long."""
         if self._settings.streaming != "off":
             await self._try(self._previews.show(conversation, turn, text), "a preview was not shown")
 
-    def draft_ended(self, conversation: Conversation, turn: str) -> None:
+    def draft_ended(self, conversation: ChatAddress, turn: str) -> None:
         """See ``channels.protocol.DraftsEnd``."""
         self._previews.end(conversation, turn)
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
-        """Save a file that came with a message; see ``channels.discord.fetching``."""
-        from channels.discord.fetching import Fetcher
+        """Save a file that came with a message; see ``channels.discord.cdn_download``."""
+        from channels.discord.cdn_download import Fetcher
 
         try:
             await Fetcher(self._settings, self._link).fetch(attachment, path, limit)
         except NotSent as error:
             raise NotFetched(str(error), permanent=False) from error
 
-    async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
+    async def react(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         """Put an emoji under a message."""
         await self._try(self._react(conversation, message_id, emoji), "a reaction was not put")
 
@@ -161,7 +160,7 @@ class DiscordChannel:
             await self._try(self._offer(), "the menu of commands could not be offered")
 
     async def _offer(self) -> None:
-        from channels.discord.menu import offer
+        from channels.discord.slash_commands import offer
 
         if self._entries is None:
             return
@@ -169,23 +168,23 @@ class DiscordChannel:
         if await offer(self._link(), entries):
             self._log.info("the menu of commands was written", commands=len(entries), account=self.account)
 
-    async def _react(self, conversation: Conversation, message: str, emoji: str | None) -> None:
+    async def _react(self, conversation: ChatAddress, message: str, emoji: str | None) -> None:
         from channels.discord.sending import number
 
         if self._reacting is not None:
             channel = await self._sender().channel(conversation)
             await self._reacting.put(self._link(), channel, str(number(message)), emoji)
 
-    async def typing_once(self, conversation: Conversation) -> None:
+    async def typing_once(self, conversation: ChatAddress) -> None:
         """Ask Discord to show "typing". Raises for platform trouble."""
         await self._sender().typing(conversation)
 
-    async def post(self, conversation: Conversation, text: str) -> str:
-        """Post a preview; see ``channels.previews``."""
+    async def post(self, conversation: ChatAddress, text: str) -> str:
+        """Post a preview; see ``channels.common.previews``."""
         return await self._sender().post(conversation, self._shortened(text))
 
-    async def edit(self, conversation: Conversation, message: str, text: str) -> None:
-        """Edit a preview; see ``channels.previews``."""
+    async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
+        """Edit a preview; see ``channels.common.previews``."""
         await self._sender().edit(conversation, message, self._shortened(text))
 
     async def probe(self) -> str:
@@ -195,11 +194,11 @@ class DiscordChannel:
             ChannelError: it cannot be reached; ``ChannelBroken`` when its token is wrong, or it may not read messages.
         """
         await asyncio.to_thread(_load)
-        from channels.discord.client import Link
-        from channels.discord.refusals import TROUBLE
+        from channels.discord.api_errors import TROUBLE
+        from channels.discord.gateway_client import GatewayClient
 
-        pauses = Pauses(self._clock, self._random, self._log, self.account)
-        link = Link(self._settings, lambda *_: None, clock=self._clock, pauses=pauses)
+        pauses = Backoff(self._clock, self._random, self._log, self.account)
+        link = GatewayClient(self._settings, lambda *_: None, clock=self._clock, pauses=pauses)
         try:
             await link.sign_in()
             link.check_intents()
@@ -224,7 +223,7 @@ class DiscordChannel:
 
     async def _try(self, showing: Awaitable[None], event: str) -> None:
         """Do what is only for show."""
-        from channels.discord.refusals import TROUBLE
+        from channels.discord.api_errors import TROUBLE
 
         try:
             await showing
@@ -236,7 +235,7 @@ class DiscordChannel:
 
         return Sender(self._settings, self._link, self._clock, self._dms, self._rival)
 
-    def _link(self) -> Link:
+    def _link(self) -> GatewayClient:
         if self._receiver is None or self._receiver.link.is_closed():
             raise NotSent("Discord is not connected")
         return self._receiver.link
@@ -244,5 +243,5 @@ class DiscordChannel:
 
 def _load() -> None:
     """Load the library; a second of work that must not stop the event loop."""
-    for part in ("receiving", "sending", "fetching", "reacting"):
+    for part in ("receiving", "sending", "cdn_download", "bot_reactions"):
         importlib.import_module(f"channels.discord.{part}")

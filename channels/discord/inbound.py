@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, TypeGuard
 
 from channels.discord.attachments import attachments_of
-from channels.messages import Conversation, Inbound, Sender
+from channels.messages import ChatAddress, Inbound, Sender
 
 _WRITTEN = {0, 19}
 """Kinds of message that somebody wrote: an ordinary one, and a reply."""
@@ -27,12 +27,12 @@ class Place:
     guild: str = ""
     parent: str = ""
 
-    def conversation(self, account: str, person: str) -> Conversation:
+    def conversation(self, account: str, person: str) -> ChatAddress:
         """Return the address of what ``person`` writes here: a private channel is known by them, a thread by its parent too."""
         if not self.guild:
-            return Conversation(channel="discord", account=account, kind="direct", id=person)
+            return ChatAddress(channel="discord", account=account, kind="direct", id=person)
         thread = self.id if self.parent else None
-        return Conversation(
+        return ChatAddress(
             channel="discord", account=account, kind="group", id=self.parent or self.id, thread=thread, space=self.guild
         )
 

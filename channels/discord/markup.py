@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from channels.markdown import styled
-from channels.styled import plain
+from channels.common.markdown import styled
+from channels.common.styled_text import plain
 
 if TYPE_CHECKING:
-    from channels.styled import Span, Styled
+    from channels.common.styled_text import Span, Styled
 
 _MARKS = {"bold": "**", "italic": "*", "strike": "~~"}
 _ADDRESS = re.compile(r"(https?://[^\s<>]+)")

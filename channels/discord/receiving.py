@@ -15,28 +15,27 @@ from typing import TYPE_CHECKING, Any
 
 import discord
 
-from channels.discord.asking import Asking
-from channels.discord.client import Link
-from channels.discord.happenings import reaction
+from channels.common.backoff import Backoff
+from channels.common.event_guard import EventGuard
+from channels.common.read_marks import CURSOR
+from channels.discord.api_errors import TROUBLE
+from channels.discord.channel_directory import SLACK_SECONDS, ChannelDirectory, first_id
+from channels.discord.gateway_client import GatewayClient
 from channels.discord.inbound import Place, facts, inbound, is_snowflake, place_of, starter
-from channels.discord.missed import PAGE, Missed
-from channels.discord.places import SLACK_SECONDS, Places, first_id
-from channels.discord.refusals import TROUBLE
-from channels.guard import EventGuard
+from channels.discord.interaction_handler import InteractionHandler
+from channels.discord.interactions import reaction
+from channels.discord.message_backfill import PAGE, Backfill
 from channels.messages import Cursor
-from channels.pauses import Pauses
-from channels.reading import CURSOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from channels.clock import Clock
-    from channels.discord.reacting import Reacting
-    from channels.discord.rival import Rival
+    from channels.common.log import Log
+    from channels.discord.bot_reactions import BotReactions
     from channels.discord.settings import DiscordAccount
-    from channels.log import Log
+    from channels.discord.token_conflict import TokenConflict
     from channels.messages import Inbound
-    from channels.protocol import Door
+    from channels.protocol import Clock, InboundSink
 
 BEGUN = "begun"
 """The cursor that keeps since when this bot is listened to: of whom never wrote before, what is newer than that was missed."""
@@ -54,13 +53,13 @@ class Receiver:
         settings: DiscordAccount,
         account: str,
         *,
-        door: Door,
+        door: InboundSink,
         clock: Clock,
         random: Callable[[], float],
         log: Log,
         dms: dict[str, str],
-        reacting: Reacting,
-        rival: Rival,
+        reacting: BotReactions,
+        rival: TokenConflict,
     ) -> None:
         self._settings = settings
         self._account = account
@@ -72,14 +71,14 @@ class Receiver:
         self._rival = rival
         self._events: deque[tuple[str, dict[str, Any], str]] = deque()
         self._news = asyncio.Event()
-        self._places = Places(settings, None, dms)
+        self._places = ChannelDirectory(settings, None, dms)
         self._session = ""
         self._gap = 0
-        self._pauses = Pauses(clock, random, log, account)
+        self._pauses = Backoff(clock, random, log, account)
         self._taking = asyncio.Lock()
-        self.link = Link(settings, self._heard, clock=clock, pauses=Pauses(clock, random, log, account))
-        self._asking = Asking(account, door=door, clock=clock, log=log, link=self.link, reacting=reacting)
-        self._missed = Missed(
+        self.link = GatewayClient(settings, self._heard, clock=clock, pauses=Backoff(clock, random, log, account))
+        self._asking = InteractionHandler(account, door=door, clock=clock, log=log, link=self.link, reacting=reacting)
+        self._missed = Backfill(
             settings,
             self.link,
             lambda: self._places,
@@ -102,7 +101,7 @@ class Receiver:
         """Listen until cancelled or the connection ends. Raises ChannelBroken, or one of ``TROUBLE``."""
         stored, begun = await self._door.cursor(CURSOR), await self._door.cursor(BEGUN)
         now = first_id(self._clock.now() - timedelta(seconds=SLACK_SECONDS))
-        self._places = Places(
+        self._places = ChannelDirectory(
             self._settings, stored, self._places.dms, begun=int(begun) if is_snowflake(begun) else now, first=begun is None
         )
         tasks = [asyncio.ensure_future(self.link.listen()), asyncio.ensure_future(self._work())]

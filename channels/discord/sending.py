@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 import discord
 from discord.http import MultipartParameters
 
+from channels.common.previews import PREFIX
+from channels.discord.api_errors import TROUBLE, send_error
+from channels.discord.channel_directory import SLACK_SECONDS, first_id, made_at
 from channels.discord.inbound import is_snowflake
-from channels.discord.letters import NO_PINGS, QUIETLY, SILENTLY, file_name, multipart, rows
 from channels.discord.markup import written
-from channels.discord.places import SLACK_SECONDS, first_id, made_at
-from channels.discord.refusals import TROUBLE, send_error
+from channels.discord.message_payload import NO_PINGS, QUIETLY, SILENTLY, file_name, multipart, rows
 from channels.errors import NotSent
 from channels.messages import Sent
-from channels.previews import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from channels.clock import Clock
-    from channels.discord.client import Link
-    from channels.discord.rival import Rival
+    from channels.common.previews import Previews
+    from channels.discord.gateway_client import GatewayClient
     from channels.discord.settings import DiscordAccount
-    from channels.messages import Conversation, Enclosure, Outbound
-    from channels.previews import Previews
+    from channels.discord.token_conflict import TokenConflict
+    from channels.messages import ChatAddress, Outbound, OutboundFile
+    from channels.protocol import Clock
 
 AFTER = "after:"
 LONG = timedelta(seconds=30)
@@ -41,7 +41,12 @@ class Sender:
     """One bot's voice. ``dms`` holds the private channel of each person; it is asked for when it is not known."""
 
     def __init__(
-        self, settings: DiscordAccount, link: Callable[[], Link], clock: Clock, dms: dict[str, str], rival: Rival
+        self,
+        settings: DiscordAccount,
+        link: Callable[[], GatewayClient],
+        clock: Clock,
+        dms: dict[str, str],
+        rival: TokenConflict,
     ) -> None:
         self._settings = settings
         self._link = link
@@ -136,7 +141,7 @@ class Sender:
                 return str(one["id"])
         return None
 
-    async def post(self, conversation: Conversation, text: str) -> str:
+    async def post(self, conversation: ChatAddress, text: str) -> str:
         """Post the first form of a preview, silently."""
         try:
             channel = await self.channel(conversation)
@@ -151,18 +156,18 @@ class Sender:
         except TROUBLE as error:
             raise send_error(error) from error
 
-    async def edit(self, conversation: Conversation, message: str, text: str) -> None:
+    async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
         """Edit a preview."""
         try:
             await self._edit(await self.channel(conversation), message, text)
         except TROUBLE as error:
             raise send_error(error) from error
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         """Show "typing" for about ten seconds. Raises one of TROUBLE, or NotSent."""
         await self._link().http.send_typing(await self.channel(conversation))
 
-    async def channel(self, conversation: Conversation) -> int:
+    async def channel(self, conversation: ChatAddress) -> int:
         """Return the channel to write to: the thread, the group's channel, or the private one of a person."""
         if conversation.kind == "group":
             return number(conversation.thread or conversation.id)
@@ -180,7 +185,7 @@ def number(identity: str) -> int:
     return int(identity)
 
 
-def _size(enclosure: Enclosure | None, most_mb: float) -> int:
+def _size(enclosure: OutboundFile | None, most_mb: float) -> int:
     """Return how many bytes a file has. Raises ``NotSent`` when it is larger than is sent at all, or gone."""
     if enclosure is None:
         return 0

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic.alias_generators import to_camel
 
-from channels.accounts import DEFAULT, laid_over
-from channels.block_settings import BlockCoalescing
+from channels.common.accounts import DEFAULT, laid_over
+from channels.common.block_settings import BlockCoalescing
+from channels.common.group_tools import GroupTools
 from channels.errors import ChannelBroken
-from channels.group_tools import GroupTools
 
 OFFICIAL = "https://discord.com/api/v10"
 HOW_TO_GET_ONE = (

@@ -8,17 +8,17 @@ import random as system_random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from channels.common.backoff import LONGEST, Backoff
+from channels.common.fitting import fitted
+from channels.common.log import NoLog
+from channels.common.previews import Previews
 from channels.errors import ChannelBroken, ChannelError, NotFetched, NotSent
-from channels.fitting import fitted
-from channels.log import NoLog
-from channels.pauses import LONGEST, Pauses
-from channels.previews import Previews
 from channels.protocol import HookAnswer
+from channels.slack.block_kit import longer
 from channels.slack.inbound import Identity, is_stamp
-from channels.slack.letters import longer
-from channels.slack.recent import Acquaintance
 from channels.slack.scopes import lacking
 from channels.slack.settings import ASK_EVERY
+from channels.slack.slack_cache import SlackCache
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
 
     from slack_sdk.web.async_client import AsyncWebClient
 
-    from channels.clock import Clock
-    from channels.log import Log
-    from channels.messages import Attachment, Conversation, Outbound, Sent
-    from channels.protocol import Door, HookRequest, MenuEntry
-    from channels.slack.fetching import Files
-    from channels.slack.hook import Hook, Signature
-    from channels.slack.patience import Patience
-    from channels.slack.reacting import Reactions
+    from channels.common.log import Log
+    from channels.messages import Attachment, ChatAddress, Outbound, Sent
+    from channels.protocol import Clock, HookRequest, InboundSink, MenuEntry
+    from channels.slack.file_download import Files
+    from channels.slack.http_mode import Hook, Signature
+    from channels.slack.rate_limit import RateLimit
+    from channels.slack.reactions import Reactions
     from channels.slack.receiving import Receiver
     from channels.slack.sending import Sender
     from channels.slack.settings import SlackAccount, SlackSettings
@@ -79,7 +78,7 @@ class SlackChannel:
         self._clock = clock
         self._log: Log = log or NoLog()
         self._random = random
-        self._known = Acquaintance()
+        self._known = SlackCache()
         self._concerns: list[str] = []
         self._line: _Line | None = None
         self._signature: Signature | None = None
@@ -95,16 +94,16 @@ class SlackChannel:
         """What is wrong though Slack is reached; see ``channels.protocol.Troubled``."""
         return "" if self._line is None else self._line.receiver.trouble
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: InboundSink) -> None:
         """Listen until cancelled, with ever longer pauses between connections that do not come about."""
         self._settings.check()
         await asyncio.to_thread(_load)
-        from channels.slack.client import make_session, make_web
-        from channels.slack.hook import Signature
-        from channels.slack.refusals import TROUBLE
+        from channels.slack.api_errors import TROUBLE
+        from channels.slack.http_mode import Signature
+        from channels.slack.web_client import make_session, make_web
 
         self._signature = Signature(self._settings, self._clock) if self.hooked else None
-        pauses = Pauses(self._clock, self._random, self._log, self.account)
+        pauses = Backoff(self._clock, self._random, self._log, self.account)
         while True:
             try:
                 async with make_session(self._settings) as session:
@@ -112,14 +111,14 @@ class SlackChannel:
             except TROUBLE as error:
                 await pauses.wait("slack does not answer", str(error) or type(error).__name__)
 
-    async def _listen(self, web: AsyncWebClient, door: Door) -> None:
-        from channels.slack.hook import Hook
-        from channels.slack.listening import Listener
-        from channels.slack.patience import Patience
-        from channels.slack.people import People
+    async def _listen(self, web: AsyncWebClient, door: InboundSink) -> None:
+        from channels.slack.http_mode import Hook
+        from channels.slack.rate_limit import RateLimit
         from channels.slack.receiving import Receiver
+        from channels.slack.socket_mode import Listener
+        from channels.slack.user_names import People
 
-        who, patience = await self._signed_in(web), Patience(self._clock)
+        who, patience = await self._signed_in(web), RateLimit(self._clock)
         for concern in self._concerns:
             self._log.warning(concern, account=self.account)
         receiver = Receiver(
@@ -148,9 +147,9 @@ class SlackChannel:
             await line.sender.streams.close()
             await receiver.close()
 
-    def _spoken(self, web: AsyncWebClient, who: Identity, patience: Patience, receiver: Receiver) -> _Line:
-        from channels.slack.fetching import Files
-        from channels.slack.reacting import Reactions
+    def _spoken(self, web: AsyncWebClient, who: Identity, patience: RateLimit, receiver: Receiver) -> _Line:
+        from channels.slack.file_download import Files
+        from channels.slack.reactions import Reactions
         from channels.slack.sending import Sender
 
         def refused(error: ChannelBroken) -> None:
@@ -168,14 +167,14 @@ class SlackChannel:
         """Return who the app is, and in which workspace. Raises ChannelBroken when its token is not accepted."""
         from slack_sdk.errors import SlackApiError
 
-        from channels.slack.refusals import refusal
+        from channels.slack.api_errors import refusal
 
         try:
             found: Any = await web.auth_test()
         except SlackApiError as error:
             refused = refusal(error, self._settings, "bot_token")
             raise (refused or error) from error
-        from channels.slack.hook import astray
+        from channels.slack.http_mode import astray
 
         self._concerns = [one for one in (lacking(found.headers), self.hooked and astray(found.headers, self._clock)) if one]
         return Identity(
@@ -194,40 +193,40 @@ class SlackChannel:
         """Deliver one chunk; see ``channels.slack.sending``."""
         return await self._open().sender.send(outbound, record, self._previews)
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         """Show that an answer is being written, where Slack can: in threads."""
         if self._line is not None:
             await self._try(self._line.sender.typing(conversation), "typing was not shown")
 
-    async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
+    async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:
         """Show a preview of the answer, when it takes long."""
         if self._settings.streaming != "off":
             await self._try(self._previews.show(conversation, turn, text), "a preview was not shown")
 
-    def draft_ended(self, conversation: Conversation, turn: str) -> None:
+    def draft_ended(self, conversation: ChatAddress, turn: str) -> None:
         """See ``channels.protocol.DraftsEnd``."""
         self._previews.end(conversation, turn)
 
-    async def post(self, conversation: Conversation, text: str) -> str:
-        """Post a preview; see ``channels.previews``."""
+    async def post(self, conversation: ChatAddress, text: str) -> str:
+        """Post a preview; see ``channels.common.previews``."""
         return await self._open().sender.post(conversation, text, self.chunks)
 
-    async def edit(self, conversation: Conversation, message: str, text: str) -> None:
-        """Edit a preview; see ``channels.previews``."""
+    async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
+        """Edit a preview; see ``channels.common.previews``."""
         await self._open().sender.edit(conversation, message, text, self.chunks)
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
-        """Save a file that came with a message; see ``channels.slack.fetching``."""
+        """Save a file that came with a message; see ``channels.slack.file_download``."""
         if self._line is None:
             raise NotFetched("Slack is not connected", permanent=False)
         await self._line.files.fetch(attachment, path, limit)
 
-    async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
+    async def react(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         """Put an emoji under a message, or take it off."""
         if self._line is not None and is_stamp(message_id):
             await self._try(self._reacted(self._line, conversation, message_id, emoji), "an emoji was not put")
 
-    async def _reacted(self, line: _Line, conversation: Conversation, message: str, emoji: str | None) -> None:
+    async def _reacted(self, line: _Line, conversation: ChatAddress, message: str, emoji: str | None) -> None:
         await line.reactions.react(await line.sender.channel(conversation), message, emoji)
 
     async def menu(self, entries: Sequence[MenuEntry]) -> None:
@@ -235,7 +234,7 @@ class SlackChannel:
         self._known.commands = frozenset(entry.name.removeprefix("/").lower() for entry in entries)
 
     async def hear(self, request: HookRequest) -> HookAnswer:
-        """Take a request of Slack's; see ``channels.slack.hook``."""
+        """Take a request of Slack's; see ``channels.slack.http_mode``."""
         line, signature = self._line, self._signature
         if not self.hooked:
             return HookAnswer(status=_NOT_HERE)
@@ -257,8 +256,8 @@ class SlackChannel:
             ChannelError: it cannot be reached; ``ChannelBroken`` when a token of it is wrong.
         """
         await asyncio.to_thread(_load)
-        from channels.slack.client import make_session, make_web
-        from channels.slack.refusals import TROUBLE
+        from channels.slack.api_errors import TROUBLE
+        from channels.slack.web_client import make_session, make_web
 
         self._settings.check()
         try:
@@ -278,7 +277,7 @@ class SlackChannel:
         """Ask for an address to listen at, which is left unused. Raises ChannelBroken when the app-level token is not accepted."""
         from slack_sdk.errors import SlackApiError
 
-        from channels.slack.refusals import refusal
+        from channels.slack.api_errors import refusal
 
         if self.hooked:
             return
@@ -294,14 +293,14 @@ class SlackChannel:
 
     async def _try(self, showing: Awaitable[None], event: str) -> None:
         """Do what is only for show."""
-        from channels.slack.refusals import TROUBLE
+        from channels.slack.api_errors import TROUBLE
 
         try:
             await showing
         except (*TROUBLE, ChannelError) as error:
             self._log.info(event, error=type(error).__name__, account=self.account)
 
-    def _between(self, conversation: Conversation) -> float:
+    def _between(self, conversation: ChatAddress) -> float:
         """Return the seconds between two looks at a preview: Slack takes fewer edits a minute than pieces of a stream."""
         return 1.0 if self._settings.streaming == "auto" and conversation.thread is not None else BETWEEN_EDITS
 
@@ -313,5 +312,5 @@ class SlackChannel:
 
 def _load() -> None:
     """Load the library; a second of work that must not stop the event loop."""
-    for part in ("listening", "hook", "sending", "fetching", "reacting"):
+    for part in ("socket_mode", "http_mode", "sending", "file_download", "reactions"):
         importlib.import_module(f"channels.slack.{part}")

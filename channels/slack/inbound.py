@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from channels.messages import Attachment, Conversation, Inbound, Sender
+from channels.messages import Attachment, ChatAddress, Inbound, Sender
 
 if TYPE_CHECKING:
     from channels.messages import AttachmentKind
@@ -30,10 +30,10 @@ class Identity:
     bot: str = ""
     opens: bool = False
 
-    def place(self, channel: str, person: str, thread: str | None = None, *, direct: bool = False) -> Conversation:
+    def place(self, channel: str, person: str, thread: str | None = None, *, direct: bool = False) -> ChatAddress:
         """Return the conversation that a channel is: with one person in private, or with a group."""
         private = direct or channel.startswith("D")
-        return Conversation(
+        return ChatAddress(
             channel="slack",
             account=self.account,
             kind="direct" if private else "group",

@@ -16,18 +16,18 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackApiError
 
-from channels.aside import Aside
-from channels.guard import MALFORMED, EventGuard
-from channels.messages import Conversation, Cursor
-from channels.pauses import Pauses
-from channels.reading import CURSOR, ReadingMarks
-from channels.slack.catching_up import MOVES, moves, thread_mark
-from channels.slack.happenings import command, edited, press, reaction
+from channels.common.background import BackgroundTasks
+from channels.common.backoff import Backoff
+from channels.common.event_guard import MALFORMED, EventGuard
+from channels.common.read_marks import CURSOR, ReadMarks
+from channels.messages import ChatAddress, Cursor
+from channels.slack.api_errors import TROUBLE, code_of, refused_token
+from channels.slack.block_kit import pressed
+from channels.slack.catch_up import CatchUp
+from channels.slack.history_reader import MOVES, moves, thread_mark
 from channels.slack.inbound import QUOTED, facts, inbound, is_stamp, order
-from channels.slack.letters import pressed
-from channels.slack.missed import Missed
 from channels.slack.mrkdwn import escaped
-from channels.slack.refusals import TROUBLE, code_of, refused_token
+from channels.slack.user_actions import command, edited, press, reaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,14 +36,13 @@ if TYPE_CHECKING:
     from slack_bolt.request.async_request import AsyncBoltRequest
     from slack_sdk.web.async_client import AsyncWebClient
 
-    from channels.clock import Clock
-    from channels.log import Log
+    from channels.common.log import Log
     from channels.messages import Inbound
-    from channels.protocol import Door
+    from channels.protocol import Clock, InboundSink
     from channels.slack.inbound import Identity
-    from channels.slack.people import People
-    from channels.slack.recent import Acquaintance
     from channels.slack.settings import SlackAccount
+    from channels.slack.slack_cache import SlackCache
+    from channels.slack.user_names import People
 
 _OK, _UNHANDLED, _OFFER_AGAIN = 200, 404, 503
 _ANY = re.compile(".*")
@@ -61,8 +60,8 @@ class Receiver:
         settings: SlackAccount,
         who: Identity,
         web: AsyncWebClient,
-        door: Door,
-        known: Acquaintance,
+        door: InboundSink,
+        known: SlackCache,
         *,
         people: People,
         clock: Clock,
@@ -82,14 +81,14 @@ class Receiver:
         self._clock = clock
         self._log = log
         self._guard = EventGuard(log, who.account)
-        self._pauses = Pauses(clock, random, log, who.account)
-        self._marks = ReadingMarks(order)
+        self._pauses = Backoff(clock, random, log, who.account)
+        self._marks = ReadMarks(order)
         self._gap = False
-        reading = Pauses(clock, random, log, who.account)
-        self._missed = Missed(who, web, self._guard, reading, self._take, clock=clock, log=log)
+        reading = Backoff(clock, random, log, who.account)
+        self._missed = CatchUp(who, web, self._guard, reading, self._take, clock=clock, log=log)
         self.in_order = self._missed.in_order
         self._catching_up: asyncio.Task[None] | None = None
-        self._aside = Aside(log, who.account)
+        self._aside = BackgroundTasks(log, who.account)
         self.app = AsyncApp(
             client=web, process_before_response=True, request_verification_enabled=False, logger=logging.getLogger("slack_bolt")
         )
@@ -113,7 +112,7 @@ class Receiver:
 
     async def begin(self) -> None:
         """Learn how far was read."""
-        self._marks = ReadingMarks(order, await self._door.cursor(CURSOR))
+        self._marks = ReadMarks(order, await self._door.cursor(CURSOR))
         self._known.former.update(moves(await self._door.cursor(MOVES)))
 
     @property
@@ -250,11 +249,11 @@ class Receiver:
             try:
                 await self._door.accept([one for _, one in wanted], Cursor(name=CURSOR, value=self._marks.written()))
             except asyncio.CancelledError:  # whoever called went away
-                self._marks, self._gap = ReadingMarks(order, before), not self.persistent
+                self._marks, self._gap = ReadMarks(order, before), not self.persistent
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
                 if not self.persistent:
-                    self._marks = ReadingMarks(order, before)
+                    self._marks = ReadMarks(order, before)
                     self._refused("messages could not be stored, and Slack is to offer them again", error)
                     return False
                 await self._pauses.wait("messages could not be stored, and are offered again", str(error))
@@ -328,8 +327,8 @@ class Receiver:
             self._known.threads.put((channel, stamp), known)
         return known or None
 
-    def _group(self, channel: str) -> Conversation:
-        return Conversation(channel="slack", account=self._who.account, kind="group", id=channel, space=self._who.team)
+    def _group(self, channel: str) -> ChatAddress:
+        return ChatAddress(channel="slack", account=self._who.account, kind="group", id=channel, space=self._who.team)
 
 
 def _seen(broken: asyncio.Future[None]) -> None:

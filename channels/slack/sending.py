@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackApiError
 
+from channels.common.previews import PREFIX
+from channels.common.repeats import mark
 from channels.errors import ChannelError, NotSent
 from channels.messages import Sent
-from channels.previews import PREFIX
-from channels.repeats import mark
+from channels.slack.answer_streams import STREAM, Streams
+from channels.slack.api_errors import NO_SCOPE, TROUBLE, code_of, refusal, send_error
+from channels.slack.block_kit import harmless, letter
+from channels.slack.file_upload import UPLOAD, Uploads
 from channels.slack.inbound import is_stamp
-from channels.slack.letters import harmless, letter
-from channels.slack.looking_back import LookingBack
-from channels.slack.refusals import NO_SCOPE, TROUBLE, code_of, refusal, send_error
-from channels.slack.streams import STREAM, Streams
-from channels.slack.uploading import UPLOAD, Uploads
+from channels.slack.sent_lookup import LookingBack
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from slack_sdk.web.async_client import AsyncWebClient
 
+    from channels.common.log import Log
+    from channels.common.previews import Previews
     from channels.errors import ChannelBroken
-    from channels.log import Log
-    from channels.messages import Button, Conversation, Outbound
-    from channels.previews import Previews
-    from channels.slack.patience import Patience
-    from channels.slack.recent import Acquaintance
+    from channels.messages import Button, ChatAddress, Outbound
+    from channels.slack.rate_limit import RateLimit
     from channels.slack.settings import SlackAccount
+    from channels.slack.slack_cache import SlackCache
 
 EVENT = "homebody_message"
 _QUIET: dict[str, Any] = {"unfurl_links": False, "unfurl_media": False, "link_names": False, "parse": "none"}
@@ -54,8 +54,8 @@ class Sender:
         self,
         settings: SlackAccount,
         web: AsyncWebClient,
-        known: Acquaintance,
-        patience: Patience,
+        known: SlackCache,
+        patience: RateLimit,
         log: Log,
         *,
         refused: Callable[[ChannelBroken], None],
@@ -185,7 +185,7 @@ class Sender:
 
     # -- previews ----------------------------------------------------------------------------------------------------
 
-    async def post(self, conversation: Conversation, text: str, cut: Callable[[str], list[str]]) -> str:
+    async def post(self, conversation: ChatAddress, text: str, cut: Callable[[str], list[str]]) -> str:
         """Post the first form of a preview, as a stream where Slack has one. Raises ChannelError."""
         try:
             channel = await self.channel(conversation)
@@ -206,7 +206,7 @@ class Sender:
         except TROUBLE as error:
             raise send_error(error) from error
 
-    async def edit(self, conversation: Conversation, message: str, text: str, cut: Callable[[str], list[str]]) -> None:
+    async def edit(self, conversation: ChatAddress, message: str, text: str, cut: Callable[[str], list[str]]) -> None:
         """Show more of a preview. Raises ChannelError."""
         try:
             channel = await self.channel(conversation)
@@ -216,7 +216,7 @@ class Sender:
         except TROUBLE as error:
             raise send_error(error) from error
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         """Show that an answer is written, which Slack has in threads only. Raises one of TROUBLE, or ChannelError."""
         if conversation.thread is None or not self._status:
             return
@@ -232,7 +232,7 @@ class Sender:
             self._status = code_of(error) not in {NO_SCOPE, "unknown_method", "not_allowed_token_type"}
             raise
 
-    async def channel(self, conversation: Conversation) -> str:
+    async def channel(self, conversation: ChatAddress) -> str:
         """Return the channel to write to: a group's, or the private one of a person."""
         if conversation.kind == "group":
             return conversation.id

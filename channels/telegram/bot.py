@@ -14,8 +14,8 @@ from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, Re
 from telegram.request import HTTPXRequest
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
-from channels.telegram.reasons import told
-from channels.telegram.requests import UNWRITTEN, Requests
+from channels.telegram.api_errors import told
+from channels.telegram.http_transport import UNWRITTEN, Requests
 from channels.telegram.settings import OFFICIAL
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def readable(update: dict[str, Any]) -> bool:
 class Connection:
     """A bot and what it speaks through. ``files`` makes a client for what is too large to be held in memory.
 
-    There is one for each file, because a download may be cancelled, and its connection lost (``channels.telegram.requests``).
+    There is one for each file, because a download may be cancelled, and its connection lost (``channels.telegram.http_transport``).
     """
 
     bot: Bot

@@ -8,26 +8,25 @@ import random as system_random
 import unicodedata
 from typing import TYPE_CHECKING, Literal
 
-from channels.chunking import cut, utf16_length
+from channels.common.chunking import cut, utf16_length
+from channels.common.log import NoLog
+from channels.common.markdown import styled
+from channels.common.styled_text import plain
 from channels.errors import ChannelBroken, ChannelError, NotSent
-from channels.log import NoLog
-from channels.markdown import styled
 from channels.protocol import HookAnswer
-from channels.styled import plain
-from channels.telegram.seen import SeenMessages
+from channels.telegram.recent_messages import SeenMessages
 from channels.telegram.settings import LONGEST_PAUSE, LOOK_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from channels.clock import Clock
-    from channels.log import Log
-    from channels.messages import Attachment, Conversation, Outbound, Sent
-    from channels.protocol import Door, HookRequest, MenuEntry
-    from channels.telegram.listening import Listener
+    from channels.common.log import Log
+    from channels.messages import Attachment, ChatAddress, Outbound, Sent
+    from channels.protocol import Clock, HookRequest, InboundSink, MenuEntry
+    from channels.telegram.bot_actions import BotActions
     from channels.telegram.settings import TelegramAccount, TelegramSettings
-    from channels.telegram.voice import Voice
+    from channels.telegram.update_loop import Listener
 
 
 class TelegramChannel:
@@ -59,30 +58,30 @@ class TelegramChannel:
         self._random = random
         self._seen = SeenMessages()
         self._menu: Sequence[MenuEntry] = ()
-        self._door: Door | None = None
+        self._door: InboundSink | None = None
         self._listener: Listener | None = None
-        self._making: asyncio.Task[Voice] | None = None
+        self._making: asyncio.Task[BotActions] | None = None
         self._remark = ""
         self._wary = False
         self.trouble = ""
         self.known_as = ""
 
-    async def run(self, door: Door) -> None:
-        """Listen until cancelled; see ``channels.telegram.listening``."""
+    async def run(self, door: InboundSink) -> None:
+        """Listen until cancelled; see ``channels.telegram.update_loop``."""
         voice = await self._made_voice()
         from telegram.error import Conflict
 
-        from channels.pauses import Pauses
-        from channels.telegram.listening import Listener
-        from channels.telegram.station import Station
+        from channels.common.backoff import Backoff
+        from channels.telegram.receiver_deps import ReceiverDeps
+        from channels.telegram.update_loop import Listener
 
-        station = Station(
+        station = ReceiverDeps(
             bot=voice.connection.bot,
             settings=self._settings,
             account=self.account,
             door=door,
             clock=self._clock,
-            pauses=Pauses(self._clock, self._random, self._log, self.account, longest=LONGEST_PAUSE),
+            pauses=Backoff(self._clock, self._random, self._log, self.account, longest=LONGEST_PAUSE),
             log=self._log,
             trouble=self._in_trouble,
             signed_in=self._signed_in,
@@ -111,40 +110,40 @@ class TelegramChannel:
         """Deliver one chunk or file; see ``channels.telegram.sending``."""
         return await (await self._ready_voice()).send(outbound, record)
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         """Show "typing" for about five seconds; call it again for longer."""
         await self._show("typing was not shown", lambda voice: voice.typing(conversation))
 
-    async def paced(self, conversation: Conversation) -> None:
+    async def paced(self, conversation: ChatAddress) -> None:
         """Keep to Telegram's limits; see ``channels.telegram.pacing``."""
         if (voice := self.voice) is not None:
             await voice.paced(conversation)
 
-    async def answers(self, conversation: Conversation) -> bool:
+    async def answers(self, conversation: ChatAddress) -> bool:
         """Ask Telegram for a typing sign, and say whether it answered in a way that tells that it works."""
         try:
             return await (await self._made_voice()).answers(conversation)
         except ChannelError:  # without a token the attempt itself says what is wrong
             return True
 
-    async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
-        """Show a preview of the answer, when it takes long; see ``channels.telegram.showing``."""
+    async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:
+        """Show a preview of the answer, when it takes long; see ``channels.telegram.live_preview``."""
         if self._settings.streaming != "off":
             await self._show("a preview was not shown", lambda voice: voice.showing.show(conversation, turn, text))
 
-    def draft_ended(self, conversation: Conversation, turn: str) -> None:
+    def draft_ended(self, conversation: ChatAddress, turn: str) -> None:
         """See ``channels.protocol.DraftsEnd``."""
         if (voice := self.voice) is not None:
             voice.showing.ended(conversation, turn)
 
-    async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
+    async def react(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         """Put an emoji under a message; one that Telegram does not let bots use is replaced by what comes nearest."""
         await self._show("a reaction was not shown", lambda voice: voice.react(conversation, message_id, emoji))
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
-        """Save a file; see ``channels.telegram.fetching``."""
+        """Save a file; see ``channels.telegram.get_file``."""
         voice = await self._made_voice()
-        from channels.telegram.fetching import fetch
+        from channels.telegram.get_file import fetch
 
         await fetch(voice.connection, self._settings.api_root, attachment, path, limit)
 
@@ -180,9 +179,9 @@ class TelegramChannel:
         bot = (await self._made_voice()).connection.bot
         from telegram.error import InvalidToken, TelegramError
 
+        from channels.telegram.api_errors import told
         from channels.telegram.bot import wrong_token
-        from channels.telegram.listening import unheard
-        from channels.telegram.reasons import told
+        from channels.telegram.update_loop import unheard
 
         try:
             me = await bot.get_me()
@@ -203,13 +202,13 @@ class TelegramChannel:
         self._making = None
 
     @property
-    def voice(self) -> Voice | None:
+    def voice(self) -> BotActions | None:
         """What speaks for the bot, once it was first needed."""
         made = self._making
         whole = made is not None and made.done() and not made.cancelled() and made.exception() is None
         return made.result() if made is not None and whole else None
 
-    async def _show(self, event: str, showing: Callable[[Voice], Awaitable[None]]) -> None:
+    async def _show(self, event: str, showing: Callable[[BotActions], Awaitable[None]]) -> None:
         """Do what is only for show: its trouble is nobody's."""
         try:
             voice = await self._made_voice()
@@ -222,7 +221,7 @@ class TelegramChannel:
         except ChannelError as error:
             self._log.info(event, error=type(error).__name__, account=self.account)
 
-    async def _ready_voice(self) -> Voice:
+    async def _ready_voice(self) -> BotActions:
         """Return the voice, for sending.
 
         Raises:
@@ -233,7 +232,7 @@ class TelegramChannel:
         except ChannelError as error:
             raise NotSent(str(error), mend=error.mend) from error
 
-    async def _made_voice(self) -> Voice:
+    async def _made_voice(self) -> BotActions:
         if self._making is None:
             self._making = asyncio.ensure_future(asyncio.to_thread(self._make))
         making = self._making
@@ -243,13 +242,13 @@ class TelegramChannel:
             self._making = None
             raise
 
-    def _make(self) -> Voice:
+    def _make(self) -> BotActions:
         """Load the library and make the bot; half a second of work that must not stop the event loop."""
-        for part in ("listening", "voice", "fetching"):
+        for part in ("update_loop", "bot_actions", "get_file"):
             importlib.import_module(f"channels.telegram.{part}")
-        from channels.telegram.voice import Voice
+        from channels.telegram.bot_actions import BotActions
 
-        return Voice(
+        return BotActions(
             self._settings,
             clock=self._clock,
             log=self._log,
@@ -270,7 +269,7 @@ class TelegramChannel:
         self._remark = f"The connections to Telegram were stuck and were made anew, {times} times since the start."
         self._log.warning("the connections to telegram were stuck and were made anew", times=times, account=self.account)
 
-    async def _moved(self, former: Conversation, present: Conversation) -> None:
+    async def _moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """Tell the house that a group has another id."""
         if self._door is None:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from channels.messages import Attachment
-from channels.telegram.rich import rich
+from channels.telegram.rich_messages import rich
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

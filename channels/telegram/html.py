@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from channels.styled import Span, Styled
+    from channels.common.styled_text import Span, Styled
 
 _TAGS = {"bold": "b", "italic": "i", "strike": "s", "quote": "blockquote"}
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}")

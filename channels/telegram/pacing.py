@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from channels.errors import NotSent
 
 if TYPE_CHECKING:
-    from channels.clock import Clock
+    from channels.protocol import Clock
 
 IN_ALL = 30
 """Messages a second."""

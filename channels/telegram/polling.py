@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError
 
 from channels.errors import ChannelBroken
+from channels.telegram.api_errors import told
 from channels.telegram.bot import wait_of, wrong_token
-from channels.telegram.reasons import told
 from channels.telegram.updates import ALLOWED
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from telegram import Update
 
+    from channels.telegram.receiver_deps import ReceiverDeps
     from channels.telegram.receiving import Receiver
-    from channels.telegram.station import Station
 
 
 EMPTY_PAUSE = 1.0
@@ -38,7 +38,7 @@ class Poller:
     confirmed comes again, and the door knows it by its keys. The stored cursor tells how far reading got.
     """
 
-    def __init__(self, station: Station, receiver: Receiver) -> None:
+    def __init__(self, station: ReceiverDeps, receiver: Receiver) -> None:
         self._station = station
         self._receiver = receiver
         self._offset: int | None = None

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from telegram.error import TelegramError
 
-from channels.aside import Aside
-from channels.guard import MALFORMED, whereabouts
+from channels.common.background import BackgroundTasks
+from channels.common.event_guard import MALFORMED, whereabouts
 from channels.messages import Cursor
 from channels.telegram.bot import key_of
 from channels.telegram.updates import Reading
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from telegram import Update
 
-    from channels.messages import Conversation
-    from channels.telegram.station import Station
+    from channels.messages import ChatAddress
+    from channels.telegram.receiver_deps import ReceiverDeps
     from channels.telegram.updates import Membership, Press, Reader
 
 CURSOR = "offset"
@@ -32,10 +32,10 @@ _NUMBER = re.compile(r"-?\d+")
 class Receiver:
     """Reads updates and has the house accept them; what is only courtesy towards the platform follows by itself."""
 
-    def __init__(self, station: Station, reader: Reader) -> None:
+    def __init__(self, station: ReceiverDeps, reader: Reader) -> None:
         self._station = station
         self._reader = reader
-        self._aside = Aside(station.log, station.account)
+        self._aside = BackgroundTasks(station.log, station.account)
 
     async def take(self, updates: Sequence[Update]) -> int:
         """Have the house accept a batch; return the number of the update that follows it. Raises when it could not be stored."""
@@ -65,7 +65,7 @@ class Receiver:
             return Reading(passed=f"it is not as documented: {whereabouts(error)}")
         return reading if _is_sound(reading) else Reading(passed="it is not as documented: no ids, or no date")
 
-    async def _move(self, former: Conversation, present: Conversation) -> None:
+    async def _move(self, former: ChatAddress, present: ChatAddress) -> None:
         """Have the house note that a group has another id, and say where its settings should follow."""
         await self._station.door.moved(former, present)
         if former.id in self._station.settings.groups:

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 from telegram.error import BadRequest, ChatMigrated, RetryAfter, TelegramError
 
+from channels.common.markdown import styled
+from channels.common.repeats import mark
 from channels.errors import NotSent, Uncertain
-from channels.markdown import styled
 from channels.messages import Sent
-from channels.repeats import mark
 from channels.telegram.bot import send_error, wait_of
-from channels.telegram.enclosing import captioned, send_file
-from channels.telegram.options import as_html_or_plain, company, placing, preview
 from channels.telegram.progress import Progress, read
+from channels.telegram.send_file import captioned, send_file
+from channels.telegram.send_options import as_html_or_plain, company, placing, preview
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from telegram import Bot, Message
 
+    from channels.common.styled_text import Styled
     from channels.errors import ChannelError
-    from channels.messages import Conversation, Enclosure, Outbound
-    from channels.styled import Styled
+    from channels.messages import ChatAddress, Outbound, OutboundFile
     from channels.telegram.pacing import Pacer
-    from channels.telegram.seen import SeenMessages
+    from channels.telegram.recent_messages import SeenMessages
     from channels.telegram.settings import TelegramAccount
 
     Record = Callable[[str], Awaitable[None]]
-    Shown = Callable[[Conversation, str | None], Awaitable[str | None]]
+    Shown = Callable[[ChatAddress, str | None], Awaitable[str | None]]
 
 PLACEHOLDER = "…"
 _GONE = ("to edit not found", "can't be edited", "message_id_invalid")
@@ -45,7 +45,7 @@ class Sender:
         *,
         pacer: Pacer,
         seen: SeenMessages,
-        moved: Callable[[Conversation, Conversation], Awaitable[None]],
+        moved: Callable[[ChatAddress, ChatAddress], Awaitable[None]],
     ) -> None:
         self._bot = bot
         self._settings = settings
@@ -137,7 +137,7 @@ class Sender:
             raise
         return True
 
-    async def _send_file(self, outbound: Outbound, enclosure: Enclosure, record: Record, progress: Progress) -> Sent:
+    async def _send_file(self, outbound: Outbound, enclosure: OutboundFile, record: Record, progress: Progress) -> Sent:
         """Send a file with the text as its caption; a text that is too long for one follows as a message of its own."""
         caption, rest = captioned((mark(outbound) if progress.file is None else "") + outbound.text)
         if progress.file is None:
@@ -152,7 +152,7 @@ class Sender:
             await self._send_text(following, record, progress)
         return Sent(platform_id=str(progress.file))
 
-    async def post(self, conversation: Conversation, text: str) -> str:
+    async def post(self, conversation: ChatAddress, text: str) -> str:
         """Post the first form of a preview. Raises ``ChannelError``."""
         options = placing(conversation) | preview(wanted=False)
         try:
@@ -163,7 +163,7 @@ class Sender:
             raise self._meaning(error, conversation.id) from error
         return str(self._noted(message, conversation))
 
-    async def edit(self, conversation: Conversation, message: str, text: str) -> None:
+    async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
         """Edit a preview. Raises ``ChannelError``."""
         try:
             await self._edited(int(message), styled(text), placing(conversation) | preview(wanted=False))
@@ -175,7 +175,7 @@ class Sender:
             self._pacer.hold(chat, wait_of(error))
         return send_error(error, self._bot)
 
-    def _noted(self, message: Message, conversation: Conversation) -> int:
+    def _noted(self, message: Message, conversation: ChatAddress) -> int:
         self._seen.note(conversation.id, str(message.message_id), conversation.thread, mine=True)
         return message.message_id
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from telegram import Message
 
-from channels.chunking import utf16_length
-from channels.messages import Conversation, Inbound, Sender
+from channels.common.chunking import utf16_length
+from channels.messages import ChatAddress, Inbound, Sender
+from channels.telegram.bot_mentions import Written
 from channels.telegram.content import attachments, described, origin, quoted, replied
-from channels.telegram.mentions import Written
-from channels.telegram.rich import rich
-from channels.telegram.seen import Pastes
+from channels.telegram.recent_messages import Pastes
+from channels.telegram.rich_messages import rich
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from telegram import CallbackQuery, Chat, ChatMemberUpdated, MessageReactionUpdated, Update
 
-    from channels.telegram.mentions import Me
-    from channels.telegram.rich import Rich
-    from channels.telegram.seen import SeenMessages
+    from channels.telegram.bot_mentions import Me
+    from channels.telegram.recent_messages import SeenMessages
+    from channels.telegram.rich_messages import Rich
     from channels.telegram.settings import TelegramAccount
 
 ALLOWED = ("message", "edited_message", "callback_query", "message_reaction", "my_chat_member")
@@ -56,7 +56,7 @@ class Reading:
     """What one update means; ``passed`` says why it means nothing."""
 
     inbound: Inbound | None = None
-    moved: tuple[Conversation, Conversation] | None = None
+    moved: tuple[ChatAddress, ChatAddress] | None = None
     press: Press | None = None
     membership: Membership | None = None
     passed: str = ""
@@ -97,12 +97,12 @@ class Reader:
         moved = self._moved(message)
         return Reading(moved=moved) if moved else self._written(update, message)
 
-    def conversation(self, chat: Chat, thread: str | None) -> Conversation:
+    def conversation(self, chat: Chat, thread: str | None) -> ChatAddress:
         """Return where a message lies."""
         kind = "direct" if chat.type == "private" else "group"
-        return Conversation(channel="telegram", account=self._account, kind=kind, id=str(chat.id), thread=thread)  # type: ignore[arg-type]
+        return ChatAddress(channel="telegram", account=self._account, kind=kind, id=str(chat.id), thread=thread)  # type: ignore[arg-type]
 
-    def _moved(self, message: Message) -> tuple[Conversation, Conversation] | None:
+    def _moved(self, message: Message) -> tuple[ChatAddress, ChatAddress] | None:
         """Return the former and the present group, when a group became a supergroup. Each of the two is told so."""
         here = self.conversation(message.chat, None)
         if message.migrate_to_chat_id is not None:

@@ -12,8 +12,8 @@ from telegram.error import InvalidToken, RetryAfter, TelegramError
 
 from channels.errors import ChannelBroken
 from channels.protocol import HookAnswer
+from channels.telegram.api_errors import told
 from channels.telegram.bot import key_of, readable, wait_of, wrong_token
-from channels.telegram.reasons import told
 from channels.telegram.settings import LOOK_SECONDS
 from channels.telegram.updates import ALLOWED
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from telegram import WebhookInfo
 
     from channels.protocol import HookRequest
+    from channels.telegram.receiver_deps import ReceiverDeps
     from channels.telegram.receiving import Receiver
-    from channels.telegram.station import Station
 
 AT_A_TIME = 1
 """Calls that Telegram may make at once. One, so that messages come in their order."""
@@ -36,7 +36,7 @@ def address_of(url: str, account: str) -> str:
 class Hook:
     """One bot's webhook: it is set when it is not as it should be, and looked after; calls are taken by ``hear``."""
 
-    def __init__(self, station: Station, receiver: Receiver) -> None:
+    def __init__(self, station: ReceiverDeps, receiver: Receiver) -> None:
         self._station = station
         self._receiver = receiver
         self._address = address_of(station.settings.webhook_url or "", station.account)

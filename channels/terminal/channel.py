@@ -7,19 +7,19 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from channels.errors import ChannelError, NotSent, Uncertain
-from channels.messages import Conversation, Sent
-from channels.terminal.attachment import Attachment
-from channels.terminal.link import Reply
+from channels.live import Reply
+from channels.messages import ChatAddress, Sent
+from channels.terminal.client_connection import ClientConnection
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from channels.clock import Clock
+    from channels.live import LiveEvent
     from channels.messages import Outbound
-    from channels.protocol import Door
-    from channels.terminal.attachment import Proof
-    from channels.terminal.link import Frame, Link
+    from channels.protocol import Clock, InboundSink
+    from channels.terminal.client_connection import Proof
+    from channels.terminal.link import Link
 
 PROOF_SECONDS = 30.0
 _NAME = re.compile(r"[\w.@-]{1,64}")
@@ -30,20 +30,20 @@ class TerminalChannel:
 
     ``Inbound.message_id`` is the key that the client gave, which ``Done`` and ``Rejected`` carry back to it. ``door.ready()``
     is called whenever a client attaches, so that what waits for it goes out; ``on_stop`` when a client asks to stop the turn.
-    With ``socket_path``, ``run`` serves clients in other processes (see ``channels.terminal.socket``).
+    With ``socket_path``, ``run`` serves clients in other processes (see ``channels.terminal.unix_socket``).
     """
 
     name = "terminal"
     account = "default"
 
     def __init__(
-        self, *, clock: Clock, on_stop: Callable[[Conversation], Awaitable[None]], socket_path: Path | None = None
+        self, *, clock: Clock, on_stop: Callable[[ChatAddress], Awaitable[None]], socket_path: Path | None = None
     ) -> None:
         self.clock = clock
         self._on_stop = on_stop
         self._socket_path = socket_path
-        self._attached: dict[Conversation, list[Attachment]] = {}
-        self._door: asyncio.Future[Door] | None = None
+        self._attached: dict[ChatAddress, list[ClientConnection]] = {}
+        self._door: asyncio.Future[InboundSink] | None = None
 
     def attach(self, conversation_id: str = "local") -> Link:
         """Return a new link to the conversation of that name.
@@ -53,20 +53,20 @@ class TerminalChannel:
         """
         return self.attachment(conversation_id)
 
-    def attachment(self, conversation_id: str) -> Attachment:
+    def attachment(self, conversation_id: str) -> ClientConnection:
         """Attach, for the socket server."""
         if _NAME.fullmatch(conversation_id) is None:
             raise ChannelError(
                 f"{conversation_id[:80]!r} cannot name a conversation", mend="use 1 to 64 letters, digits, or any of . _ @ -"
             )
-        conversation = Conversation(channel=self.name, account=self.account, kind="direct", id=conversation_id)
-        attachment = Attachment(self, conversation)
+        conversation = ChatAddress(channel=self.name, account=self.account, kind="direct", id=conversation_id)
+        attachment = ClientConnection(self, conversation)
         self._attached.setdefault(conversation, []).append(attachment)
         if self._door is not None and self._door.done():
             self._door.result().ready()
         return attachment
 
-    def detach(self, attachment: Attachment) -> None:
+    def detach(self, attachment: ClientConnection) -> None:
         """Forget a client."""
         there = self._attached.get(attachment.conversation, [])
         if attachment in there:
@@ -74,21 +74,21 @@ class TerminalChannel:
         if not there:
             self._attached.pop(attachment.conversation, None)
 
-    def attached(self, conversation: Conversation) -> bool:
+    def attached(self, conversation: ChatAddress) -> bool:
         """Tell whether somebody is there to read."""
         return conversation in self._attached
 
-    async def door(self) -> Door:
+    async def door(self) -> InboundSink:
         """Return the house's door, once ``run`` has been given it."""
         if self._door is None:
             self._door = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._door)
 
-    async def stop(self, conversation: Conversation) -> None:
+    async def stop(self, conversation: ChatAddress) -> None:
         """Pass on a client's wish to stop the running turn."""
         await self._on_stop(conversation)
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: InboundSink) -> None:
         """Serve clients until cancelled."""
         if self._door is None or self._door.done():
             self._door = asyncio.get_running_loop().create_future()
@@ -99,7 +99,7 @@ class TerminalChannel:
         if self._socket_path is None:
             await asyncio.get_running_loop().create_future()
         else:
-            from channels.terminal.socket import SocketServer
+            from channels.terminal.unix_socket import SocketServer
 
             await SocketServer(self, self._socket_path).serve()
 
@@ -134,15 +134,15 @@ class TerminalChannel:
         finally:
             timer.cancel()
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         """Do nothing: previews and activity lines show that work goes on."""
 
-    async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
+    async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:
         """Show the reply so far."""
         for client in self._attached.get(conversation, ()):
             client.preview(turn, text)
 
-    def show(self, conversation: Conversation, frame: Frame) -> None:
+    def show(self, conversation: ChatAddress, frame: LiveEvent) -> None:
         """Show an activity, a note, the end of a turn or a rejection to whoever is there."""
         for client in self._attached.get(conversation, ()):
             client.push(frame)

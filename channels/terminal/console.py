@@ -17,8 +17,8 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 
 from channels.errors import ChannelError, LinkLost
+from channels.live import Done, Rejected, Reply
 from channels.terminal.exchange import Exchange
-from channels.terminal.link import Done, Rejected, Reply
 from channels.terminal.render import Screen, make_console
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from prompt_toolkit.output import Output
     from rich.console import Console as RichConsole
 
-    from channels.clock import Clock
-    from channels.terminal.link import Frame, Link
+    from channels.live import LiveEvent
+    from channels.protocol import Clock
+    from channels.terminal.link import Link
 
 FAILED = 1
 PROMPT = "› "
@@ -46,7 +47,7 @@ LEAVING_WHEN_IDLE = {"exit", "quit", "exit()", "quit()", ":q"}
 """Leave as well while no answer is awaited. During a turn they are sent, and mean ``/stop``."""
 
 
-class Conversation:
+class ChatConsole:
     """Asks, sends, and shows what comes back, until the person leaves or the link ends.
 
     What is typed while an answer is awaited is sent too: the house says what becomes of it. ``commands`` (name with its slash ->
@@ -142,7 +143,7 @@ class Conversation:
             self._hear(frame)
             self._session.app.invalidate()
 
-    def _hear(self, frame: Frame) -> None:
+    def _hear(self, frame: LiveEvent) -> None:
         self._last.hear(frame)
         if not (isinstance(frame, Reply) and self._seen(frame.key)):
             self._screen.show(frame)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from channels.terminal.link import Done, Rejected, Reply
+from channels.live import Done, Rejected, Reply
 
 if TYPE_CHECKING:
-    from channels.terminal.link import Frame
+    from channels.live import LiveEvent
 
 
 class Exchange:
@@ -19,7 +19,7 @@ class Exchange:
         self.rejected: Rejected | None = None
         self._replies: set[str] = set()
 
-    def hear(self, frame: Frame) -> bool:
+    def hear(self, frame: LiveEvent) -> bool:
         """Take a frame in; return False for a reply that was heard before, which is not to be shown again."""
         if isinstance(frame, Reply):
             if frame.key in self._replies:

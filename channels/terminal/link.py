@@ -1,94 +1,13 @@
-"""What a terminal client sees of the house: a link to one conversation, and the frames that arrive on it."""
+"""The interface of a terminal client's connection to one conversation."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Protocol
-
-from channels.errors import ChannelError
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """More of the reply that is being written; ``fresh`` says that what was shown of it so far is void."""
-
-    text: str
-    fresh: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """A tool at work, in a person's words."""
-
-    text: str
-    state: Literal["started", "finished", "failed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A delivered piece of a reply, as Markdown. A key that was seen before is the same piece again."""
-
-    text: str
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A line from the house itself."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The turn that answered the message ``key`` is over.
-
-    ``facts`` are those of ``homebody agent --json`` and two more: ``chunks``, how many Reply frames belong to the turn
-    (they may arrive later than this frame), and ``exit``, the exit code for a program that asked. When ``replyKeys`` is
-    there, it names those Reply frames, and a client need not count.
-    """
-
-    turn: str
-    key: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """The message ``key`` gets no turn; ``mend`` is what would help."""
-
-    key: str
-    reason: str
-    mend: str = ""
-
-
-Frame = Delta | Activity | Reply | Note | Done | Rejected
-
-_KINDS: dict[str, type[Frame]] = {kind.__name__.lower(): kind for kind in (Delta, Activity, Reply, Note, Done, Rejected)}
-
-
-def to_json(frame: Frame) -> dict[str, Any]:
-    """Return a frame as a JSON object, with its kind under ``frame``."""
-    return {"frame": type(frame).__name__.lower(), **asdict(frame)}
-
-
-def from_json(raw: Mapping[str, Any]) -> Frame:
-    """Return the frame that ``to_json`` wrote. Fields from a newer version are passed over.
-
-    Raises:
-        ChannelError: it is no frame that this version knows.
-    """
-    kind = _KINDS.get(str(raw.get("frame")))
-    if kind is None:
-        raise ChannelError(f"unknown frame {raw.get('frame')!r} from the gateway", mend="run the same version on both sides")
-    known = {one.name for one in fields(kind)}
-    try:
-        return kind(**{name: value for name, value in raw.items() if name in known})
-    except TypeError as error:
-        raise ChannelError(f"broken {raw['frame']} frame: {error}", mend="run the same version on both sides") from error
+    from channels.live import LiveEvent
 
 
 class Link(Protocol):
@@ -106,7 +25,7 @@ class Link(Protocol):
         """Stop the running turn, out of band."""
         ...
 
-    def frames(self) -> AsyncIterator[Frame]:
+    def frames(self) -> AsyncIterator[LiveEvent]:
         """Yield what arrives, until the link is closed from either side; for one reader.
 
         A Reply counts as delivered once it was yielded.

@@ -9,14 +9,15 @@ import threading
 from typing import TYPE_CHECKING, BinaryIO
 
 from channels.errors import ChannelError, LinkLost
+from channels.live import Note, Rejected, Reply
 from channels.terminal.exchange import Exchange
-from channels.terminal.link import Note, Rejected, Reply
-from channels.terminal.visible import visible
+from channels.terminal.sanitize import visible
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from channels.terminal.link import Frame, Link
+    from channels.live import LiveEvent
+    from channels.terminal.link import Link
 
 FAILED = 1
 
@@ -92,7 +93,7 @@ class _Talk:
                 await self._show(frame)
         self.exit_code = exchange.exit_code or self.exit_code
 
-    async def _show(self, frame: Frame) -> None:
+    async def _show(self, frame: LiveEvent) -> None:
         if isinstance(frame, Reply):
             await asyncio.to_thread(_write, self._out, self._rewrite(frame.text))
         elif isinstance(frame, Note):

@@ -6,13 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from channels.errors import LinkLost
-from channels.terminal.link import Note
+from channels.live import Note
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-    from channels.clock import Clock
-    from channels.terminal.link import Frame, Link
+    from channels.live import LiveEvent
+    from channels.protocol import Clock
+    from channels.terminal.link import Link
 
 PAUSE_SECONDS = 1.0
 PATIENCE_SECONDS = 120.0
@@ -48,7 +49,7 @@ class ReconnectingLink:
         if self._whole.is_set():
             await self._link.stop()
 
-    async def frames(self) -> AsyncIterator[Frame]:
+    async def frames(self) -> AsyncIterator[LiveEvent]:
         """Yield what arrives, across restarts, and a Note when the gateway goes and when it is back; see ``Link.frames``."""
         while True:
             link = self._link

@@ -1,6 +1,6 @@
 """What a conversation looks like: replies as Markdown, a preview while they are written, tools as dim lines.
 
-Colours are those of ``channels.terminal.markup``; NO_COLOR and dumb terminals are honoured by rich.
+Colours are those of ``channels.terminal.rich_markdown``; NO_COLOR and dumb terminals are honoured by rich.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from channels.terminal.link import Activity, Delta, Note, Rejected, Reply
-from channels.terminal.markup import THEME, TROUBLE, Page
-from channels.terminal.visible import visible
+from channels.live import Activity, Delta, Note, Rejected, Reply
+from channels.terminal.rich_markdown import THEME, TROUBLE, Page
+from channels.terminal.sanitize import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from channels.terminal.link import Frame
+    from channels.live import LiveEvent
 
 _TAIL = 8000
 _ALIKE = 40
@@ -72,7 +72,7 @@ class Screen:
         self._awaited = False
         self._preview = self._doing = ""
 
-    def show(self, frame: Frame) -> None:
+    def show(self, frame: LiveEvent) -> None:
         """Take a frame: print it, or make it part of the region."""
         match frame:
             case Delta(text=text, fresh=fresh):

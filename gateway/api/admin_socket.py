@@ -9,7 +9,7 @@ import logging
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from channels.terminal import address
+from channels.terminal import socket_path
 from gateway.base.errors import HomebodyError, NoModel, NotAnswering, StateHeld, StorageFailed, UsageWrong, as_homebody_error
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ class AdminServer:
 
     async def run(self) -> None:
         """Listen. Raises ChannelBroken when the socket cannot be made."""
-        server = await asyncio.start_unix_server(self._serve, sock=address.bind(self._path), limit=LONGEST_LINE)
+        server = await asyncio.start_unix_server(self._serve, sock=socket_path.bind(self._path), limit=LONGEST_LINE)
         try:
             async with server:
                 await server.serve_forever()
         finally:
-            address.clear(self._path)
+            socket_path.clear(self._path)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -74,7 +74,7 @@ async def ask(state: Path, call: str, **arguments: Any) -> Any:
         HomebodyError: the call failed; with the exit code that it had over there.
     """
     try:
-        reader, writer = await asyncio.open_unix_connection(address.locate(state / SOCKET), limit=LONGEST_LINE)
+        reader, writer = await asyncio.open_unix_connection(socket_path.locate(state / SOCKET), limit=LONGEST_LINE)
     except OSError as error:
         raise NotAnswering("the gateway does not answer", where=str(state), mend="Start it again: homebody gateway") from error
     try:

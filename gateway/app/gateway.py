@@ -54,7 +54,7 @@ from gateway.turns.worker import Interrupted, ResetDue, Turns
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from channels.messages import Conversation, Inbound
+    from channels.messages import ChatAddress, Inbound
     from channels.protocol import Channel
     from gateway.agents.agent import HousedAgent
     from gateway.base.errors import UsageWrong
@@ -260,7 +260,7 @@ class House:
         await self.ledger.close()
         self.lock.release()
 
-    def channel(self, place: Conversation) -> Channel:
+    def channel(self, place: ChatAddress) -> Channel:
         """Return the channel of a conversation; the terminal's for one that is gone."""
         keeper = self.keepers.get(f"{place.channel}:{place.account}")
         return keeper.channel if keeper else self.terminal
@@ -270,7 +270,7 @@ class House:
         make = partial(ChannelKeeper, menu=MENU, before=self._learn_tokens, tell_owner=self.owner.say)
         return make(channel, policy, door, self.on.clock, self.on.random)
 
-    def _owner_keys(self, agent: str, place: Conversation, approved: Sequence[ApprovedSender]) -> set[str]:
+    def _owner_keys(self, agent: str, place: ChatAddress, approved: Sequence[ApprovedSender]) -> set[str]:
         """Return the sessions in which an owner speaks with an agent in a private conversation."""
         owners = self.access.owners_on(place.channel, place.account, approved)
         return {self.router.session_key(agent, place, owner) for owner in owners}
@@ -326,7 +326,7 @@ class House:
         several = not arrived.actor.local and len(self.router.answering(arrived.inbound.conversation)) > 1
         return f"**{self.agents[arrived.route.agent].profile.name}:** " if several else ""
 
-    def _manner(self, place: Conversation, agent: HousedAgent) -> Manner:
+    def _manner(self, place: ChatAddress, agent: HousedAgent) -> Manner:
         """How an agent's words are sent in a conversation."""
         settings = self.on.settings
         blocks = settings.messages.block_streaming
@@ -361,7 +361,7 @@ class House:
         if keeper is not None:
             keeper.alive()
 
-    async def _stop_terminal(self, place: Conversation) -> None:
+    async def _stop_terminal(self, place: ChatAddress) -> None:
         await self.urgent.stop_at(place)
 
     async def _drain(self) -> None:

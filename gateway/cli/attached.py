@@ -14,7 +14,7 @@ from gateway.base.state_lock import describe
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from channels.clock import Clock
+    from channels.protocol import Clock
     from channels.terminal.link import Link
     from gateway.cli.invocation import Invocation
     from gateway.logs.wiring import Closer
@@ -44,7 +44,7 @@ async def attached(invocation: Invocation, conversation: str = "local") -> Async
 
 async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
     """Return a link to the gateway that runs or starts, or None where none does."""
-    from channels.terminal.socket import SocketLink
+    from channels.terminal.unix_socket import SocketLink
     from gateway.cli.starting import once_it_listens
 
     lock = invocation.paths.state / "gateway.lock"
@@ -72,7 +72,7 @@ def lasting(invocation: Invocation, link: Link, clock: Clock, conversation: str 
     if holder is None or not holder.socket or holder.pid == os.getpid():
         return link
     from channels.terminal.reconnecting import ReconnectingLink
-    from channels.terminal.socket import SocketLink
+    from channels.terminal.unix_socket import SocketLink
 
     path = Path(holder.socket)
     return ReconnectingLink(link, lambda: SocketLink.open(path, conversation), clock)

@@ -86,14 +86,14 @@ async def _piped(invocation: Invocation, hints: dict[str, str]) -> int:
 
 
 async def _interactive(invocation: Invocation, hints: dict[str, str], greeting: str) -> int:
-    from channels.terminal.console import Conversation
+    from channels.terminal.console import ChatConsole
     from gateway.base.clock import SystemClock
     from gateway.cli.attached import attached, lasting
     from gateway.commands.table import COMMANDS
 
     async with attached(invocation) as link:
         clock = SystemClock()
-        conversation = Conversation(
+        conversation = ChatConsole(
             lasting(invocation, link, clock),
             clock=clock,
             new_key=_new_key,

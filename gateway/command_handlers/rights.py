@@ -9,7 +9,7 @@ from gateway.commands.table import COMMANDS, help_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from channels.messages import Conversation
+    from channels.messages import ChatAddress
     from gateway.commands.table import Command
     from gateway.queue.message_queue import Queued
     from gateway.queue.steering import UnderWay
@@ -34,7 +34,7 @@ class Rights:
     def __init__(self, opened: Callable[[], Mapping[str, Who]]) -> None:
         self._opened = opened
 
-    def may(self, command: Command, argument: str, place: Conversation, actor: Actor) -> bool:
+    def may(self, command: Command, argument: str, place: ChatAddress, actor: Actor) -> bool:
         """Say whether ``actor`` may give a command in a conversation. ``/stop`` is judged by ``may_stop``."""
         if actor.owner:
             return True
@@ -44,7 +44,7 @@ class Rights:
             return not (changes and name in COSTLY)
         return not changes or self._open(place)
 
-    def may_stop(self, running: UnderWay | None, place: Conversation, actor: Actor, coming: Sequence[Queued] = ()) -> bool:
+    def may_stop(self, running: UnderWay | None, place: ChatAddress, actor: Actor, coming: Sequence[Queued] = ()) -> bool:
         """Say whether ``actor`` may stop the turn that runs, and what is ``coming`` next: in a group only what is by nobody but them."""
         if actor.owner or place.kind == "direct" or self._open(place) or (running is None and not coming):
             return True
@@ -53,13 +53,13 @@ class Rights:
             senders |= {item.sender for item in running.items} | {one.inbound.sender.id for one in running.steered}
         return senders == {actor.sender}
 
-    def refusal(self, command: Command, place: Conversation) -> str:
+    def refusal(self, command: Command, place: ChatAddress) -> str:
         """Say that a command is not for this person, and how the owner opens it."""
         if place.kind == "direct":
             return f"Only my owner can use /{command.name} that way."
         return f"In this group only my owner can use /{command.name}. My owner opens it under `messages.groupCommands`."
 
-    def help(self, place: Conversation, actor: Actor) -> str:
+    def help(self, place: ChatAddress, actor: Actor) -> str:
         """List the commands that this person may use here."""
         shown = [command for command in COMMANDS.values() if actor.owner or command.name not in OWNERS]
         return help_of(
@@ -68,7 +68,7 @@ class Rights:
             if self.may(command, "", place, actor)
         )
 
-    def _open(self, place: Conversation) -> bool:
+    def _open(self, place: ChatAddress) -> bool:
         opened = self._opened()
         who = next((opened[key] for key in (f"{place.channel}:{place.id}", place.channel, _ANYWHERE) if key in opened), "owner")
         return who == "members"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from agent.context.context_budget import short
 from agent.transcript.unused_tools import asked_in_vain
 from channels.errors import NotSent, Uncertain
+from channels.live import Done
 from channels.messages import Outbound
-from channels.terminal.link import Done
 from gateway.base.errors import StorageFailed
 from gateway.command_handlers.missed_replies import bring_missed
 from gateway.command_handlers.queue_commands import choose
@@ -22,7 +22,7 @@ from gateway.outbound.showing import show_frame
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from channels.messages import Conversation, Inbound
+    from channels.messages import ChatAddress, Inbound
     from channels.protocol import Channel
     from gateway.agents.agent import HousedAgent
     from gateway.command_handlers.rights import Rights
@@ -46,7 +46,7 @@ class Urgent:
         ledger: Ledger,
         lanes: Lanes[Any],
         agents: Mapping[str, HousedAgent],
-        channel: Callable[[Conversation], Channel],
+        channel: Callable[[ChatAddress], Channel],
         resume: Callable[[], Awaitable[dict[str, Any]]],
         line: Line,
         under_way: Callable[[str], UnderWay | None],
@@ -60,7 +60,7 @@ class Urgent:
         self._resume = resume
         self._line = line
         self._under_way = under_way
-        self._sessions: dict[Conversation, str] = {}
+        self._sessions: dict[ChatAddress, str] = {}
 
     async def __call__(self, inbound: Inbound, actor: Actor, route: Route) -> bool:
         """Deal with a message if it is urgent, and say whether it was."""
@@ -100,7 +100,7 @@ class Urgent:
         await self._say_at_once(inbound.conversation, [reply])
         self._done(inbound, route, reply, 1)
 
-    async def _say_at_once(self, place: Conversation, pieces: Sequence[str]) -> None:
+    async def _say_at_once(self, place: ChatAddress, pieces: Sequence[str]) -> None:
         """Send without the outbox: once, and never again when nobody knows whether it arrived."""
 
         async def forget(_text: str) -> None:
@@ -130,7 +130,7 @@ class Urgent:
             return "▶️ I go on." if (await self._resume())["was"] else "I was not paused."
         return await self._status(inbound, route)
 
-    async def stop_at(self, place: Conversation) -> None:
+    async def stop_at(self, place: ChatAddress) -> None:
         """Stop what runs for a conversation; its client asked for it without a message."""
         if session := self._sessions.get(place):
             self._lanes.stop(session)

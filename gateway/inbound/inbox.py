@@ -24,7 +24,7 @@ from gateway.routing.routed_message import Arrived, Unreadable, read_whole, rewo
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
-    from channels.messages import Conversation, Cursor, Inbound
+    from channels.messages import ChatAddress, Cursor, Inbound
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import ContextEvent, InboxEnd, InboxRow
     from gateway.ledger.values import Clock
@@ -61,7 +61,7 @@ class House:
     refused: Callable[[Inbound, UsageWrong], None] = lambda _message, _error: None
     stop: Callable[[Inbound, Route], Awaitable[None]] = _nothing_runs
     heard: Callable[[Inbound], Inbound] = lambda message: message
-    history: Callable[[Conversation], int] = lambda _place: MESSAGES
+    history: Callable[[ChatAddress], int] = lambda _place: MESSAGES
     housed: Callable[[str], bool] = lambda _agent: True
 
 
@@ -227,7 +227,7 @@ class AccountDoor:
         """See the protocol."""
         return await self._inbox.ledger.cursor(self._key, name)
 
-    async def moved(self, former: Conversation, present: Conversation) -> None:
+    async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """See the protocol."""
         for place in (former, present):
             if account_of(place) != self._key or place.kind != "group":

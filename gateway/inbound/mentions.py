@@ -10,7 +10,7 @@ from gateway.settings.mention_patterns import by_name, called
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from channels.messages import Conversation, Inbound
+    from channels.messages import ChatAddress, Inbound
     from gateway.routing.router import Router
     from gateway.settings.root import Settings
 
@@ -40,7 +40,7 @@ class Mentions:
         hit = any(called(inbound.text, patterns_of(settings, agent)) for agent in agents)
         return replace(inbound, mentioned=True) if hit else inbound
 
-    def history(self, place: Conversation) -> int:
+    def history(self, place: ChatAddress) -> int:
         """How many overheard messages of a group are kept: as its account or its channel says, else the house."""
         settings = self._settings()
         section = settings.channels.account(place.channel, place.account)

@@ -11,7 +11,7 @@ from gateway.ledger.values import Part, account_of, clean, read_conversation, st
 if TYPE_CHECKING:
     import apsw
 
-    from channels.messages import Conversation
+    from channels.messages import ChatAddress
 
 
 class MovesPart(Part):
@@ -42,7 +42,7 @@ class MovesPart(Part):
         return [ChatMigration(account=account, former=former, present=present) for account, former, present in found]
 
 
-def current_chat(db: apsw.Connection, conversation: Conversation) -> Conversation:
+def current_chat(db: apsw.Connection, conversation: ChatAddress) -> ChatAddress:
     """Return where a conversation lies now."""
     if conversation.kind != "group":
         return conversation

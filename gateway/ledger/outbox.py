@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from channels.messages import Conversation
+    from channels.messages import ChatAddress
     from gateway.ledger.rows import NewOutbound, OutboxState
 
 _COLUMNS = (
@@ -182,7 +182,7 @@ class OutboxPart(Part):
         found = await self._thread.run(lambda db: db.execute(query, (listed(states), limit)).fetchall())
         return [_row(one) for one in reversed(found)]
 
-    async def said(self, conversation: str, platform_id: str) -> tuple[str, Conversation] | None:
+    async def said(self, conversation: str, platform_id: str) -> tuple[str, ChatAddress] | None:
         """See the protocol."""
         query = f"SELECT text, target FROM outbox WHERE platform_id = :id AND {WITHIN} ORDER BY id DESC LIMIT 1"
         values = {"at": clean(conversation), "id": clean(platform_id)}

@@ -12,7 +12,7 @@ from gateway.ledger.values import Part, clean, instant, read_conversation, stamp
 if TYPE_CHECKING:
     import apsw
 
-    from channels.messages import Conversation
+    from channels.messages import ChatAddress
     from gateway.ledger.rows import Role
 
 PAIRING_TTL: Final = timedelta(hours=1)
@@ -29,7 +29,7 @@ class PairingPart(Part):
     """Implements ``PairingLedger``."""
 
     async def request_pairing(
-        self, conversation: Conversation, sender: str, name: str, code: str, text: str
+        self, conversation: ChatAddress, sender: str, name: str, code: str, text: str
     ) -> PairingRequest | None:
         """See the protocol."""
         now = self._clock.now()

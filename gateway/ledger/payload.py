@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from channels.messages import Button, Enclosure
+from channels.messages import Button, OutboundFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def write_payload(buttons: Sequence[Button], enclosure: Enclosure | None) -> str | None:
+def write_payload(buttons: Sequence[Button], enclosure: OutboundFile | None) -> str | None:
     """Write as JSON; None when there is nothing."""
     if not buttons and enclosure is None:
         return None
@@ -22,7 +22,7 @@ def write_payload(buttons: Sequence[Button], enclosure: Enclosure | None) -> str
     return json.dumps(written, separators=(",", ":"))
 
 
-def read_payload(extras: str | None) -> tuple[tuple[Button, ...], Enclosure | None]:
+def read_payload(extras: str | None) -> tuple[tuple[Button, ...], OutboundFile | None]:
     """The reverse."""
     if extras is None:
         return (), None
@@ -31,4 +31,4 @@ def read_payload(extras: str | None) -> tuple[tuple[Button, ...], Enclosure | No
     found = written.get("enclosure")
     if found is None:
         return buttons, None
-    return buttons, Enclosure(path=Path(found["path"]), name=found["name"], media_type=found["type"])
+    return buttons, OutboundFile(path=Path(found["path"]), name=found["name"], media_type=found["type"])

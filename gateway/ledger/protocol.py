@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.tools.protocol import Effect
-    from channels.messages import Conversation, Cursor
+    from channels.messages import ChatAddress, Cursor
     from gateway.ledger.rows import (
         Accepted,
         ApprovedSender,
@@ -241,7 +241,7 @@ class OutboxLedger(Protocol):
         """Return the latest chunks in these states, oldest first, for people to look at."""
         ...
 
-    async def said(self, conversation: str, platform_id: str) -> tuple[str, Conversation] | None:
+    async def said(self, conversation: str, platform_id: str) -> tuple[str, ChatAddress] | None:
         """Return the text of a message of ours by the platform's id, and its place: this conversation or a thread of it.
 
         None for one that is not known (any more).
@@ -265,7 +265,7 @@ class PairingLedger(Protocol):
     """Who asked to be let in, and who was."""
 
     async def request_pairing(
-        self, conversation: Conversation, sender: str, name: str, code: str, text: str
+        self, conversation: ChatAddress, sender: str, name: str, code: str, text: str
     ) -> PairingRequest | None:
         """Note a stranger's request and queue ``text`` for them, once.
 

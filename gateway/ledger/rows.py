@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent.tools.protocol import Effect
-    from channels.messages import Button, Conversation, Enclosure
+    from channels.messages import Button, ChatAddress, OutboundFile
 
 TurnState = Literal["running", "done", "failed", "stopped"]
 TurnEnd = Literal["done", "failed", "stopped"]
@@ -134,13 +134,13 @@ class NewOutbound:
     however often that is asked for.
     """
 
-    conversation: Conversation
+    conversation: ChatAddress
     text: str
     reply_to: str | None = None
     ttl: timedelta | None = CHAT_TTL
     key: str | None = None
     buttons: tuple[Button, ...] = ()
-    enclosure: Enclosure | None = None
+    enclosure: OutboundFile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ class OutboxRow:
     id: int
     key: str
     turn: str | None
-    conversation: Conversation
+    conversation: ChatAddress
     text: str
     reply_to: str | None
     state: OutboxState
@@ -161,7 +161,7 @@ class OutboxRow:
     expires: datetime
     reason: str | None = None
     buttons: tuple[Button, ...] = ()
-    enclosure: Enclosure | None = None
+    enclosure: OutboundFile | None = None
     notice: bool = False
     """It lists what its conversation missed."""
 
@@ -186,7 +186,7 @@ class PairingRequest:
     sender: str
     name: str
     code: str
-    conversation: Conversation
+    conversation: ChatAddress
     requested_at: datetime
     expires: datetime
 
@@ -200,7 +200,7 @@ class ApprovedSender:
     sender: str
     name: str
     role: Role
-    conversation: Conversation
+    conversation: ChatAddress
     approved_at: datetime
 
 

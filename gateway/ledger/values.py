@@ -7,7 +7,7 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_FIELDS = frozenset(field.name for field in fields(Conversation))
+_FIELDS = frozenset(field.name for field in fields(ChatAddress))
 
 
 WITHIN = "(conversation = :at OR substr(conversation, 1, length(:at) + 8) = :at || ':thread:')"
@@ -95,19 +95,19 @@ def listed(values: Iterable[int] | Iterable[str]) -> str:
     return json.dumps(list(values))
 
 
-def write_conversation(conversation: Conversation) -> str:
+def write_conversation(conversation: ChatAddress) -> str:
     """A conversation as JSON."""
     return json.dumps({name: value for name, value in flat(conversation).items() if value is not None})
 
 
-def read_conversation(text: str) -> Conversation:
+def read_conversation(text: str) -> ChatAddress:
     """The reverse; what a later version added is left out."""
     return as_conversation(json.loads(text))
 
 
-def as_conversation(written: dict[str, Any]) -> Conversation:
+def as_conversation(written: dict[str, Any]) -> ChatAddress:
     """A conversation from its fields; what a later version added is left out."""
-    return Conversation(**{name: value for name, value in written.items() if name in _FIELDS})
+    return ChatAddress(**{name: value for name, value in written.items() if name in _FIELDS})
 
 
 def flat(values: Any) -> dict[str, Any]:
@@ -115,6 +115,6 @@ def flat(values: Any) -> dict[str, Any]:
     return {name: getattr(values, name) for name in values.__slots__}
 
 
-def account_of(conversation: Conversation) -> str:
+def account_of(conversation: ChatAddress) -> str:
     """The name under which the ledger keeps a channel's account, such as ``telegram:default``."""
     return f"{conversation.channel}:{conversation.account}"

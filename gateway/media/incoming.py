@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from agent.messages import Image
     from agent.timing import Clock
     from agent.tools.workspace_sandbox import WorkspaceSandbox
-    from channels.messages import Attachment
-    from channels.messages import Conversation as Place
+    from channels.messages import Attachment, ChatAddress
     from channels.protocol import Channel, Fetches
     from gateway.routing.routed_message import Arrived
     from gateway.settings.media import AttachmentSettings
@@ -58,10 +57,10 @@ class Intake:
 
     def __init__(
         self,
-        channel: Callable[[Place], Channel],
+        channel: Callable[[ChatAddress], Channel],
         folder: Path,
         clock: Clock,
-        settings: Callable[[Place], AttachmentSettings],
+        settings: Callable[[ChatAddress], AttachmentSettings],
         *,
         patience: float = PATIENCE,
     ) -> None:
@@ -109,7 +108,7 @@ class Intake:
         await asyncio.to_thread(enclosure.create, path, data)
         return path, data
 
-    async def _fetched(self, place: Place, attachment: Attachment, limit: int) -> bytes:
+    async def _fetched(self, place: ChatAddress, attachment: Attachment, limit: int) -> bytes:
         channel: Any = self._channel(place)
         if not hasattr(channel, "fetch"):
             raise NotFetched("this channel cannot hand files over")

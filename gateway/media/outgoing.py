@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from channels.messages import Enclosure
+from channels.messages import OutboundFile
 from gateway.media.file_names import safe_name
 from gateway.media.file_types import media_type
 
@@ -38,7 +38,7 @@ ORPHANED_AFTER: Final = 86_400.0 * 2
 class Waiting:
     """A file that goes with a turn's reply."""
 
-    enclosure: Enclosure
+    enclosure: OutboundFile
     caption: str
 
 
@@ -112,7 +112,7 @@ class Outgoing:
         found = sorted(self._described(turn), key=lambda one: one[1]["place"])
         return [
             Waiting(
-                enclosure=Enclosure(
+                enclosure=OutboundFile(
                     path=self._folder / turn / key / about["name"], name=about["name"], media_type=about["type"]
                 ),
                 caption=about["caption"],

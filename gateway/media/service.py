@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from agent.timing import Clock
     from agent.tools.workspace_sandbox import WorkspaceSandbox
-    from channels.messages import Conversation
+    from channels.messages import ChatAddress
     from channels.protocol import Channel
     from gateway.ledger.protocol import OutboxLedger
     from gateway.settings.media import AttachmentSettings
@@ -39,9 +39,9 @@ class PostRoom:
         *,
         ledger: OutboxLedger,
         clock: Clock,
-        channel: Callable[[Conversation], Channel],
+        channel: Callable[[ChatAddress], Channel],
         settings: Callable[[], AttachmentSettings],
-        largest: Callable[[Conversation], int | None] = lambda _place: None,
+        largest: Callable[[ChatAddress], int | None] = lambda _place: None,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
@@ -51,18 +51,18 @@ class PostRoom:
         self.intake = Intake(channel, self._incoming, clock, self._at)
         self.outgoing = Outgoing(state / "media", settings)
 
-    def begin(self, turn: str, place: Conversation) -> None:
+    def begin(self, turn: str, place: ChatAddress) -> None:
         """Take note where the files of a turn will go."""
         self.outgoing.expect(turn, self._at(place))
 
-    def _at(self, place: Conversation) -> AttachmentSettings:
+    def _at(self, place: ChatAddress) -> AttachmentSettings:
         """Return the settings for a conversation."""
         settings, largest = self._settings(), self._largest(place)
         if largest is None:
             return settings
         return settings.model_copy(update={"max_bytes": largest, "total_bytes": max(settings.total_bytes, largest)})
 
-    async def enclosed(self, turn: str, place: Conversation) -> list[NewOutbound]:
+    async def enclosed(self, turn: str, place: ChatAddress) -> list[NewOutbound]:
         """Return the files that go out behind the reply of a turn, each a message of its own."""
         if not self.outgoing.may_have(turn):
             return []

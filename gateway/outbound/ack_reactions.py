@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
-    from channels.messages import Conversation, Inbound
+    from channels.messages import ChatAddress, Inbound
     from channels.protocol import Channel, Reacts
     from gateway.routing.routed_message import Arrived
     from gateway.settings.messages import AckScope, MessagesSettings
@@ -20,7 +20,7 @@ AT_ONCE = 16
 class Acks:
     """Puts the emoji there and takes it off, where the channel can. Nothing here holds anything up or fails it."""
 
-    def __init__(self, settings: Callable[[], MessagesSettings], channel: Callable[[Conversation], Channel]) -> None:
+    def __init__(self, settings: Callable[[], MessagesSettings], channel: Callable[[ChatAddress], Channel]) -> None:
         self._settings = settings
         self._channel = channel
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}

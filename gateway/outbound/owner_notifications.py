@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from gateway.base.errors import StorageFailed
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.values import account_of
@@ -43,14 +43,14 @@ class OwnerLine:
         connected: Callable[[], Mapping[str, object]],
         *,
         failing: Callable[[str], bool] = lambda _: False,
-        attached: Callable[[Conversation], bool] = lambda _: False,
-        keys: Callable[[str, Conversation, Sequence[ApprovedSender]], Collection[str]] = lambda _agent, _place, _approved: (),
+        attached: Callable[[ChatAddress], bool] = lambda _: False,
+        keys: Callable[[str, ChatAddress, Sequence[ApprovedSender]], Collection[str]] = lambda _agent, _place, _approved: (),
     ) -> None:
         self._ledger = ledger
         self._failing = failing
         self._attached = attached
         self._keys = keys
-        self._heard: dict[str, Conversation] = {}
+        self._heard: dict[str, ChatAddress] = {}
         self._agents = agents
         self._connected = connected
         self._tasks: set[asyncio.Task[None]] = set()
@@ -96,7 +96,7 @@ class OwnerLine:
                     await self._ledger.notice([NewOutbound(conversation=place, text=text)])
                     return
 
-    def _works(self, place: Conversation) -> bool:
+    def _works(self, place: ChatAddress) -> bool:
         if place.channel == "terminal":
             return self._attached(place)
         return account_of(place) in self._connected() and not self._failing(account_of(place))
@@ -129,7 +129,7 @@ class OwnerLine:
                 if one in self._unsaid and one not in self._waiting:
                     self._unsaid.remove(one)
 
-    async def place(self) -> Conversation | None:
+    async def place(self) -> ChatAddress | None:
         """The platform conversation in which the owner spoke with an agent last; else where the owner was paired.
 
         A place where sending fails at the moment is taken only when there is no other.
@@ -139,11 +139,11 @@ class OwnerLine:
             return min(places, key=lambda place: self._failing(account_of(place)))
         return next(iter(await self._let_in()), None)
 
-    async def _let_in(self) -> list[Conversation]:
+    async def _let_in(self) -> list[ChatAddress]:
         """Where the owner asked to be let in, on each platform."""
         return [replace(one.conversation, thread=None) for one in await self._ledger.approved() if one.role == "owner"]
 
-    async def _places(self) -> list[Conversation]:
+    async def _places(self) -> list[ChatAddress]:
         """Where the sessions say that the owner spoke in private, the last one first. They outlive the ledger."""
         approved = await self._ledger.approved()
         found = [
@@ -156,17 +156,17 @@ class OwnerLine:
         ]
         return [place for _, place in sorted(found, key=lambda one: one[0], reverse=True)]
 
-    def _reachable(self, place: Conversation) -> bool:
+    def _reachable(self, place: ChatAddress) -> bool:
         return place.channel != "terminal" and account_of(place) in self._connected()
 
 
-def read_address(address: str) -> Conversation | None:
+def read_address(address: str) -> ChatAddress | None:
     """Return the conversation of an address (``Conversation.address``); None for what is none."""
     head, _, thread = address.partition(":thread:")
     parts = head.split(":", 3)
     if len(parts) != 4 or parts[2] not in {"direct", "group"}:  # noqa: PLR2004  (channel, account, kind, id)
         return None
     channel, account, kind, identity = parts
-    return Conversation(
+    return ChatAddress(
         channel=channel, account=account, kind="group" if kind == "group" else "direct", id=identity, thread=thread or None
     )

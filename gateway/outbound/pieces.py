@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from agent import no_reply
 from agent.messages import AssistantMessage
 from agent.transcript.entries import Ahead, Said
-from channels.unfinished import alone, reopening
+from channels.common.stream_splitter import alone, reopening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from channels.chunking import as_written, utf16_length
+from channels.common.chunking import as_written, utf16_length
 from gateway.ledger.rows import NewOutbound
 from gateway.outbound.reply_tags import untagged
 

@@ -7,7 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from agent.events import AnswerFinished, Notice, Restarted, TextDelta, ToolFinished, ToolStarted
-from channels.terminal.link import Activity, Note
+from channels.live import Activity, Note
 from gateway.outbound.reply_tags import shown
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from agent.events import Event
     from agent.messages import ToolCall
-    from channels.messages import Conversation
+    from channels.live import LiveEvent
+    from channels.messages import ChatAddress
     from channels.protocol import Channel, Drafts
-    from channels.terminal.link import Frame
     from gateway.outbound.held_back import HeldBack
     from gateway.outbound.typing_sign import TypingSign
     from gateway.settings.block_streaming import Sending
@@ -37,7 +37,7 @@ class Showing:
     def __init__(
         self,
         channel: Channel,
-        conversation: Conversation,
+        conversation: ChatAddress,
         turn: str,
         sign: TypingSign,
         *,
@@ -94,7 +94,7 @@ class Showing:
             case Notice(text, verbose) if self._verbose or not verbose:
                 self._frame(Note(text))
 
-    def _frame(self, frame: Frame) -> None:
+    def _frame(self, frame: LiveEvent) -> None:
         show_frame(self._channel, self._conversation, frame)
 
     async def _preview(self, drafts: Drafts) -> None:
@@ -107,7 +107,7 @@ class Showing:
             await drafts.draft(self._conversation, self._turn, text)
 
 
-def show_frame(channel: Channel, place: Conversation, frame: Frame) -> None:
+def show_frame(channel: Channel, place: ChatAddress, frame: LiveEvent) -> None:
     """Show a frame where the channel can: the terminal does, a chat platform has no place for one."""
     show = getattr(channel, "show", None)
     if show is not None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from agent.events import Event
     from agent.settings import AgentSettings
     from agent.timing import Clock
-    from channels.messages import Conversation, Inbound
+    from channels.messages import ChatAddress, Inbound
     from channels.protocol import Channel
 
 TypingMode = Literal["never", "instant", "thinking", "message"]
@@ -21,7 +21,7 @@ _FROM = {"thinking": (ThinkingDelta, ToolStarted, TextDelta), "message": (TextDe
 class TypingSign:
     """Shows the sign for one turn. Where the answer turns out to be silence, the mode ``message`` has shown nothing."""
 
-    def __init__(self, channel: Channel, conversation: Conversation, clock: Clock, mode: TypingMode, seconds: float) -> None:
+    def __init__(self, channel: Channel, conversation: ChatAddress, clock: Clock, mode: TypingMode, seconds: float) -> None:
         self._channel = channel
         self._conversation = conversation
         self._clock = clock

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent.loop.streaming import AnswerStream
 from agent.transcript.entries import Ahead
-from channels.unfinished import Limits, next_piece, reopening
+from channels.common.stream_splitter import Limits, next_piece, reopening
 from gateway.base.shield import whole
 from gateway.base.wait import set_within
 from gateway.outbound.reply_tags import LONGEST, may_end, shown

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from channels.terminal.link import Note
+from channels.live import Note
 from gateway.outbound.showing import show_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from channels.messages import Conversation
+    from channels.messages import ChatAddress
     from channels.protocol import Channel
     from gateway.agents.agent import HousedAgent
     from gateway.outbound.ack_reactions import Acks
@@ -33,7 +33,7 @@ class Entrance:
         acks: Acks,
         agents: Mapping[str, HousedAgent],
         under_way: Callable[[str], UnderWay | None],
-        channel: Callable[[Conversation], Channel],
+        channel: Callable[[ChatAddress], Channel],
     ) -> None:
         self._line = line
         self._lanes = lanes

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from agent.timing import Clock
-    from channels.messages import Conversation
+    from channels.messages import ChatAddress
     from gateway.queue.lanes import Lanes
     from gateway.routing.routed_message import Arrived
     from gateway.settings.messages import MessagesSettings
@@ -48,7 +48,7 @@ class Queued:
     """
 
     row: int
-    place: Conversation
+    place: ChatAddress
     message_id: str
     kin: str = ""
     sender: str = ""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from agent.tools.settings import ToolRules
-    from channels.messages import Conversation, Sender
+    from channels.messages import ChatAddress, Sender
     from gateway.ledger.protocol import PairingLedger
     from gateway.ledger.rows import ApprovedSender, Role
 
@@ -56,7 +56,7 @@ class Policy:
     local: bool = False
     bots: bool = False
 
-    def group(self, conversation: Conversation) -> GroupRule | None:
+    def group(self, conversation: ChatAddress) -> GroupRule | None:
         """Return the rule for a group, or None for one that is not listed."""
         space = self.rules.get(conversation.space or ANYBODY) or self.rules.get(ANYBODY, {})
         rule = space.get(conversation.id) or space.get(ANYBODY)
@@ -123,7 +123,7 @@ class Access:
         identity_links: Callable[[], Mapping[str, Sequence[str]]],
         *,
         code: Callable[[], str] | None = None,
-        formers: Callable[[Conversation], Sequence[Conversation]] = lambda _: (),
+        formers: Callable[[ChatAddress], Sequence[ChatAddress]] = lambda _: (),
     ) -> None:
         self._ledger = ledger
         self._policies = policies
@@ -132,7 +132,7 @@ class Access:
         self._formers = formers
 
     async def decide(
-        self, conversation: Conversation, sender: Sender, *, mentioned: bool = False, from_bot: bool = False
+        self, conversation: ChatAddress, sender: Sender, *, mentioned: bool = False, from_bot: bool = False
     ) -> Decision:
         """Say whether ``sender`` may speak in ``conversation``. Only ids count, never names. Changes nothing."""
         where = (conversation.channel, conversation.account)
@@ -199,7 +199,7 @@ def person(links: Mapping[str, Sequence[str]], channel: str, sender: str) -> str
     return next((name for name, ids in links.items() if f"{channel}:{sender}" in ids), f"{channel}-{sender}")
 
 
-def _shut(policy: Policy, conversation: Conversation, *, from_bot: bool) -> str:
+def _shut(policy: Policy, conversation: ChatAddress, *, from_bot: bool) -> str:
     """Say why nobody may speak here, whoever it is; nothing when some may."""
     if from_bot and not policy.bots:
         return "a program wrote it"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gateway.settings.routing import STRATEGY
 
 if TYPE_CHECKING:
-    from channels.messages import Conversation
+    from channels.messages import ChatAddress
     from gateway.settings.routing import BindingMatch, Broadcast
 
 TIERS = ("topic", "peer", "guild", "team", "account", "any account")
@@ -23,7 +23,7 @@ class Judged:
     reason: str = ""
 
 
-def judge(match: BindingMatch, conversation: Conversation) -> Judged:
+def judge(match: BindingMatch, conversation: ChatAddress) -> Judged:
     """Judge a rule for a conversation."""
     reason = _stranger(match, conversation)
     if reason:
@@ -33,7 +33,7 @@ def judge(match: BindingMatch, conversation: Conversation) -> Judged:
     return Judged(next(tier for tier, value in enumerate(said) if value is not None))
 
 
-def _stranger(match: BindingMatch, conversation: Conversation) -> str:
+def _stranger(match: BindingMatch, conversation: ChatAddress) -> str:
     """Say why a rule does not hold; an empty text where it does."""
     account = match.account_id or "default"
     if match.channel.lower() != conversation.channel:
@@ -52,7 +52,7 @@ def _stranger(match: BindingMatch, conversation: Conversation) -> str:
     return ""
 
 
-def audience_of_all(broadcast: Broadcast, conversation: Conversation) -> tuple[str, ...]:
+def audience_of_all(broadcast: Broadcast, conversation: ChatAddress) -> tuple[str, ...]:
     """Return the agents that all answer a conversation, or nothing. It is named by its id, alone or behind its channel (and kind)."""
     channel, kind, peer = conversation.channel, conversation.kind, conversation.id
     for key in (f"{channel}:{kind}:{peer}", f"{channel}:{peer}", peer):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gateway.ledger.values import account_of
 
 if TYPE_CHECKING:
-    from channels.messages import Conversation
+    from channels.messages import ChatAddress
     from gateway.ledger.protocol import InboxLedger
 
 
@@ -28,7 +28,7 @@ class Moves:
             present[move.account, move.former] = move.present
         self._formers, self._present = formers, present
 
-    def formers(self, conversation: Conversation) -> tuple[Conversation, ...]:
+    def formers(self, conversation: ChatAddress) -> tuple[ChatAddress, ...]:
         """Return the conversation under the former ids of its group, the first one first."""
         if conversation.kind != "group" or not self._formers:
             return ()
@@ -36,6 +36,6 @@ class Moves:
         present = self._present.get((account, conversation.id), conversation.id)
         return tuple(replace(conversation, id=former) for former in self._formers.get((account, present), ()))
 
-    def origin(self, conversation: Conversation) -> Conversation:
+    def origin(self, conversation: ChatAddress) -> ChatAddress:
         """Return the conversation under the first id that its group had."""
         return next(iter(self.formers(conversation)), conversation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ class GroupToolRules:
     def __init__(
         self,
         policies: Callable[[], Mapping[tuple[str, str], Policy]],
-        formers: Callable[[Conversation], Sequence[Conversation]] = lambda _: (),
+        formers: Callable[[ChatAddress], Sequence[ChatAddress]] = lambda _: (),
     ) -> None:
         self._policies = policies
         self._formers = formers
@@ -38,7 +38,7 @@ class GroupToolRules:
         return rule.tools if rule else ()
 
 
-def group_of(record: SessionRecord) -> Conversation | None:
+def group_of(record: SessionRecord) -> ChatAddress | None:
     """Return the group that a session last spoke with, or None for a session with one person."""
     channel, _, rest = record.address.partition(":")
     account, _, rest = rest.partition(":")
@@ -48,6 +48,6 @@ def group_of(record: SessionRecord) -> Conversation | None:
     peer, mark, thread = rest.rpartition(_THREAD)
     if not mark:
         peer, thread = rest, ""
-    return Conversation(
+    return ChatAddress(
         channel=channel, account=account, kind="group", id=peer, thread=thread or None, space=record.space or None
     )

@@ -14,7 +14,7 @@ from memory.audience import OWNER, Audience
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from channels.messages import Conversation, Inbound
+    from channels.messages import ChatAddress, Inbound
     from gateway.routing.access import Actor
     from gateway.settings.root import Settings
     from gateway.settings.routing import Binding, Broadcast
@@ -64,7 +64,7 @@ class Router:
         broadcast: Broadcast | None = None,
         dm_scope: DmScope = "main",
         identity_links: Mapping[str, Sequence[str]] | None = None,
-        formers: Callable[[Conversation], Sequence[Conversation]] = lambda _: (),
+        formers: Callable[[ChatAddress], Sequence[ChatAddress]] = lambda _: (),
     ) -> None:
         self._agents = agents
         self._default = default_agent
@@ -90,11 +90,11 @@ class Router:
             return self._wished(wish, agent)
         return self.route(agent or self.answering(inbound.conversation)[0], inbound.conversation, actor)
 
-    def echoes(self, conversation: Conversation, actor: Actor) -> list[Route]:
+    def echoes(self, conversation: ChatAddress, actor: Actor) -> list[Route]:
         """Return where a message goes besides: to the other agents of a conversation that several answer."""
         return [self.route(agent, conversation, actor) for agent in self.answering(conversation)[1:]]
 
-    def answering(self, conversation: Conversation) -> tuple[str, ...]:
+    def answering(self, conversation: ChatAddress) -> tuple[str, ...]:
         """Return the agents that answer a conversation: one, or those that ``broadcast`` names."""
         places = (conversation, *self._formers(conversation))
         for place in places:
@@ -103,7 +103,7 @@ class Router:
                 return tuple(named)
         return (self._bound_agent(places),)
 
-    def weighed(self, conversation: Conversation) -> list[Weighed]:
+    def weighed(self, conversation: ChatAddress) -> list[Weighed]:
         """Tell how each rule was weighed, in the order of the settings: for people who wonder why an agent answers."""
         places = (conversation, *self._formers(conversation))
         winner = self._winner(places)
@@ -119,14 +119,14 @@ class Router:
             )
         return told
 
-    def route(self, agent: str, conversation: Conversation, actor: Actor) -> Route:
+    def route(self, agent: str, conversation: ChatAddress, actor: Actor) -> Route:
         """Return where a message of ``actor`` goes when that agent answers it."""
         former = self._formers(conversation)
         session = self.session_key(agent, former[0] if former else conversation, actor)
         direct_owner = conversation.kind == "direct" and actor.owner
         return Route(agent=agent, session=session, audience=OWNER if direct_owner else self.audience(session))
 
-    def session_key(self, agent: str, conversation: Conversation, actor: Actor) -> str:
+    def session_key(self, agent: str, conversation: ChatAddress, actor: Actor) -> str:
         """Return the key of the session in which ``actor`` speaks. A guest never shares the owner's main session."""
         channel = _part(conversation.channel)
         if conversation.kind == "group":
@@ -182,12 +182,12 @@ class Router:
             raise UsageWrong(f"there is no agent {agent!r}", mend=f"There is: {', '.join(sorted(self._agents))}.")
         return wanted
 
-    def _bound_agent(self, places: Sequence[Conversation]) -> str:
+    def _bound_agent(self, places: Sequence[ChatAddress]) -> str:
         """The nearest rule wins (see ``TIERS``), of equals the first. Rules for unknown agents are passed over."""
         winner = self._winner(places)
         return self._default if winner is None else self._bindings[winner].agent_id.lower()
 
-    def _winner(self, places: Sequence[Conversation]) -> int | None:
+    def _winner(self, places: Sequence[ChatAddress]) -> int | None:
         fitting = [
             (tier, place)
             for place, binding in enumerate(self._bindings)
@@ -196,12 +196,12 @@ class Router:
         return min(fitting)[1] if fitting else None
 
     @staticmethod
-    def _tier(binding: Binding, places: Sequence[Conversation]) -> int | None:
+    def _tier(binding: Binding, places: Sequence[ChatAddress]) -> int | None:
         tiers = [judged.tier for place in places if (judged := judge(binding.match, place)).tier is not None]
         return min(tiers) if tiers else None
 
 
-def router_of(settings: Settings, formers: Callable[[Conversation], Sequence[Conversation]] = lambda _: ()) -> Router:
+def router_of(settings: Settings, formers: Callable[[ChatAddress], Sequence[ChatAddress]] = lambda _: ()) -> Router:
     """Return the router that settings ask for."""
     return Router(
         agents=settings.agent_ids,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from channels.block_settings import BlockCoalescing
-from channels.unfinished import Limits, Preference
+from channels.common.block_settings import BlockCoalescing
+from channels.common.stream_splitter import Limits, Preference
 from gateway.settings.section import Section
 
 if TYPE_CHECKING:

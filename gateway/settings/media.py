@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 if TYPE_CHECKING:
-    from channels.messages import Conversation
+    from channels.messages import ChatAddress
     from gateway.settings.root import ChannelsSettings
 
 MB = 1024 * 1024
@@ -33,7 +33,7 @@ class AttachmentSettings(BaseModel):
     """Most bytes that the ``inbox`` folders of an agent may hold; beyond it the oldest files are removed. 0 sets no bound."""
 
 
-def largest_file(channels: ChannelsSettings, place: Conversation) -> int | None:
+def largest_file(channels: ChannelsSettings, place: ChatAddress) -> int | None:
     """Return what ``mediaMaxMb`` says for a conversation, in bytes: that of its account, or else of its channel."""
     said: float | None = getattr(channels.account(place.channel, place.account), "media_max_mb", None)
     return None if said is None else int(said * MB)

@@ -9,8 +9,8 @@ from channels.errors import ChannelBroken, NotSent
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from channels.messages import Conversation, Outbound, Sent
-    from channels.protocol import Door
+    from channels.messages import ChatAddress, Outbound, Sent
+    from channels.protocol import InboundSink
 
 
 class AbsentChannel:
@@ -25,7 +25,7 @@ class AbsentChannel:
         self.why = why
         self.mend = mend
 
-    async def run(self, door: Door) -> None:  # noqa: ARG002 - it never opens
+    async def run(self, door: InboundSink) -> None:  # noqa: ARG002 - it never opens
         """Raise ``ChannelBroken``."""
         raise ChannelBroken(self.why, mend=self.mend)
 
@@ -37,7 +37,7 @@ class AbsentChannel:
         """Raise ``NotSent``."""
         raise NotSent(self.why, mend=self.mend)
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         """Show nothing."""
 
     async def probe(self) -> str:

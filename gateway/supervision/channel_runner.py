@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from random import Random
 
-    from channels.protocol import Channel, Door, Hooked, Menu, MenuEntry
+    from channels.protocol import Channel, Hooked, InboundSink, Menu, MenuEntry
     from gateway.base.clock import SystemClock
     from gateway.routing.access import Policy
 
@@ -40,7 +40,7 @@ class ChannelKeeper:
         self,
         channel: Channel,
         policy: Policy,
-        door: Door,
+        door: InboundSink,
         clock: SystemClock,
         random: Random,
         *,

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from importlib.metadata import EntryPoint
 
+    from channels.common.group_tools import GroupTools
     from channels.discord.settings import DiscordAccount
-    from channels.group_tools import GroupTools
     from channels.protocol import Channel
     from channels.slack.settings import SlackAccount
     from channels.telegram.settings import TelegramAccount, TelegramGroupRule

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import AgentError
 from agent.loop.turn import Further, TurnResult
 from agent.loop.turn import Turn as AgentTurn
-from channels.terminal.link import Done
+from channels.live import Done
 from gateway.agents.fallback_notice import with_asides
 from gateway.base import errors
 from gateway.base.shield import unbroken
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from agent.timing import Clock
-    from channels.messages import Button
-    from channels.messages import Conversation as Place
+    from channels.messages import Button, ChatAddress
     from channels.protocol import Channel
     from gateway.agents.agent import HousedAgent
     from gateway.ledger.protocol import Ledger
@@ -75,14 +74,14 @@ class Answering:
         *,
         ledger: Ledger,
         read: Callable[[Sequence[int]], Awaitable[list[Arrived]]],
-        channel: Callable[[Place], Channel],
+        channel: Callable[[ChatAddress], Channel],
         clock: Clock,
         lanes: Lanes[Any],
         line: Line,
         post: PostRoom,
         answered: Callable[[Iterable[Arrived]], None] = lambda _: None,
         signature: Callable[[Arrived], str] = lambda _: "",
-        manner: Callable[[Place, HousedAgent], Manner] = lambda _place, _agent: Manner(),
+        manner: Callable[[ChatAddress, HousedAgent], Manner] = lambda _place, _agent: Manner(),
         held: HeldBack | None = None,
     ) -> None:
         self._held = held

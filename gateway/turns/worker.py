@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError
-from channels.terminal.link import Activity, Done, Rejected
+from channels.live import Activity, Done, Rejected
 from gateway.base import errors
 from gateway.base.shield import unbroken, whole
 from gateway.command_handlers.model_commands import ModelDesk
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from agent.timing import Clock
-    from channels.messages import Button, Inbound
-    from channels.messages import Conversation as Place
+    from channels.messages import Button, ChatAddress, Inbound
     from channels.protocol import Channel
     from gateway.agents.agent import HousedAgent
     from gateway.command_handlers.rights import Rights
@@ -83,7 +82,7 @@ class Turns:
         ledger: Ledger,
         read: Callable[[Sequence[int]], Awaitable[list[Arrived]]],
         agents: Mapping[str, HousedAgent],
-        channel: Callable[[Place], Channel],
+        channel: Callable[[ChatAddress], Channel],
         audience: Callable[[str], Any],
         clock: Clock,
         lanes: Lanes[Any],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from channels.messages import Conversation, Sender
+from channels.messages import ChatAddress, Sender
 from gateway.api.handlers.pairing_requests import PairingDesk
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageWrong
@@ -38,7 +38,7 @@ class Gate:
     async def decide(
         self, sender: str, channel: str = "telegram", *, group: str | None = None, mentioned: bool = True
     ) -> Decision:
-        place = Conversation(channel=channel, kind="group" if group else "direct", id=group or sender)
+        place = ChatAddress(channel=channel, kind="group" if group else "direct", id=group or sender)
         return await self.access.decide(place, Sender(id=sender), mentioned=mentioned)
 
     async def role(self, sender: str, channel: str = "telegram", **more: str) -> str:
@@ -50,7 +50,7 @@ class Gate:
         """Write as a stranger; return the code that was sent, if one was."""
         decision = await self.decide(sender, channel)
         assert isinstance(decision, Pair), decision
-        place = Conversation(channel=channel, kind="direct", id=sender)
+        place = ChatAddress(channel=channel, kind="direct", id=sender)
         request = await self.ledger.request_pairing(place, sender, name, decision.code, decision.text)
         return request and request.code
 
@@ -185,7 +185,7 @@ async def test_a_local_channel_is_the_owner(tmp_path: Path) -> None:
 
 async def test_a_copied_name_opens_nothing(tmp_path: Path) -> None:
     async with gate(tmp_path, telegram=Policy(dm_policy="allowlist", allow_from=("42",))) as g:
-        place = Conversation(channel="telegram", kind="direct", id="66")
+        place = ChatAddress(channel="telegram", kind="direct", id="66")
         assert isinstance(await g.access.decide(place, Sender(id="66", name="42")), Ignored)
 
 

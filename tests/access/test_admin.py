@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from channels.terminal import address
+from channels.terminal import socket_path
 from gateway.api.admin_socket import SOCKET, AdminServer, ask
 from gateway.base.errors import HomebodyError, NoModel, StorageFailed, UsageWrong
 from tests.patience import PATIENCE
@@ -36,7 +36,7 @@ async def serving(state: Path, **calls: Call) -> AsyncIterator[None]:
 
 async def answer_to(state: Path, line: bytes) -> dict[str, Any]:
     """Send one line as it is and return what comes back."""
-    reader, writer = await asyncio.open_unix_connection(address.locate(state / SOCKET))
+    reader, writer = await asyncio.open_unix_connection(socket_path.locate(state / SOCKET))
     writer.write(line)
     answer = json.loads(await reader.readline())
     writer.close()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from gateway.routing.access import Actor
 from gateway.routing.router import Router
 from gateway.settings.routing import Binding, Broadcast
@@ -16,8 +16,8 @@ from memory.audience import Audience
 ACTOR = Actor(role="peer", person="telegram-43", sender="43")
 
 
-def group(group_id: str = "-100", **more: Any) -> Conversation:
-    return Conversation(**({"channel": "telegram", "kind": "group", "id": group_id} | more))
+def group(group_id: str = "-100", **more: Any) -> ChatAddress:
+    return ChatAddress(**({"channel": "telegram", "kind": "group", "id": group_id} | more))
 
 
 def router(*rules: dict[str, Any], **more: Any) -> Router:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.messages import Attachment, Conversation, Cursor, Enclosure, Inbound, Sender
+from channels.messages import Attachment, ChatAddress, Cursor, Inbound, OutboundFile, Sender
 from gateway.api.handlers.queues import MailDesk
 from gateway.base.clock import ManualClock
 from gateway.inbound.bot_limit import CONVERSATIONS, BotGuard
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from gateway.routing.routed_message import Arrived
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-HALL = Conversation(channel="telegram", kind="group", id="-7")
-PRIVATE = Conversation(channel="telegram", kind="direct", id="42")
+HALL = ChatAddress(channel="telegram", kind="group", id="-7")
+PRIVATE = ChatAddress(channel="telegram", kind="direct", id="42")
 BINDINGS = [{"agentId": "work", "match": {"channel": "telegram", "peer": {"kind": "group", "id": "-9"}}}]
 LISTED = Policy(allow_from=("42", "43", "77"), groups=frozenset({"-7", "-9"}))
 
@@ -79,7 +79,7 @@ class Scene:
     def texts(self) -> list[str]:
         return [told(one, one.inbound.text) for one in self.arrived]
 
-    async def we_said(self, text: str, platform_id: str, place: Conversation = HALL) -> None:
+    async def we_said(self, text: str, platform_id: str, place: ChatAddress = HALL) -> None:
         (row,) = await self.ledger.notice([NewOutbound(conversation=place, text=text)])
         await self.ledger.sending(row)
         await self.ledger.sent(row, platform_id)
@@ -98,7 +98,7 @@ async def scene(folder: Path, policy: Policy | None = None, **habits: Any) -> As
 
 
 def said(
-    number: int, text: str, place: Conversation = HALL, *, sender: str = "42", mentioned: bool = True, **more: Any
+    number: int, text: str, place: ChatAddress = HALL, *, sender: str = "42", mentioned: bool = True, **more: Any
 ) -> Inbound:
     event = more.get("event", "message")
     return Inbound(
@@ -187,7 +187,7 @@ async def test_a_reaction_is_told_in_the_thread_that_the_message_is_in(tmp_path:
 
 
 async def test_the_owner_sees_files_by_name_and_misses_nothing_that_was_merely_told(tmp_path: Path) -> None:
-    lost = Enclosure(path=tmp_path / "plan.pdf", name="plan.pdf", media_type="application/pdf")
+    lost = OutboundFile(path=tmp_path / "plan.pdf", name="plan.pdf", media_type="application/pdf")
     async with scene(tmp_path) as s:
         await s.we_said("Shall I book it?", "900")
         await s.door.accept([said(1, "👍", event="reaction", target="900"), said(2, "old", event="edited", target="7")])
@@ -213,7 +213,7 @@ async def test_a_reaction_may_be_answered_or_be_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("event", ["edited", "reaction", "button", "message"])
 @pytest.mark.parametrize("place", [HALL, PRIVATE])
-async def test_a_stranger_is_not_heard_by_any_kind_of_event(tmp_path: Path, event: str, place: Conversation) -> None:
+async def test_a_stranger_is_not_heard_by_any_kind_of_event(tmp_path: Path, event: str, place: ChatAddress) -> None:
     async with scene(tmp_path) as s:
         await s.we_said("Shall I book it?", "900", place)
         await s.door.accept([said(1, "hello", place)])
@@ -283,7 +283,7 @@ def test_never_more_than_so_many_programs_in_a_row(events: list[tuple[bool, int]
     guard = BotGuard()
     row: dict[int, int] = {}
     for number, (bot, group) in enumerate(events):
-        place = Conversation(channel="x", kind="group", id=str(group))
+        place = ChatAddress(channel="x", kind="group", id=str(group))
         passed = guard.passes(replace(said(number, "x", place), from_bot=bot), most)
         row[group] = row.get(group, 0) + 1 if bot else 0
         assert passed is (not bot or row[group] <= most)
@@ -293,7 +293,7 @@ def test_the_guard_forgets_old_conversations() -> None:
     guard = BotGuard()
 
     def passes(group: int, number: int) -> bool:
-        place = Conversation(channel="x", kind="group", id=str(group))
+        place = ChatAddress(channel="x", kind="group", id=str(group))
         return guard.passes(replace(said(number, "x", place), from_bot=True), 1)
 
     assert all(passes(group, 1) for group in range(2 * CONVERSATIONS))
@@ -302,7 +302,7 @@ def test_the_guard_forgets_old_conversations() -> None:
 
 
 async def test_a_group_that_moved_keeps_its_rules_session_and_agent_also_after_a_restart(tmp_path: Path) -> None:
-    old, new = (Conversation(channel="telegram", kind="group", id=one) for one in ("-9", "-1009"))
+    old, new = (ChatAddress(channel="telegram", kind="group", id=one) for one in ("-9", "-1009"))
     async with scene(tmp_path) as s:
         await s.door.accept([said(1, "hello", old)])
         await s.we_said("waits", "1", HALL)
@@ -322,7 +322,7 @@ async def test_a_group_that_moved_keeps_its_rules_session_and_agent_also_after_a
 
 async def test_a_rule_for_the_new_id_goes_before_the_old_one(tmp_path: Path) -> None:
     policy = Policy(allow_from=("42",), rules={"*": {"-9": GroupRule(), "-1009": GroupRule(allow=False)}})
-    old, new = (Conversation(channel="telegram", kind="group", id=one) for one in ("-9", "-1009"))
+    old, new = (ChatAddress(channel="telegram", kind="group", id=one) for one in ("-9", "-1009"))
     async with scene(tmp_path, policy) as s:
         await s.door.moved(old, new)
         await s.door.accept([said(1, "hello", new)])
@@ -332,7 +332,7 @@ async def test_a_rule_for_the_new_id_goes_before_the_old_one(tmp_path: Path) -> 
 async def test_nothing_moves_through_another_accounts_door(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         with pytest.raises(ValueError, match="cannot move"):
-            await s.door.moved(HALL, Conversation(channel="slack", kind="group", id="C1"))
+            await s.door.moved(HALL, ChatAddress(channel="slack", kind="group", id="C1"))
         with pytest.raises(ValueError, match="cannot move"):
             await s.door.moved(PRIVATE, HALL)
         assert await s.ledger.moves() == []

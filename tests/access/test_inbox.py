@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.messages import Conversation, Cursor, Inbound, Sender
+from channels.messages import ChatAddress, Cursor, Inbound, Sender
 from gateway.base.clock import ManualClock
 from gateway.inbound.inbox import House, Inbox
 from gateway.ledger.rows import InboxRow
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from channels.protocol import Door
+    from channels.protocol import InboundSink
     from gateway.routing.routed_message import Arrived
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -56,7 +56,7 @@ class Scene:
             alive=lambda channel, account: None,
         )
         self.inbox = Inbox(self.ledger, access, lambda: router, house, ManualClock(NOON))
-        door: Door = self.inbox.door("telegram")
+        door: InboundSink = self.inbox.door("telegram")
         self.door = door
 
     async def is_urgent(self, inbound: Inbound, actor: Actor, _route: Route) -> bool:
@@ -83,7 +83,7 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
 
 def message(number: int, text: str = "", sender: str = "42") -> Inbound:
     return Inbound(
-        conversation=Conversation(channel="telegram", kind="direct", id=sender),
+        conversation=ChatAddress(channel="telegram", kind="direct", id=sender),
         sender=Sender(id=sender, name="Sam"),
         text=text or f"message {number}",
         at=NOON,
@@ -164,7 +164,7 @@ async def test_a_cancelled_channel_loses_nothing_that_was_stored(tmp_path: Path,
 
 async def test_a_local_client_is_told_of_a_hint_that_cannot_be_followed(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
-        place = Conversation(channel="terminal", kind="direct", id="local")
+        place = ChatAddress(channel="terminal", kind="direct", id="local")
         wrong = replace(message(1), conversation=place, hints={"agent": "nobody"})
         await s.inbox.door("terminal").accept([wrong])
         assert s.arrived == []
@@ -224,7 +224,7 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 INBOUND = st.builds(
     Inbound,
     conversation=st.builds(
-        Conversation,
+        ChatAddress,
         channel=st.just("slack"),
         account=st.just("two"),
         kind=st.sampled_from(["direct", "group"]),

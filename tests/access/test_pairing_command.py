@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import gateway
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from gateway.api.admin_socket import SOCKET, AdminServer
 from gateway.api.handlers.pairing_requests import PairingDesk
 from gateway.base.clock import SystemClock
@@ -43,7 +43,7 @@ async def homebody(home: Path, *arguments: str) -> tuple[int, str, str]:
 
 
 async def ask_in(ledger: SqliteLedger, sender: str, name: str = "") -> str:
-    place = Conversation(channel="telegram", kind="direct", id=sender)
+    place = ChatAddress(channel="telegram", kind="direct", id=sender)
     request = await ledger.request_pairing(place, sender, name, f"CODE2222{sender}"[-8:], "your code")
     assert request is not None
     return request.code

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent.messages import Text, UserMessage
 from agent.transcript.history_view import PINNED, SUMMARY_HEAD, stamped
-from channels.messages import Conversation, Inbound, Sender
+from channels.messages import ChatAddress, Inbound, Sender
 from gateway.inbound.edits_and_reactions import edited, reaction
 from gateway.inbound.group_history import Overheard
 from gateway.ledger.rows import InboxRow
@@ -42,7 +42,7 @@ MARK = re.compile(r"^(?:\[(?!forwarded)|</?(?:said|forwarded) )", re.MULTILINE)
 
 def arrived(text: str = "hello", *, name: str = "Eve", role: Any = "peer", audience: Audience = GROUP, **more: Any) -> Arrived:
     kind: Any = "group" if audience.kind == "group" else "direct"
-    place = Conversation(channel="telegram", kind=kind, id="7")
+    place = ChatAddress(channel="telegram", kind=kind, id="7")
     inbound = Inbound(
         conversation=place, sender=Sender(id="42", name=name), text=text, at=NOON, key="k", alias="a", message_id="11",
         quoted=more.pop("quoted", ""),

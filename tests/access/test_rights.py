@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
 from gateway.command_handlers.rights import Rights, Who
 from gateway.commands.table import COMMANDS
@@ -19,8 +19,8 @@ from gateway.routing.access import Actor
 if TYPE_CHECKING:
     from pathlib import Path
 
-HALL = Conversation(channel="telegram", kind="group", id="-7")
-PRIVATE = Conversation(channel="telegram", kind="direct", id="42")
+HALL = ChatAddress(channel="telegram", kind="group", id="-7")
+PRIVATE = ChatAddress(channel="telegram", kind="direct", id="42")
 OWNER = Actor(role="owner", person="anna", sender="1")
 MEMBER = Actor(role="peer", person="eve", sender="42")
 CHANGES = (
@@ -97,7 +97,7 @@ def test_help_lists_what_one_may_use() -> None:
 
 
 async def asked(ledger: SqliteLedger, sender: str) -> bool:
-    place = Conversation(channel="telegram", kind="direct", id=sender)
+    place = ChatAddress(channel="telegram", kind="direct", id=sender)
     return await ledger.request_pairing(place, sender, "N", f"CODE{sender}", "who are you?") is not None
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from channels.messages import Conversation, Inbound, Sender
+from channels.messages import ChatAddress, Inbound, Sender
 from gateway.base.errors import UsageWrong
 from gateway.routing.access import Actor
 from gateway.routing.router import Route, Router, folder_key
@@ -22,7 +22,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 def inbound(sender: str = "42", *, hints: dict[str, str] | None = None, **place: Any) -> Inbound:
     where = {"channel": "telegram", "kind": "direct", "id": sender} | place
     return Inbound(
-        conversation=Conversation(**where),
+        conversation=ChatAddress(**where),
         sender=Sender(id=sender),
         text="hi",
         at=NOON,

@@ -27,8 +27,7 @@ from agent.tools.image_resize import fitted
 from agent.tools.toolbox import Toolbox
 from agent.transcript.transcript import Transcript
 from channels.errors import NotFetched
-from channels.messages import Attachment, Inbound, Sender
-from channels.messages import Conversation as Place
+from channels.messages import Attachment, ChatAddress, Inbound, Sender
 from gateway.base.clock import ManualClock
 from gateway.ledger.rows import InboxRow
 from gateway.media.file_names import LONGEST, safe_name
@@ -108,7 +107,7 @@ class Room:
         )
 
     def arrived(self, *attachments: Attachment, text: str = "", alias: str = "m:1") -> Arrived:
-        place = Place(channel="telegram", kind="direct" if self.audience == OWNER else "group", id="42")
+        place = ChatAddress(channel="telegram", kind="direct" if self.audience == OWNER else "group", id="42")
         inbound = Inbound(
             conversation=place,
             sender=Sender(id="42", name="Anna"),

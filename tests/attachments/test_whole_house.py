@@ -14,7 +14,7 @@ import pytest
 from agent.events import TextDelta
 from agent.messages import Failure, Image, ToolCall
 from agent.models.scripted import Stall
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from gateway.app.services import http
 from gateway.base.state_lock import describe
 from gateway.ledger.rows import NewOutbound
@@ -232,7 +232,7 @@ async def test_a_tag_is_never_seen_in_a_preview_or_in_the_reply(village: Make) -
 async def test_a_group_that_moves_while_a_reply_is_under_way_gets_it_at_its_new_place(village: Make) -> None:
     v, gate = village(), asyncio.Event()
     v.model.then([Stall(gate), TextDelta("Here.")], "Still here.")
-    old, new = (Conversation(channel="phone", kind="group", id=one) for one in ("123", "-100123"))
+    old, new = (ChatAddress(channel="phone", kind="group", id=one) for one in ("123", "-100123"))
     async with v.house() as (house, phone):
         await phone.say("where are you?", group="123")
         await (await phone.door).moved(old, new)
@@ -305,11 +305,11 @@ async def test_what_one_sends_is_never_shown_found_or_sent_elsewhere(village: Ma
 
 async def test_an_empty_enclosure_is_told_and_does_not_block_what_follows(village: Make) -> None:
     v = village()
-    from channels.messages import Enclosure
+    from channels.messages import OutboundFile
 
     async with v.house() as (house, phone):
-        place = Conversation(channel="phone", kind="direct", id="anna")
-        lost = Enclosure(path=v.root / "lost.pdf", name="lost.pdf", media_type="application/pdf")
+        place = ChatAddress(channel="phone", kind="direct", id="anna")
+        lost = OutboundFile(path=v.root / "lost.pdf", name="lost.pdf", media_type="application/pdf")
         await house.ledger.notice([NewOutbound(conversation=place, text="", enclosure=lost)])
         await house.ledger.notice([NewOutbound(conversation=place, text="after")])
         await phone.until(lambda: len(phone.sent) == 2)

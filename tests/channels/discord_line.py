@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from channels.discord.channel import DiscordChannel
 from channels.discord.settings import DiscordSettings
-from channels.messages import Conversation, Outbound
+from channels.messages import ChatAddress, Outbound
 from tests.patience import PATIENCE
 from tests.peers.discord import TOKEN, DiscordPeer
 from tests.peers.door import BookDoor
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ ANNA = "700000000000000042"
 BEN = "700000000000000043"
 GUILD = "800000000000000007"
 POST = "POST channels/*/messages"
-DIRECT = Conversation(channel="discord", kind="direct", id=ANNA)
+DIRECT = ChatAddress(channel="discord", kind="direct", id=ANNA)
 
 
 class Log:
@@ -53,7 +53,7 @@ class Log:
         return self.told(part)
 
 
-class PresentClock(HastyClock):
+class PresentClock(FastClock):
     """Sleeps as hastily, and began now: the peer's ids carry the time."""
 
     def now(self) -> datetime:
@@ -97,7 +97,7 @@ class Line:
             while self.channel.trouble:  # noqa: ASYNC110 - a property tells nobody
                 await asyncio.sleep(0.001)
 
-    async def send(self, text: str, *, to: Conversation | None = None, key: str = "k1", **more: Any) -> str:
+    async def send(self, text: str, *, to: ChatAddress | None = None, key: str = "k1", **more: Any) -> str:
         async def record(noted: str) -> None:
             self.recorded.append(noted)
 

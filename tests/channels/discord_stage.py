@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from channels.conformance.events import LABEL
 from channels.discord.channel import DiscordChannel
 from channels.discord.settings import DiscordSettings
+from channels.testing.event_kinds import LABEL
 from tests.patience import PATIENCE
 from tests.peers import discord, discord_state
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 
 if TYPE_CHECKING:
-    from channels.conformance import Trouble
+    from channels.testing import Trouble
 
 
 class DiscordStage:
@@ -52,7 +52,7 @@ class DiscordStage:
             "timeoutSeconds": 5,
             "guilds": {self.guild: {}},
         }
-        return DiscordChannel(DiscordSettings.model_validate(given), "default", clock=HastyClock(), random=lambda: 1.0)
+        return DiscordChannel(DiscordSettings.model_validate(given), "default", clock=FastClock(), random=lambda: 1.0)
 
     async def say(self, text: str) -> None:
         self.last = await self.peer.say(self.anna, text)

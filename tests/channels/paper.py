@@ -7,37 +7,37 @@ import itertools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from channels.chunking import cut
+from channels.common.chunking import cut
 from channels.errors import ChannelBroken, NotFetched, NotSent, Uncertain
-from channels.messages import Attachment, Conversation, Cursor, Inbound, Sender, Sent
+from channels.messages import Attachment, ChatAddress, Cursor, Inbound, Sender, Sent
 from gateway.base.clock import SystemClock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from channels.conformance import Trouble
-    from channels.messages import Enclosure, Outbound
+    from channels.messages import Outbound, OutboundFile
+    from channels.testing import Trouble
 
-HALL = Conversation(channel="paper", kind="group", id="hall", thread="window")
+HALL = ChatAddress(channel="paper", kind="group", id="hall", thread="window")
 PASSWORD = "open"
-SQUARE = Conversation(channel="paper", kind="group", id="square")
-STUDY = Conversation(channel="paper", kind="direct", id="anna")
+SQUARE = ChatAddress(channel="paper", kind="group", id="square")
+STUDY = ChatAddress(channel="paper", kind="direct", id="anna")
 
 
 @dataclass
 class Letter:
     text: str
-    place: Conversation = STUDY
+    place: ChatAddress = STUDY
     more: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class Reply:
-    place: Conversation
+    place: ChatAddress
     text: str
     labels: list[str]
     values: list[str]
-    enclosure: Enclosure | None
+    enclosure: OutboundFile | None
     content: bytes
 
 
@@ -277,7 +277,7 @@ class PaperChannel:
         labels, values = [one.label for one in buttons], [one.value for one in buttons]
         return Reply(place, outbound.text, labels, values, enclosure, content)
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         self.paper.signs += self.flaw != "shows nothing"
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
@@ -291,7 +291,7 @@ class PaperChannel:
             raise NotFetched("too large, or gone")
         await asyncio.to_thread(path.write_bytes, content[:4096] if self.flaw == "fetches half" else content)
 
-    async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
+    async def react(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         marks = self.paper.marks.setdefault(message_id, [])
         if self.flaw != "adds reactions":
             marks.clear()

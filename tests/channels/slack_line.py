@@ -6,12 +6,12 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from channels.messages import Conversation, Outbound
+from channels.messages import ChatAddress, Outbound
 from channels.protocol import HookRequest
 from channels.slack.channel import SlackChannel
 from channels.slack.settings import SlackSettings
 from tests.peers.door import BookDoor
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 from tests.peers.slack import APP_TOKEN, BOT, BOT_TOKEN, SIGNING_SECRET, SlackPeer
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ ANNA = "UANNA0001"
 BEN = "UBEN00001"
 ROOM = "CROOM0001"
 POST = "chat.postMessage"
-DIRECT = Conversation(channel="slack", kind="direct", id=ANNA)
+DIRECT = ChatAddress(channel="slack", kind="direct", id=ANNA)
 
 
-class PunctualClock(HastyClock):
+class PunctualClock(FastClock):
     """Sleeps as hastily, but knows what time it is: a signature has to."""
 
     def now(self) -> datetime:
@@ -58,12 +58,12 @@ class Line:
         cursors: dict[str, str] | None = None,
         *,
         http: bool = False,
-        clock: HastyClock | None = None,
+        clock: FastClock | None = None,
         **settings: Any,
     ) -> None:
         self.peer = peer
         self.door = BookDoor(cursors)
-        self.clock: HastyClock = clock or (PunctualClock() if http else HastyClock())
+        self.clock: FastClock = clock or (PunctualClock() if http else FastClock())
         self.recorded: list[str] = []
         self.log = Log()
         given = {"botToken": BOT_TOKEN, "apiRoot": peer.root, "timeoutSeconds": 2, "pingSeconds": 0.5}
@@ -92,7 +92,7 @@ class Line:
     async def record(self, noted: str) -> None:
         self.recorded.append(noted)
 
-    async def send(self, text: str, *, to: Conversation = DIRECT, key: str = "k1", **more: Any) -> str:
+    async def send(self, text: str, *, to: ChatAddress = DIRECT, key: str = "k1", **more: Any) -> str:
         return (await self.channel.send(Outbound(key=key, conversation=to, text=text, **more), self.record)).platform_id
 
     async def quiet(self) -> None:

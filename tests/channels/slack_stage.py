@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from channels.conformance.events import LABEL
 from channels.slack.channel import SlackChannel
 from channels.slack.emoji import emoji_of, name_of
 from channels.slack.settings import SlackSettings
+from channels.testing.event_kinds import LABEL
 from tests.patience import PATIENCE
 from tests.peers import slack
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 
 if TYPE_CHECKING:
-    from channels.conformance import Trouble
+    from channels.testing import Trouble
 
 
 class SlackStage:
@@ -39,7 +39,7 @@ class SlackStage:
     def channel(self, token: str = slack.BOT_TOKEN) -> SlackChannel:
         tokens = {"botToken": token, "appToken": slack.APP_TOKEN}
         given = {**tokens, "apiRoot": self.peer.root, "timeoutSeconds": 5, "pingSeconds": 0.5, "channels": {self.room: {}}}
-        return SlackChannel(SlackSettings.model_validate(given), "default", clock=HastyClock(), random=lambda: 1.0)
+        return SlackChannel(SlackSettings.model_validate(given), "default", clock=FastClock(), random=lambda: 1.0)
 
     async def say(self, text: str) -> None:
         stamp = await self.peer.say(self.anna, text)

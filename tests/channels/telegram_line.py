@@ -6,11 +6,11 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from channels.messages import Conversation, Inbound, Outbound
+from channels.messages import ChatAddress, Inbound, Outbound
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.settings import TelegramSettings
 from tests.peers.door import BookDoor
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 ANNA = 42
 BEN = 43
 FAMILY = -1001234567890
-PRIVATE = Conversation(channel="telegram", kind="direct", id=str(ANNA))
-GROUP = Conversation(channel="telegram", kind="group", id=str(FAMILY))
+PRIVATE = ChatAddress(channel="telegram", kind="direct", id=str(ANNA))
+GROUP = ChatAddress(channel="telegram", kind="group", id=str(FAMILY))
 
 
 class Notes:
@@ -39,10 +39,10 @@ class Notes:
 class Line:
     """A channel against a peer."""
 
-    def __init__(self, peer: TelegramPeer, *, clock: HastyClock | None = None, **settings: Any) -> None:
+    def __init__(self, peer: TelegramPeer, *, clock: FastClock | None = None, **settings: Any) -> None:
         self.peer = peer
         self.door = BookDoor()
-        self.clock = clock or HastyClock()
+        self.clock = clock or FastClock()
         self.log = Notes()
         self.recorded: str | None = None
         given = {"botToken": TOKEN, "apiRoot": peer.root, "pollTimeoutSeconds": 5, "timeoutSeconds": 5, **settings}
@@ -66,7 +66,7 @@ class Line:
             await self.peer.until(lambda: self.peer.asked)
             yield
 
-    async def send(self, text: str, to: Conversation = PRIVATE, **more: Any) -> str:
+    async def send(self, text: str, to: ChatAddress = PRIVATE, **more: Any) -> str:
         """Send as the outbox does; an attempt that is not the first knows what was recorded."""
         self.recorded = self.recorded if more.get("attempt", 1) > 1 else None
         outbound = Outbound(key="k1", conversation=to, text=text, recorded=self.recorded, **more)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from channels.chunking import utf16_length
-from channels.conformance.events import LABEL
+from channels.common.chunking import utf16_length
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.settings import TelegramSettings
+from channels.testing.event_kinds import LABEL
 from tests.patience import PATIENCE
 from tests.peers import telegram
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 from tests.peers.telegram_state import BOT
 
 if TYPE_CHECKING:
-    from channels.conformance import Trouble
+    from channels.testing import Trouble
 
 
 PRIVATE = {"id": 42, "type": "private", "first_name": "Anna"}
@@ -52,7 +52,7 @@ class TelegramStage:
     def channel(self, token: str = telegram.TOKEN) -> TelegramChannel:
         given = {"botToken": token, "apiRoot": self.peer.root, "pollTimeoutSeconds": 5, "timeoutSeconds": 5}
         given["groups"] = {str(self.family): {"allowFrom": [str(self.anna)]}}
-        return TelegramChannel(TelegramSettings.model_validate(given), "default", clock=HastyClock(), random=lambda: 1.0)
+        return TelegramChannel(TelegramSettings.model_validate(given), "default", clock=FastClock(), random=lambda: 1.0)
 
     async def say(self, text: str) -> None:
         await self.peer.say(self.anna, text)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from channels.breaks import best_break
-from channels.chunking import SMALLEST, cut, utf16_length
-from channels.markdown import parser, styled
-from channels.styled import plain
+from channels.common.breaks import best_break
+from channels.common.chunking import SMALLEST, cut, utf16_length
+from channels.common.markdown import parser, styled
+from channels.common.styled_text import plain
 
 WORDS = st.sampled_from(
     ["house", "key", "blue", "pot", "Übergröße", "鍵は青い鉢の下", "👨‍👩‍👧", "🇩🇪", "é", "x=1", "a_b", "1.", "end."]

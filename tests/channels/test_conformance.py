@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from channels.conformance import CHECKS, MAY_LACK, Nonconforming, check
+from channels.testing import CHECKS, MAY_LACK, Nonconforming, check
 from tests.channels.discord_stage import DiscordStage
 from tests.channels.paper import Paper
 from tests.channels.slack_stage import SlackStage

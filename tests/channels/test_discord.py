@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from tests.channels.discord_line import ANNA, DIRECT, GUILD, POST, Line
 from tests.peers.discord import BOT, SUPPRESS_EMBEDS, DiscordPeer
 
@@ -61,7 +61,7 @@ async def test_a_reply_to_the_bot_counts_as_a_mention(peer: DiscordPeer) -> None
     here = peer.guild_channel(GUILD)
     line = Line(peer, guilds={GUILD: {}})
     async with line.running():
-        said = await line.send("hi", to=Conversation(channel="discord", kind="group", id=here.id, space=GUILD))
+        said = await line.send("hi", to=ChatAddress(channel="discord", kind="group", id=here.id, space=GUILD))
         await peer.say(ANNA, "and then?", channel=here, reply_to=said)
         await line.door.until(lambda: bool(line.door.messages))
     assert line.door.messages[0].mentioned
@@ -249,7 +249,7 @@ async def test_a_channel_that_is_gone_is_given_up(peer: DiscordPeer) -> None:
     here.gone = True
     async with line.running():
         with pytest.raises(NotSent) as caught:
-            await line.send("hello?", to=Conversation(channel="discord", kind="group", id=here.id))
+            await line.send("hello?", to=ChatAddress(channel="discord", kind="group", id=here.id))
     assert caught.value.permanent
 
 
@@ -260,7 +260,7 @@ async def test_nothing_is_sent_without_a_connection(peer: DiscordPeer) -> None:
 
 async def test_a_quick_answer_shows_no_preview_and_a_slow_one_becomes_the_answer(peer: DiscordPeer) -> None:
     line = Line(peer)
-    place = Conversation(channel="discord", kind="direct", id=ANNA)
+    place = ChatAddress(channel="discord", kind="direct", id=ANNA)
     async with line.running():
         await line.channel.draft(place, "t1", "Let me")
         await line.send("quick", key="k0")
@@ -347,7 +347,7 @@ async def test_previews_leave_an_edit_to_the_answer(peer: DiscordPeer) -> None:
 
 async def test_a_deleted_preview_does_not_swallow_the_answer(peer: DiscordPeer) -> None:
     line = Line(peer)
-    place = Conversation(channel="discord", kind="direct", id=ANNA)
+    place = ChatAddress(channel="discord", kind="direct", id=ANNA)
     async with line.running():
         await line.channel.draft(place, "t", "Let me")
         await line.clock.sleep(3)
@@ -359,7 +359,7 @@ async def test_a_deleted_preview_does_not_swallow_the_answer(peer: DiscordPeer) 
 
 async def test_typing_is_shown_and_its_trouble_is_not_raised(peer: DiscordPeer) -> None:
     line = Line(peer)
-    place = Conversation(channel="discord", kind="direct", id=ANNA)
+    place = ChatAddress(channel="discord", kind="direct", id=ANNA)
     async with line.running():
         await line.channel.typing(place)
         peer.dm(ANNA).gone = True

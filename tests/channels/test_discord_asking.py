@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from channels.discord.happenings import custom_id, pressed
-from channels.discord.letters import rows
-from channels.discord.menu import commands
-from channels.messages import Button, Conversation
+from channels.discord.interactions import custom_id, pressed
+from channels.discord.message_payload import rows
+from channels.discord.slash_commands import commands
+from channels.messages import Button, ChatAddress
 from channels.protocol import MenuEntry
 from tests.channels.discord_line import ANNA, BEN, GUILD, Line
 from tests.patience import PATIENCE
@@ -227,7 +227,7 @@ async def test_a_press_tells_the_value_and_takes_the_buttons_off_in_private(peer
 async def test_a_press_in_a_group_leaves_the_buttons_to_those_who_may(peer: DiscordPeer) -> None:
     hall = peer.guild_channel(GUILD)
     line = Line(peer, guilds={GUILD: {}})
-    place = Conversation(channel="discord", kind="group", id=hall.id, space=GUILD)
+    place = ChatAddress(channel="discord", kind="group", id=hall.id, space=GUILD)
     async with line.running():
         sent = await line.send("Shall I?", to=place, buttons=(Button(label="Yes", value="/yes"),))
         answer = await answered(await peer.press(BEN, sent, "Yes"))
@@ -251,7 +251,7 @@ async def test_the_buttons_of_a_slow_answer_stand_under_its_preview(peer: Discor
     line = Line(peer)
     async with line.running():
         for text in ("Let me", "Let me think"):
-            await line.channel.draft(Conversation(channel="discord", kind="direct", id=ANNA), "t", text)
+            await line.channel.draft(ChatAddress(channel="discord", kind="direct", id=ANNA), "t", text)
             await line.clock.sleep(3)
         sent = await line.send("Shall I?", buttons=(Button(label="Yes", value="/yes"),))
     assert peer.said(peer.dm(ANNA)) == ["Shall I?"]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.discord.attachments import Handle, served_by_discord
-from channels.discord.letters import file_name
+from channels.discord.message_payload import file_name
 from channels.discord.settings import OFFICIAL
 from channels.errors import NotFetched, NotSent, Uncertain
-from channels.messages import Enclosure
+from channels.messages import OutboundFile
 from tests.channels.discord_line import ANNA, DIRECT, POST, Line
 from tests.peers.discord import DiscordPeer
 
@@ -195,10 +195,10 @@ async def test_an_empty_message_is_none(peer: DiscordPeer) -> None:
     assert line.door.texts == ["words"]
 
 
-def enclosed(folder: Path, content: bytes = PICTURE, name: str = "rain.png") -> Enclosure:
+def enclosed(folder: Path, content: bytes = PICTURE, name: str = "rain.png") -> OutboundFile:
     path = folder / "0001"
     path.write_bytes(content)
-    return Enclosure(path=path, name=name, media_type="image/png")
+    return OutboundFile(path=path, name=name, media_type="image/png")
 
 
 async def test_a_file_is_sent_with_its_caption_and_no_pings(peer: DiscordPeer, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ async def test_a_preview_is_left_to_the_text_when_a_file_comes_first(peer: Disco
     ],
 )
 def test_a_files_name_can_neither_end_a_header_nor_be_a_path(name: str, told: str, tmp_path: Path) -> None:
-    assert file_name(Enclosure(path=tmp_path, name=name, media_type="")) == told
+    assert file_name(OutboundFile(path=tmp_path, name=name, media_type="")) == told
 
 
 async def test_a_name_with_signs_of_any_script_arrives_whole(peer: DiscordPeer, tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from channels.common.backoff import LONGEST, Backoff
+from channels.common.log import NoLog
 from channels.errors import ChannelBroken
-from channels.log import NoLog
-from channels.pauses import LONGEST, Pauses
 from tests.channels.discord_line import ANNA, Line
 from tests.peers.discord import DiscordPeer
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -104,8 +104,8 @@ async def test_a_gateway_that_closes_for_good_is_not_asked_again(peer: DiscordPe
 
 
 async def test_pauses_grow_to_a_minute_never_vanish_and_begin_anew() -> None:
-    clock, dice = HastyClock(), iter([0.0, 1.0] * 10)
-    pauses = Pauses(clock, lambda: next(dice), NoLog(), "default")
+    clock, dice = FastClock(), iter([0.0, 1.0] * 10)
+    pauses = Backoff(clock, lambda: next(dice), NoLog(), "default")
     for _ in range(10):
         await pauses.wait("it failed", "why")
     pauses.over()

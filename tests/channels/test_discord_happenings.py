@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from tests.channels.discord_line import ANNA, BEN, DIRECT, GUILD, Line
 from tests.peers.discord import BOT, DiscordPeer
 
@@ -95,7 +95,7 @@ async def test_a_reply_quotes_the_beginning_of_what_it_replies_to(peer: DiscordP
 async def test_a_reaction_under_a_message_of_the_bot_is_told(peer: DiscordPeer) -> None:
     hall = peer.guild_channel(GUILD)
     line = Line(peer, guilds={GUILD: {}})
-    place = Conversation(channel="discord", kind="group", id=hall.id, space=GUILD)
+    place = ChatAddress(channel="discord", kind="group", id=hall.id, space=GUILD)
     async with line.running():
         sent = await line.send("Done.", to=place)
         await peer.react(BEN, sent, "🎉")
@@ -126,7 +126,7 @@ async def test_which_reactions_are_told_is_a_setting(peer: DiscordPeer, told: st
     line = Line(peer, guilds={GUILD: {"reactionNotifications": told}})
     async with line.running():
         other = await peer.say(ANNA, "tea?", channel=hall)
-        mine = await line.send("Done.", to=Conversation(channel="discord", kind="group", id=hall.id, space=GUILD))
+        mine = await line.send("Done.", to=ChatAddress(channel="discord", kind="group", id=hall.id, space=GUILD))
         await peer.react(BEN, other, "👍", told_author=False)
         await peer.react(BEN, mine, "🎉", told_author=False)
         await peer.say(ANNA, "end", channel=hall)
@@ -140,7 +140,7 @@ async def test_reactions_of_the_bot_and_of_other_bots_are_not_told(peer: Discord
     hall = peer.guild_channel(GUILD)
     line = Line(peer, guilds={GUILD: {}})
     async with line.running():
-        sent = await line.send("Done.", to=Conversation(channel="discord", kind="group", id=hall.id, space=GUILD))
+        sent = await line.send("Done.", to=ChatAddress(channel="discord", kind="group", id=hall.id, space=GUILD))
         await peer.react(BOT, sent, "👀")
         await peer.react("700000000000000099", sent, "🤖", bot=True)
         await peer.say(ANNA, "end", channel=hall)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from channels.common.fitting import fitted, lines_of
+from channels.common.markdown import styled
+from channels.common.styled_text import plain
 from channels.discord.markup import written as for_discord
-from channels.fitting import fitted, lines_of
-from channels.markdown import styled
 from channels.slack.mrkdwn import written as for_slack
-from channels.styled import plain
 
 WORDS = st.text(alphabet=st.sampled_from("ab c*_~`|[]()<>&!@#\\-.1\n"), max_size=150)
 MARKDOWN = st.lists(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from channels.common.read_marks import CURSOR
 from channels.protocol import MenuEntry
-from channels.reading import CURSOR
 from tests.channels.discord_line import ANNA, DIRECT, GUILD, Line
 from tests.patience import PATIENCE
 from tests.peers.discord import DiscordPeer

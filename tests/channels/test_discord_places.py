@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from channels.discord.places import Places, first_id
+from channels.discord.channel_directory import ChannelDirectory, first_id
 from channels.discord.settings import DiscordSettings
 from channels.errors import NotSent
 from tests.channels.discord_line import ANNA, BEN, DIRECT, GUILD, Line
@@ -191,7 +191,7 @@ async def test_a_listed_person_whose_messages_were_read_is_not_read_again(peer: 
 
 def test_a_new_session_begins_where_the_last_one_ended() -> None:
     settings = DiscordSettings.model_validate({"token": "t", "guilds": {GUILD: {}}}).account("default")
-    places = Places(settings, None, {})
+    places = ChannelDirectory(settings, None, {})
     hall = {"id": "1000", "type": 0, "last_message_id": "1500"}
     assert places.connected() == 0
     places.joined({"id": GUILD, "channels": [hall]})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from channels.errors import NotSent, Uncertain
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from tests.channels.discord_line import ANNA, BEN, DIRECT, POST, Line
 from tests.peers.discord import DiscordPeer
 from tests.peers.relay import Relay
@@ -101,7 +101,7 @@ async def test_a_refusal_for_the_number_is_waited_for_and_no_second_one_follows(
 async def test_a_long_wait_is_waited_out_by_everything_that_it_holds_for(
     peer: DiscordPeer, kind: str, *, elsewhere: bool
 ) -> None:
-    line, ben = Line(peer), Conversation(channel="discord", kind="direct", id=BEN)
+    line, ben = Line(peer), ChatAddress(channel="discord", kind="direct", id=BEN)
     async with line.running():
         for person in (ANNA, BEN):
             peer.dm(person)

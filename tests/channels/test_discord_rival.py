@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from channels.discord.rival import SETTLED
+from channels.discord.token_conflict import SETTLED
 from tests.channels.discord_line import ANNA, DIRECT, Line
 from tests.peers.discord import BOT, DiscordPeer
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
+from channels.common.read_marks import MOST, ReadMarks
 from channels.discord.settings import DiscordSettings
 from channels.errors import ChannelBroken
-from channels.reading import MOST, ReadingMarks
 from channels.slack.inbound import order, readable
 from channels.slack.settings import SlackSettings
 
@@ -84,10 +84,10 @@ def test_no_token_is_shown() -> None:
 
 
 def test_marks_only_move_forward_and_are_bounded() -> None:
-    marks = ReadingMarks(order)
+    marks = ReadMarks(order)
     assert marks.note("C1", "1700000000.000200")
     assert not marks.note("C1", "1700000000.000100")
-    again = ReadingMarks(order, marks.written())
+    again = ReadMarks(order, marks.written())
     assert again.all() == {"C1": "1700000000.000200"}
     for number in range(2 * MOST):
         again.note(f"C{number}", "1700000001.000000")
@@ -96,7 +96,7 @@ def test_marks_only_move_forward_and_are_bounded() -> None:
 
 @pytest.mark.parametrize("stored", [None, "", "no json", "[1]", "7"])
 def test_a_cursor_that_cannot_be_read_counts_as_none(stored: str | None) -> None:
-    assert ReadingMarks(order, stored).all() == {}
+    assert ReadMarks(order, stored).all() == {}
 
 
 @pytest.mark.parametrize(

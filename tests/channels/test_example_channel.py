@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from channels.conformance import CHECKS
+from channels.common.log import NoLog
 from channels.errors import ChannelBroken
-from channels.log import NoLog
+from channels.testing import CHECKS
 from gateway.settings.root import Settings
 from gateway.supervision.platforms import platforms
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "linechat"
 
@@ -29,12 +29,12 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Any:
 async def test_the_example_keeps_the_rule(example: Any, rule: Any) -> None:
     if rule.__name__ in example.Server.lacks:
         return
-    async with example.Server(HastyClock(), NoLog()) as server:
+    async with example.Server(FastClock(), NoLog()) as server:
         await rule(server)
 
 
 async def test_a_wrong_password_says_which_setting_it_is(example: Any) -> None:
-    async with example.Server(HastyClock(), NoLog()) as server:
+    async with example.Server(FastClock(), NoLog()) as server:
         with pytest.raises(ChannelBroken) as caught:
             await server.intruder().run(WithoutCursors())
     assert "channels.plugins.linechat.settings.password" in caught.value.mend
@@ -60,5 +60,5 @@ def test_the_example_is_found_by_its_entry_point(example: Any, tmp_path: Path, m
     monkeypatch.syspath_prepend(str(tmp_path))
     given = {"linechat": {"allowFrom": ["anna"], "settings": {"host": "127.0.0.1", "port": 7000, "password": "p"}}}
     settings = Settings.model_validate({"channels": {"plugins": given}})
-    [(channel, policy)] = platforms(settings, HastyClock(), {})  # type: ignore[arg-type]
+    [(channel, policy)] = platforms(settings, FastClock(), {})  # type: ignore[arg-type]
     assert (channel.name, channel.account, policy.allow_from) == ("linechat", "default", ("anna",))

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from channels.markdown import styled
-from channels.styled import plain
+from channels.common.markdown import styled
+from channels.common.styled_text import plain
 from channels.telegram.html import html
 from tests.peers.telegram_html import parse
 

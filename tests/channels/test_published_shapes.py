@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from channels.messages import Conversation, Outbound
-from channels.reading import CURSOR
+from channels.common.read_marks import CURSOR
+from channels.messages import ChatAddress, Outbound
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.settings import TelegramSettings
 from tests.channels import discord_line, slack_line
 from tests.peers.discord import DiscordPeer
 from tests.peers.door import BookDoor
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 from tests.peers.mood import SEED
 from tests.peers.shapes import at_home, drawn
 from tests.peers.slack import SlackPeer
@@ -112,7 +112,7 @@ async def test_telegram_s_updates_are_let_go_of_and_the_next_message_arrives(sha
         peer.chats.group(FAMILY)
         given = {"botToken": TOKEN, "apiRoot": peer.root, "pollTimeoutSeconds": 1, "groups": {str(FAMILY): {}}}
         made = TelegramSettings.model_validate(given)
-        channel, door = TelegramChannel(made, "default", clock=HastyClock(), random=lambda: 1.0), BookDoor()
+        channel, door = TelegramChannel(made, "default", clock=FastClock(), random=lambda: 1.0), BookDoor()
         async with _running(channel, door) as task:
             for event in shapes["telegram"]:
                 chat = random.choice([peer.chats.people[FAMILY], {"id": ANNA, "type": "private", "first_name": "Anna"}])
@@ -124,7 +124,7 @@ async def test_telegram_s_updates_are_let_go_of_and_the_next_message_arrives(sha
             await door.until(lambda: "the next message" in door.texts)
             await peer.until(lambda: peer.unconfirmed == 0)
             assert not task.done()
-            place = Conversation(channel="telegram", kind="direct", id=str(ANNA))
+            place = ChatAddress(channel="telegram", kind="direct", id=str(ANNA))
             await channel.send(Outbound(key="k1", conversation=place, text="an answer"), _nothing)
         assert len(door.messages) > FEW
         assert door.cursors == {"offset": str(peer.next_update)}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.common.read_marks import MOST, ReadMarks
 from channels.discord.inbound import snowflake
-from channels.reading import MOST, ReadingMarks
 from channels.slack.inbound import newer, order, stamped
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ ORDERS: dict[str, tuple[Callable[[str], Any], Any]] = {"slack": (order, STAMPS),
 def test_a_mark_is_the_newest_message_however_odd_the_ids_between_are(platform: str, data: st.DataObject) -> None:
     ordered, ids = ORDERS[platform]
     taken = data.draw(st.lists(st.tuples(PLACES, st.one_of(ids, ODD))))
-    marks = ReadingMarks(ordered)
+    marks = ReadMarks(ordered)
     told = [marks.note(place, message) for place, message in taken]
     sound = {place: [one for where, one in taken if where == place and _orders(ordered, one)] for place, _ in taken}
     newest = {place: max(found, key=ordered) for place, found in sound.items() if found}
@@ -50,9 +50,9 @@ def test_a_cursor_is_read_without_what_is_no_mark(platform: str, data: st.DataOb
     ordered, ids = ORDERS[platform]
     values = st.one_of(ids, ODD, st.none(), st.integers(), st.floats(), st.booleans(), st.lists(st.integers(), max_size=2))
     stored = data.draw(st.dictionaries(st.text(max_size=8), values, max_size=8))
-    marks = ReadingMarks(ordered, json.dumps(stored))
+    marks = ReadMarks(ordered, json.dumps(stored))
     assert marks.all() == {place: str(one) for place, one in stored.items() if _orders(ordered, str(one))}
-    again = ReadingMarks(ordered, marks.written())
+    again = ReadMarks(ordered, marks.written())
     assert again.all() == marks.all()
     for place in stored:
         assert marks.note(place, data.draw(ids)) in {True, False}
@@ -60,12 +60,12 @@ def test_a_cursor_is_read_without_what_is_no_mark(platform: str, data: st.DataOb
 
 @given(st.one_of(st.text(max_size=40), st.sampled_from(["[", "[" * 100_000, "null", "7", '"x"', '{"C1": {"C1": "1.000001"}}'])))
 def test_a_cursor_that_is_none_counts_as_empty(stored: str) -> None:
-    marks = ReadingMarks(order, stored)
+    marks = ReadMarks(order, stored)
     assert marks.note("C9", "17.000001")
 
 
 def test_what_was_silent_for_longest_is_forgotten_first() -> None:
-    marks = ReadingMarks(order)
+    marks = ReadMarks(order)
     for place in range(MOST + 2):
         marks.note(str(place), "17.000001")
     assert not {"0", "1"} & marks.all().keys()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
-from channels.messages import Button, Conversation
+from channels.messages import Button, ChatAddress
 from tests.channels.slack_line import ANNA, DIRECT, POST, ROOM, Line
 from tests.patience import PATIENCE
 from tests.peers.slack import APP_TOKEN, BOT, TEAM, SlackPeer
@@ -232,7 +232,7 @@ async def test_a_doubtful_message_that_arrived_is_not_said_twice(peer: SlackPeer
     line = Line(peer)
     async with line.running():
         thread = await peer.say(ANNA, "hi") if threaded else None
-        place = Conversation(channel="slack", kind="direct", id=ANNA, thread=thread)
+        place = ChatAddress(channel="slack", kind="direct", id=ANNA, thread=thread)
         await line.send("Done.", key="k0", to=place)
         peer.fault(POST, kind)
         with pytest.raises(Uncertain):
@@ -248,7 +248,7 @@ async def test_a_doubtful_message_is_found_at_the_end_of_a_long_thread(peer: Sla
     first = peer.home.note(ROOM, {"user": ANNA, "text": "beginning"})["ts"]
     for number in range(900):
         peer.home.note(ROOM, {"user": ANNA, "text": f"reply {number}", "thread_ts": first})
-    place = Conversation(channel="slack", kind="group", id=ROOM, thread=first)
+    place = ChatAddress(channel="slack", kind="group", id=ROOM, thread=first)
     async with line.running():
         peer.fault(POST, "drop_after")
         with pytest.raises(Uncertain):
@@ -322,7 +322,7 @@ async def test_typing_is_shown_in_a_private_thread(peer: SlackPeer) -> None:
     line = Line(peer)
     async with line.running():
         thread = await peer.say(ANNA, "hi")
-        await line.channel.typing(Conversation(channel="slack", kind="direct", id=ANNA, thread=thread))
+        await line.channel.typing(ChatAddress(channel="slack", kind="direct", id=ANNA, thread=thread))
         await line.channel.typing(DIRECT)
     assert peer.statuses == ["is typing…"]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.errors import NotSent
-from channels.messages import Attachment, Conversation, Enclosure, Outbound
+from channels.messages import Attachment, ChatAddress, Outbound, OutboundFile
 from channels.slack.channel import SlackChannel
 from channels.slack.settings import SlackSettings
 from tests.peers.door import BookDoor
 from tests.peers.emulate import BOT_TOKEN, Emulated, emulated, missing_part
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 from tests.peers.slack import SIGNING_SECRET
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ PICTURE = bytes(range(256)) * 40
 class House:
     """A channel that runs, and the room it speaks in."""
 
-    def __init__(self, slack: Emulated, channel: SlackChannel, room: str, clock: HastyClock) -> None:
+    def __init__(self, slack: Emulated, channel: SlackChannel, room: str, clock: FastClock) -> None:
         self.slack = slack
         self.channel = channel
-        self.room = Conversation(channel="slack", kind="group", id=room)
+        self.room = ChatAddress(channel="slack", kind="group", id=room)
         self.clock = clock
         self.recorded: list[str] = []
 
     async def record(self, noted: str) -> None:
         self.recorded.append(noted)
 
-    async def send(self, text: str, key: str = "k1", to: Conversation | None = None, **more: Any) -> str:
+    async def send(self, text: str, key: str = "k1", to: ChatAddress | None = None, **more: Any) -> str:
         outbound = Outbound(key=key, conversation=to or self.room, text=text, **more)
         return (await self.channel.send(outbound, self.record)).platform_id
 
@@ -58,7 +58,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         pytest.skip(reason)
     async with emulated(tmp_path) as slack:
         given = {"botToken": BOT_TOKEN, "signingSecret": SIGNING_SECRET, "mode": "http", "apiRoot": slack.root}
-        clock = HastyClock()
+        clock = FastClock()
         channel = SlackChannel(SlackSettings.model_validate(given), "default", clock=clock, random=lambda: 1.0)
         door = BookDoor()
         ready = asyncio.ensure_future(door.until_ready())
@@ -75,7 +75,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 async def test_what_is_said_stands_there_in_its_thread_and_is_found_by_its_key(house: House) -> None:
     assert (await house.channel.probe()).count("@") == 1
     first = await house.send("*one* & <!channel>")
-    place = Conversation(channel="slack", kind="group", id=house.room.id, thread=first)
+    place = ChatAddress(channel="slack", kind="group", id=house.room.id, thread=first)
     answer = await house.send("two", "k2", to=place)
     assert await house.send("two", "k2", to=place, attempt=2, uncertain=True) == answer
     assert await house.send("*one* & <!channel>", attempt=2, uncertain=True) == first
@@ -91,7 +91,7 @@ async def test_a_preview_becomes_the_answer_and_a_refusal_is_known(house: House)
     await house.send("Done.")
     assert [one["text"] for one in await house.shown() if one["text"].startswith(("Let", "Done"))] == ["Done."]
     with pytest.raises(NotSent, match="channel_not_found") as caught:
-        await house.send("hello?", to=Conversation(channel="slack", kind="group", id="CNONE0001"))
+        await house.send("hello?", to=ChatAddress(channel="slack", kind="group", id="CNONE0001"))
     assert caught.value.permanent
 
 
@@ -107,7 +107,7 @@ async def test_emoji_are_put_replaced_and_taken_off(house: House) -> None:
 
 async def test_a_file_goes_there_and_back(house: House, tmp_path: Path) -> None:
     (tmp_path / "copy").write_bytes(PICTURE)
-    await house.send("a chart", enclosure=Enclosure(path=tmp_path / "copy", name="chart.png", media_type="image/png"))
+    await house.send("a chart", enclosure=OutboundFile(path=tmp_path / "copy", name="chart.png", media_type="image/png"))
     [message] = [one for one in await house.shown() if one.get("files")]
     [file] = message["files"]
     assert (message["text"], file["name"], house.recorded) == ("a chart", "chart.png", [f"file:{file['id']}"])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.errors import NotFetched, NotSent, Uncertain
-from channels.messages import Attachment, Button, Conversation, Enclosure
-from channels.slack.fetching import may_see_token
+from channels.messages import Attachment, Button, ChatAddress, OutboundFile
+from channels.slack.file_download import may_see_token
 from tests.channels.slack_line import ANNA, DIRECT, ROOM, Line, shown
 from tests.peers.slack import BOT_TOKEN, SlackPeer
 
@@ -33,10 +33,10 @@ async def received(line: Line, content: bytes = PICTURE, mimetype: str = "image/
     return line.door.messages[-1].attachments[0]
 
 
-def enclosure(tmp_path: Path, content: bytes = PICTURE) -> Enclosure:
+def enclosure(tmp_path: Path, content: bytes = PICTURE) -> OutboundFile:
     path = tmp_path / "copy"
     path.write_bytes(content)
-    return Enclosure(path=path, name="chart.png", media_type="image/png")
+    return OutboundFile(path=path, name="chart.png", media_type="image/png")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ async def test_a_file_is_sent_whole_and_without_the_token_where_its_bytes_go(pee
     line = Line(peer, channels={ROOM: {}})
     async with line.running():
         first = await peer.say(ANNA, "draw it", channel=ROOM)
-        place = Conversation(channel="slack", kind="group", id=ROOM, thread=first)
+        place = ChatAddress(channel="slack", kind="group", id=ROOM, thread=first)
         await line.send("Here *it* is <!channel>", to=place, enclosure=enclosure(tmp_path))
     [message] = shown(peer, ROOM)
     assert (message["files"][0]["name"], message["thread_ts"]) == ("chart.png", first)

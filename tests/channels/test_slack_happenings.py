@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from channels.messages import Button, Conversation
+from channels.messages import Button, ChatAddress
 from channels.protocol import MenuEntry
 from channels.slack.inbound import Identity, inbound
 from tests.channels.slack_line import ANNA, BEN, DIRECT, ROOM, Line, shown
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 YES_NO = (Button(label="Yes", value="/yes 1"), Button(label="No", value="/no 1"))
-HERE = Conversation(channel="slack", kind="group", id=ROOM, space=TEAM)
+HERE = ChatAddress(channel="slack", kind="group", id=ROOM, space=TEAM)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ async def test_an_emoji_under_what_was_said_in_a_thread_belongs_to_the_thread(pe
     line = Line(peer, channels={ROOM: {}})
     async with line.running():
         first = await peer.say(ANNA, "beginning", channel=ROOM)
-        place = Conversation(channel="slack", kind="group", id=ROOM, thread=first, space=TEAM)
+        place = ChatAddress(channel="slack", kind="group", id=ROOM, thread=first, space=TEAM)
         ours = await line.send("in the thread", to=place)
         await peer.react(ANNA, ours, "tada", channel=ROOM)
         await line.quiet()

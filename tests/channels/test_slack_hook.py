@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from channels.protocol import HookRequest
 from channels.slack.channel import SlackChannel
-from channels.slack.hook import Signature
+from channels.slack.http_mode import Signature
 from channels.slack.settings import SlackSettings
 from tests.channels.slack_line import ANNA, ROOM, Line, PunctualClock
 from tests.patience import PATIENCE
 from tests.peers.door import BookDoor
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 from tests.peers.slack import BOT, BOT_TOKEN, SIGNING_SECRET, SlackPeer
 from tests.peers.slack_delivery import Delivery, Envelope
 
@@ -274,7 +274,7 @@ async def test_without_a_signing_secret_the_channel_does_not_start(peer: SlackPe
     from channels.errors import ChannelBroken
 
     given = {"botToken": BOT_TOKEN, "signingSecret": secret, "mode": "http", "apiRoot": peer.root}
-    channel = SlackChannel(SlackSettings.model_validate(given), "default", clock=HastyClock())
+    channel = SlackChannel(SlackSettings.model_validate(given), "default", clock=FastClock())
     with pytest.raises(ChannelBroken, match="signingSecret") as caught:
         await channel.run(Line(peer).door)
     assert "Signing Secret" in caught.value.mend

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from channels.reading import CURSOR
+from channels.common.read_marks import CURSOR
 from tests.channels.slack_line import ANNA, ROOM, Line, shown
 from tests.peers.slack import BOT, SlackPeer
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.errors import Uncertain
-from channels.messages import Button, Conversation
-from channels.slack.letters import harmless, streamable
+from channels.messages import Button, ChatAddress
+from channels.slack.block_kit import harmless, streamable
 from tests.channels.slack_line import ANNA, ROOM, Line, shown
 from tests.peers.slack import SlackPeer
 from tests.peers.slack_state import PING
@@ -27,7 +27,7 @@ async def peer() -> AsyncIterator[SlackPeer]:
         yield started
 
 
-async def thread(line: Line, *, private: bool = False) -> Conversation:
+async def thread(line: Line, *, private: bool = False) -> ChatAddress:
     """Let Anna write in a thread, and return it."""
     where = {} if private else {"channel": ROOM}
     first = await line.peer.say(ANNA, "beginning", **where)
@@ -36,7 +36,7 @@ async def thread(line: Line, *, private: bool = False) -> Conversation:
     return line.door.messages[1].conversation
 
 
-async def drafted(line: Line, place: Conversation, *texts: str, turn: str = "t") -> None:
+async def drafted(line: Line, place: ChatAddress, *texts: str, turn: str = "t") -> None:
     """Show texts, each long enough after the one before."""
     await line.channel.draft(place, turn, texts[0])
     await line.clock.sleep(3)
@@ -197,7 +197,7 @@ async def test_messages_are_edited_less_often_than_streams_grow(peer: SlackPeer)
     line = Line(peer)
     async with line.running():
         for number in range(10):
-            await line.channel.draft(Conversation(channel="slack", kind="direct", id=ANNA), "t", f"part {number}")
+            await line.channel.draft(ChatAddress(channel="slack", kind="direct", id=ANNA), "t", f"part {number}")
             await line.clock.sleep(1)
     assert peer.count(UPDATE) == 3
 
@@ -206,8 +206,8 @@ async def test_typing_is_shown_in_threads(peer: SlackPeer) -> None:
     line = Line(peer, channels={ROOM: {}})
     async with line.running():
         await line.channel.typing(await thread(line))
-        await line.channel.typing(Conversation(channel="slack", kind="direct", id=ANNA))
-        await line.channel.typing(Conversation(channel="slack", kind="group", id="CNONE0001", thread="1700000000.000100"))
+        await line.channel.typing(ChatAddress(channel="slack", kind="direct", id=ANNA))
+        await line.channel.typing(ChatAddress(channel="slack", kind="group", id="CNONE0001", thread="1700000000.000100"))
     assert peer.statuses == ["is typing…"]
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.errors import ChannelBroken, NotSent
-from channels.messages import Button, Conversation
+from channels.messages import Button, ChatAddress
+from channels.slack.block_kit import letter
 from channels.slack.emoji import emoji_of, name_of
-from channels.slack.letters import letter
 from channels.slack.settings import SlackSettings
 from gateway.routing.access import ANYBODY
 from gateway.supervision.platforms import slack_policy
@@ -24,7 +24,7 @@ from tests.peers.slack_state import Workspace
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-HERE = Conversation(channel="slack", kind="group", id=ROOM)
+HERE = ChatAddress(channel="slack", kind="group", id=ROOM)
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ async def test_what_slack_itself_says_of_channels_is_told_apart(peer: SlackPeer)
     async with line.running():
         for place, told in (("CNONE0001", "no such channel"), ("COUT00001", "not in this"), ("COLD00001", "archived")):
             with pytest.raises(NotSent, match=told):
-                await line.send("hello?", to=Conversation(channel="slack", kind="group", id=place))
+                await line.send("hello?", to=ChatAddress(channel="slack", kind="group", id=place))
         with pytest.raises(NotSent, match="no such person"):
-            await line.send("hello?", to=Conversation(channel="slack", kind="direct", id="UNOBODY01"))
+            await line.send("hello?", to=ChatAddress(channel="slack", kind="direct", id="UNOBODY01"))
         await line.send("hello!", to=HERE)
     assert peer.said(ROOM) == ["hello!"]
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from channels.slack.client import make_session, make_web
 from channels.slack.settings import SlackSettings
+from channels.slack.web_client import make_session, make_web
 
 
 async def test_a_call_that_is_never_answered_ends_after_the_time_of_the_settings() -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from tests.channels.telegram_line import ANNA, PRIVATE, Line
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 from tests.peers.mood import CALM
 from tests.peers.telegram import TOKEN, TelegramPeer
 
@@ -214,7 +214,7 @@ async def test_a_rival_that_stays_ends_the_channel(peer: TelegramPeer, line: Lin
     assert 120 <= sum(line.clock.slept) < 240
 
 
-class Quick(HastyClock):
+class Quick(FastClock):
     """A clock that runs thirty times as fast as the true one, and wakes sleepers at once."""
 
     def monotonic(self) -> float:
@@ -469,7 +469,7 @@ async def test_what_telegram_takes_for_empty_is_no_chunk(line: Line, nothing: st
 
 
 async def test_typing_is_shown_and_never_fails(peer: TelegramPeer, line: Line) -> None:
-    here = Conversation(channel="telegram", kind="direct", id=str(ANNA))
+    here = ChatAddress(channel="telegram", kind="direct", id=str(ANNA))
     await line.channel.typing(here)
     await peer.say(ANNA, "hi")
     await line.channel.typing(here)

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.errors import Uncertain
-from channels.messages import Conversation, Outbound
+from channels.messages import ChatAddress, Outbound
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.progress import Progress
 from channels.telegram.progress import read as read_progress
 from channels.telegram.settings import TelegramSettings
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 from tests.peers.telegram import TOKEN, TelegramPeer
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ class Line:
 
     def __init__(self, peer: TelegramPeer) -> None:
         settings = TelegramSettings.model_validate({"botToken": TOKEN, "apiRoot": peer.root, "delivery": "edit"})
-        self.channel = TelegramChannel(settings, "default", clock=HastyClock())
+        self.channel = TelegramChannel(settings, "default", clock=FastClock())
         self.recorded: str | None = None
 
     async def record(self, text: str) -> None:
         self.recorded = text
 
     async def send(self, *, uncertain: bool = False) -> str:
-        place = Conversation(channel="telegram", kind="direct", id=str(ANNA))
+        place = ChatAddress(channel="telegram", kind="direct", id=str(ANNA))
         outbound = Outbound(key="k1", conversation=place, text=TEXT, recorded=self.recorded, uncertain=uncertain)
         return (await self.channel.send(outbound, self.record)).platform_id
 

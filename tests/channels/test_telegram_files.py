@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.errors import NotFetched, NotSent, Uncertain
-from channels.messages import Attachment, Button, Enclosure
-from channels.telegram.enclosing import captioned, form_of
+from channels.messages import Attachment, Button, OutboundFile
+from channels.telegram.send_file import captioned, form_of
 from channels.telegram.settings import OFFICIAL
 from tests.channels.telegram_line import ANNA, GROUP, PRIVATE, Line, opened
 from tests.peers.telegram import TelegramPeer
@@ -33,10 +33,10 @@ def copied(folder: Path) -> bool:
     return (folder / "copy").exists()
 
 
-def enclosed(tmp_path: Path, content: bytes, media_type: str, name: str = "given.bin") -> Enclosure:
+def enclosed(tmp_path: Path, content: bytes, media_type: str, name: str = "given.bin") -> OutboundFile:
     path = tmp_path / "0001"
     path.write_bytes(content)
-    return Enclosure(path=path, name=name, media_type=media_type)
+    return OutboundFile(path=path, name=name, media_type=media_type)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ async def test_a_file_over_telegrams_limit_is_given_up_without_sending_it(tmp_pa
     async with TelegramPeer() as peer:
         line = Line(peer, apiRoot=OFFICIAL)
         with pytest.raises(NotSent, match="takes 50 MB") as caught:
-            await line.send("", enclosure=Enclosure(path=path, name="big", media_type="video/mp4"))
+            await line.send("", enclosure=OutboundFile(path=path, name="big", media_type="video/mp4"))
         await line.channel.close()
     assert caught.value.permanent
 
@@ -273,7 +273,7 @@ async def test_a_file_that_is_gone_or_empty_is_given_up(tmp_path: Path, content:
         path.write_bytes(content)
     async with opened() as line:
         with pytest.raises(NotSent, match=r"gone|empty") as caught:
-            await line.send("", PRIVATE, enclosure=Enclosure(path=path, name="x.txt", media_type="text/plain"))
+            await line.send("", PRIVATE, enclosure=OutboundFile(path=path, name="x.txt", media_type="text/plain"))
     assert caught.value.permanent
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from channels.errors import NotSent
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from tests.channels.telegram_line import ANNA, BEN, FAMILY, GROUP, opened
 from tests.peers.mood import CALM
 
 TOPIC = 7
-IN_TOPIC = Conversation(channel="telegram", kind="group", id=str(FAMILY), thread=str(TOPIC))
-GENERAL = Conversation(channel="telegram", kind="group", id=str(FAMILY), thread="1")
+IN_TOPIC = ChatAddress(channel="telegram", kind="group", id=str(FAMILY), thread=str(TOPIC))
+GENERAL = ChatAddress(channel="telegram", kind="group", id=str(FAMILY), thread="1")
 BOT = "@homebody_test_bot"
 
 
@@ -163,7 +163,7 @@ async def test_a_group_that_became_a_supergroup_is_told_before_its_messages() ->
             await line.peer.become_supergroup(-5, FAMILY)
             await line.peer.say(ANNA, "still here", chat=FAMILY)
             await line.heard()
-    former = Conversation(channel="telegram", kind="group", id="-5")
+    former = ChatAddress(channel="telegram", kind="group", id="-5")
     assert line.door.moves == [(former, GROUP), (former, GROUP)]
     assert line.door.texts == ["still here"]
     assert any(f"rename channels.telegram.groups.-5 to channels.telegram.groups.{FAMILY}" in event for event in line.log.events)
@@ -184,7 +184,7 @@ async def test_a_move_that_could_not_be_noted_is_offered_again() -> None:
 
 
 async def test_an_answer_to_a_group_that_moved_goes_to_the_new_one() -> None:
-    former = Conversation(channel="telegram", kind="group", id="-5")
+    former = ChatAddress(channel="telegram", kind="group", id="-5")
     async with opened() as line:
         line.peer.chats.group(-5, kind="group")
         line.peer.chats.group(FAMILY)
@@ -200,7 +200,7 @@ async def test_an_answer_to_a_group_that_moved_goes_to_the_new_one() -> None:
 
 
 async def test_an_answer_is_put_off_while_the_house_cannot_note_where_the_group_went() -> None:
-    former = Conversation(channel="telegram", kind="group", id="-5")
+    former = ChatAddress(channel="telegram", kind="group", id="-5")
     async with opened() as line:
         line.peer.chats.group(-5, kind="group")
         line.peer.chats.group(FAMILY)
@@ -217,7 +217,7 @@ async def test_an_answer_is_put_off_while_the_house_cannot_note_where_the_group_
 
 
 async def test_ids_recorded_in_the_former_group_mean_nothing_in_the_new_one() -> None:
-    former = Conversation(channel="telegram", kind="group", id="-5")
+    former = ChatAddress(channel="telegram", kind="group", id="-5")
     async with opened(delivery="edit") as line:
         line.peer.chats.group(-5, kind="group")
         line.peer.chats.group(FAMILY)

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from telegram import Update
 
-from channels.log import NoLog
-from channels.pauses import Pauses
+from channels.common.backoff import Backoff
+from channels.common.log import NoLog
 from channels.telegram.bot import readable
-from channels.telegram.mentions import Me
+from channels.telegram.bot_mentions import Me
+from channels.telegram.receiver_deps import ReceiverDeps
 from channels.telegram.receiving import Receiver
-from channels.telegram.seen import SeenMessages
+from channels.telegram.recent_messages import SeenMessages
 from channels.telegram.settings import TelegramSettings
-from channels.telegram.station import Station
 from channels.telegram.updates import ALLOWED, Reader
 from tests.peers.door import BookDoor
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 
 if TYPE_CHECKING:
     from channels.messages import Inbound
@@ -106,9 +106,9 @@ def bent(draw: st.DrawFn) -> dict[str, Any]:
 def heard(updates: list[dict[str, Any]]) -> tuple[BookDoor, int]:
     """Let a receiver take updates as they come from Telegram."""
     account = TelegramSettings.model_validate({"reactionNotifications": "all"}).account("default")
-    clock, door = HastyClock(), BookDoor()
-    pauses = Pauses(clock, lambda: 1.0, NoLog(), "default")
-    station = Station(
+    clock, door = FastClock(), BookDoor()
+    pauses = Backoff(clock, lambda: 1.0, NoLog(), "default")
+    station = ReceiverDeps(
         bot=None,  # type: ignore[arg-type]  # answering presses is not looked at here, and its trouble is nobody's
         settings=account,
         account="default",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from channels.errors import NotSent
 from channels.telegram.pacing import KEPT_FREE, Pacer
 from tests.channels.telegram_line import ANNA, FAMILY, GROUP, PRIVATE, opened
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 from tests.peers.telegram_flood import Flood
 from tests.peers.telegram_methods import Refused
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-async def patiently(clock: HastyClock, sending: Callable[[], object]) -> None:
+async def patiently(clock: FastClock, sending: Callable[[], object]) -> None:
     """Do as the outbox does: wait when told to, and try again."""
     while True:
         try:
@@ -33,7 +33,7 @@ async def patiently(clock: HastyClock, sending: Callable[[], object]) -> None:
 
 
 async def test_waiting_beforehand_takes_no_turn_and_leaves_nothing_to_wait_for() -> None:
-    clock = HastyClock()
+    clock = FastClock()
     pacer = Pacer(clock)
     await pacer.free("1")
     await pacer.turn("1")
@@ -49,7 +49,7 @@ async def test_waiting_beforehand_takes_no_turn_and_leaves_nothing_to_wait_for()
 
 @given(st.lists(st.tuples(st.sampled_from(["1", "2", "-3", "-4"]), st.floats(0, 3)), max_size=60), st.booleans())
 def test_the_limits_are_never_overstepped(steps: list[tuple[str, float]], shown: bool) -> None:
-    clock = HastyClock()
+    clock = FastClock()
     flood = Flood(clock.monotonic)
     pacer = Pacer(clock)
 
@@ -70,7 +70,7 @@ def test_the_limits_are_never_overstepped(steps: list[tuple[str, float]], shown:
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 20)), min_size=1, max_size=60))
 def test_thirty_a_second_is_the_most_over_all_chats(bursts: list[tuple[int, int]]) -> None:
-    clock = HastyClock()
+    clock = FastClock()
     sent: list[float] = []
     pacer = Pacer(clock)
 
@@ -96,7 +96,7 @@ async def test_a_long_answer_to_a_group_waits_and_provokes_nothing() -> None:
 
 
 async def test_previews_leave_answers_their_turns() -> None:
-    clock = HastyClock()
+    clock = FastClock()
     pacer = Pacer(clock)
     taken = 0
     for _ in range(50):
@@ -127,7 +127,7 @@ async def test_when_telegram_asks_to_wait_nothing_is_sent_there_before() -> None
 
 
 async def test_other_chats_go_on_while_one_waits_until_a_second_must() -> None:
-    clock = HastyClock()
+    clock = FastClock()
     pacer = Pacer(clock)
     pacer.hold("1", 60)
     await pacer.turn("2")
@@ -140,7 +140,7 @@ async def test_other_chats_go_on_while_one_waits_until_a_second_must() -> None:
 
 
 async def test_a_wait_during_a_pause_is_obeyed() -> None:
-    clock = HastyClock()
+    clock = FastClock()
     pacer = Pacer(clock)
     await pacer.turn("1")
     waiting = asyncio.ensure_future(pacer.turn("1"))
@@ -151,7 +151,7 @@ async def test_a_wait_during_a_pause_is_obeyed() -> None:
 
 
 async def test_without_limits_nothing_waits_but_what_telegram_asks_for_is_obeyed() -> None:
-    clock = HastyClock()
+    clock = FastClock()
     pacer = Pacer(clock, on=False)
     for _ in range(100):
         await pacer.turn("-5")
@@ -162,7 +162,7 @@ async def test_without_limits_nothing_waits_but_what_telegram_asks_for_is_obeyed
 
 
 async def test_many_chats_do_not_fill_the_memory() -> None:
-    clock = HastyClock()
+    clock = FastClock()
     pacer = Pacer(clock, on=False)
     for number in range(3000):
         await pacer.turn(str(number))
@@ -171,7 +171,7 @@ async def test_many_chats_do_not_fill_the_memory() -> None:
 
 
 async def test_the_peers_flood_gate_is_strict() -> None:
-    clock = HastyClock()
+    clock = FastClock()
     flood = Flood(clock.monotonic)
     flood.check("sendMessage", {"chat_id": "1"})
     with pytest.raises(Refused, match="Too Many Requests"):

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from telegram import Message
 
-from channels.telegram.mentions import Me, Written
-from channels.telegram.seen import CUT_AT, MESSAGES, MOST_PARTS, Pastes, SeenMessages
+from channels.telegram.bot_mentions import Me, Written
+from channels.telegram.recent_messages import CUT_AT, MESSAGES, MOST_PARTS, Pastes, SeenMessages
 from tests.channels.telegram_line import ANNA, FAMILY, opened
 
 BERLIN = {"latitude": 52.52, "longitude": 13.405}

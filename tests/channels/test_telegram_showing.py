@@ -10,7 +10,7 @@ from channels.errors import Uncertain
 from tests.channels.telegram_line import ANNA, FAMILY, GROUP, PRIVATE, Line, opened
 
 if TYPE_CHECKING:
-    from channels.messages import Conversation
+    from channels.messages import ChatAddress
 
 
 def shown(line: Line) -> list[str]:
@@ -128,7 +128,7 @@ async def test_a_preview_that_may_have_arrived_is_not_posted_twice() -> None:
 @pytest.mark.parametrize(
     ("place", "method"), [(PRIVATE, "sendMessageDraft"), (GROUP, "sendMessage"), (GROUP, "editMessageText")]
 )
-async def test_a_preview_waits_when_telegram_asks_to(place: Conversation, method: str) -> None:
+async def test_a_preview_waits_when_telegram_asks_to(place: ChatAddress, method: str) -> None:
     async with opened() as line:
         line.peer.chats.group(FAMILY)
         line.peer.fault(method, "retry_after", seconds=30)

@@ -14,7 +14,7 @@ from channels.errors import ChannelBroken
 from channels.protocol import HookRequest
 from channels.telegram.webhook import address_of
 from tests.channels.telegram_line import ANNA, Line
-from tests.peers.hasty import HastyClock
+from tests.peers.hasty import FastClock
 from tests.peers.mood import CALM
 from tests.peers.telegram import TelegramPeer
 
@@ -54,7 +54,7 @@ class HttpDoor:
         return web.Response(status=answer.status, body=answer.body)
 
 
-class RestingClock(HastyClock):
+class RestingClock(FastClock):
     """A clock whose sleepers rest for a moment, so that looking after a webhook is no busy loop."""
 
     async def sleep(self, seconds: float) -> None:

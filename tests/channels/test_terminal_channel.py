@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.errors import ChannelError, LinkLost, NotSent, Uncertain
-from channels.messages import Conversation, Outbound
+from channels.live import Activity, Delta, Done, Note, Rejected, Reply, from_json, to_json
+from channels.messages import ChatAddress, Outbound
 from channels.terminal.channel import PROOF_SECONDS, TerminalChannel
-from channels.terminal.link import Activity, Delta, Done, Note, Rejected, Reply, from_json, to_json
 from gateway.base.clock import ManualClock
 from tests.peers.door import BookDoor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from channels.terminal.link import Frame
+    from channels.live import LiveEvent
 
-HERE = Conversation(channel="terminal", kind="direct", id="local")
+HERE = ChatAddress(channel="terminal", kind="direct", id="local")
 
 
 class House:
@@ -30,10 +30,10 @@ class House:
     def __init__(self) -> None:
         self.door = BookDoor()
         self.clock = ManualClock(datetime(2026, 5, 1, 9, tzinfo=UTC))
-        self.stopped: list[Conversation] = []
+        self.stopped: list[ChatAddress] = []
         self.channel = TerminalChannel(clock=self.clock, on_stop=self._stop)
 
-    async def _stop(self, conversation: Conversation) -> None:
+    async def _stop(self, conversation: ChatAddress) -> None:
         self.stopped.append(conversation)
 
     @asynccontextmanager
@@ -172,7 +172,7 @@ async def test_every_attached_client_gets_the_reply() -> None:
         sending = asyncio.ensure_future(house.channel.send(outbound("hi"), record))
         assert [await anext(link.frames()) for link in links] == [Reply("hi", "k1")] * 2
         await sending
-        house.channel.show(Conversation(channel="terminal", kind="direct", id="phone"), Note("for the phone"))
+        house.channel.show(ChatAddress(channel="terminal", kind="direct", id="phone"), Note("for the phone"))
         assert await anext(other.frames()) == Note("for the phone")
 
 
@@ -219,7 +219,7 @@ def test_a_client_that_follows_the_deltas_sees_the_latest_preview(drafts: list[t
     assert asyncio.run(scene()) == (drafts[-1][1] if drafts else "")
 
 
-def _follow(shown: str, frame: Frame | None) -> str:
+def _follow(shown: str, frame: LiveEvent | None) -> str:
     assert isinstance(frame, Delta)
     return frame.text if frame.fresh else shown + frame.text
 
@@ -235,7 +235,7 @@ def _follow(shown: str, frame: Frame | None) -> str:
         Rejected("m", "no agent of that name", "homebody agents"),
     ],
 )
-def test_a_frame_survives_the_wire(frame: Frame) -> None:
+def test_a_frame_survives_the_wire(frame: LiveEvent) -> None:
     assert from_json({**to_json(frame), "newField": 1}) == frame
 
 

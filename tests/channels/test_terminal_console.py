@@ -26,8 +26,8 @@ from prompt_toolkit.output import DummyOutput
 from rich.cells import cell_len
 from rich.console import Console
 
-from channels.terminal.console import Conversation, SlashCompleter, status_line
-from channels.terminal.link import Activity, Delta, Note, Reply
+from channels.live import Activity, Delta, Note, Reply
+from channels.terminal.console import ChatConsole, SlashCompleter, status_line
 from channels.terminal.render import Screen
 from gateway.base.clock import SystemClock
 from tests.patience import PATIENCE
@@ -57,7 +57,7 @@ class Seat:
         self.keys = keys
         self.sight = io.StringIO()
         numbers = map(str, itertools.count())
-        self.conversation = Conversation(
+        self.conversation = ChatConsole(
             self.link,
             clock=SystemClock(),
             new_key=lambda: next(numbers),
@@ -390,7 +390,7 @@ async def test_tab_completes_the_words_that_a_command_takes() -> None:
 
 PROGRAM = """
 import asyncio, fcntl, itertools, termios
-from channels.terminal.console import Conversation
+from channels.terminal.console import ChatConsole
 from gateway.base.clock import SystemClock
 from tests.peers.parrot import Parrot
 
@@ -398,7 +398,7 @@ async def main():
     house = Parrot(SystemClock())
     serving = asyncio.ensure_future(house.channel.run(house))
     numbers = map(str, itertools.count())
-    code = await Conversation(house.channel.attach(), clock=SystemClock(), new_key=lambda: next(numbers)).run()
+    code = await ChatConsole(house.channel.attach(), clock=SystemClock(), new_key=lambda: next(numbers)).run()
     serving.cancel()
     return code
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from channels.errors import LinkLost
+from channels.live import Note, Reply
 from channels.messages import Outbound
 from channels.terminal import reconnecting
-from channels.terminal.link import Note, Reply
 from channels.terminal.reconnecting import ReconnectingLink
-from channels.terminal.socket import SocketLink
+from channels.terminal.unix_socket import SocketLink
 from gateway.base.clock import SystemClock
 from tests.channels.test_terminal_socket import HERE, record, serving
 

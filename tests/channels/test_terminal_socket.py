@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from channels.errors import ChannelBroken, ChannelError, LinkLost, NotSent
-from channels.messages import Conversation, Outbound
-from channels.terminal import address
+from channels.live import Delta, Done, Note, Reply
+from channels.messages import ChatAddress, Outbound
+from channels.terminal import socket_path
 from channels.terminal.channel import TerminalChannel
-from channels.terminal.link import Delta, Done, Note, Reply
-from channels.terminal.socket import MESSAGE_BYTES, SocketLink
+from channels.terminal.unix_socket import MESSAGE_BYTES, SocketLink
 from gateway.base.clock import ManualClock
 from tests.peers.door import BookDoor
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-HERE = Conversation(channel="terminal", kind="direct", id="local")
+HERE = ChatAddress(channel="terminal", kind="direct", id="local")
 
 
 async def record(_: str) -> None:
@@ -40,7 +40,7 @@ class Served:
             clock=ManualClock(datetime(2026, 5, 1, tzinfo=UTC)), on_stop=self._stop, socket_path=path
         )
 
-    async def _stop(self, _: Conversation) -> None:
+    async def _stop(self, _: ChatAddress) -> None:
         self.stopped.set()
 
     async def link(self, name: str = "local") -> SocketLink:
@@ -51,7 +51,7 @@ class Served:
 async def serving(path: Path) -> AsyncIterator[Served]:
     served = Served(path)
     running = asyncio.ensure_future(served.channel.run(served.door))
-    while not address.locate(path).exists():
+    while not socket_path.locate(path).exists():
         assert not running.done(), running.result()
         await asyncio.sleep(0.005)
     try:
@@ -130,8 +130,8 @@ async def test_a_path_that_is_too_long_is_served_from_a_short_one_and_told(
         link = await house.link()
         await link.say("hello", key="m1")
         assert house.door.texts == ["hello"]
-        real = address.locate(path)
-        assert len(str(real)) <= address.LONGEST
+        real = socket_path.locate(path)
+        assert len(str(real)) <= socket_path.LONGEST
         assert stat.S_IMODE(real.parent.stat().st_mode) == 0o700
         await link.close()
     assert not real.exists()
@@ -141,7 +141,7 @@ async def test_a_path_that_is_too_long_is_served_from_a_short_one_and_told(
 
 async def test_a_socket_left_by_a_killed_gateway_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "run" / "chat.sock"
-    address.bind(path).close()
+    socket_path.bind(path).close()
     assert path.is_socket()
     with pytest.raises(LinkLost, match="no gateway answers") as caught:
         await SocketLink.open(path)

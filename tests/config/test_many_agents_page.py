@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.messages import Conversation, Inbound, Sender
+from channels.messages import ChatAddress, Inbound, Sender
 from gateway.base.clock import ManualClock
 from gateway.base.paths import Paths
 from gateway.config.load import load
@@ -37,7 +37,7 @@ def example(number: int) -> str:
 def message(channel: str, sender: str, *, group: str | None = None, thread: str | None = None) -> Inbound:
     kind, place = ("group", group) if group else ("direct", sender)
     return Inbound(
-        conversation=Conversation(channel=channel, kind=kind, id=place, thread=thread),
+        conversation=ChatAddress(channel=channel, kind=kind, id=place, thread=thread),
         sender=Sender(id=sender),
         text="hi",
         at=datetime(2026, 3, 1, tzinfo=UTC),

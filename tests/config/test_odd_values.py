@@ -7,7 +7,7 @@ import time
 import pytest
 
 from agent.tools.image_header import picture
-from channels.terminal.visible import visible
+from channels.terminal.sanitize import visible
 from gateway.base.errors import SettingsWrong
 from gateway.config.yaml_notation import read_yaml
 

@@ -10,16 +10,16 @@ import pytest
 
 from agent.events import TextDelta
 from agent.models.scripted import Stall
-from channels.conformance.hasty import HastyClock
-from channels.messages import Conversation
-from channels.previews import Previews
+from channels.common.previews import Previews
+from channels.messages import ChatAddress
+from channels.testing.fast_clock import FastClock
 from tests.channels.telegram_line import FAMILY, GROUP, Line, opened
 from tests.peers.phone import OPEN, Phone, Village
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROOM = Conversation(channel="c", kind="group", id="1")
+ROOM = ChatAddress(channel="c", kind="group", id="1")
 
 
 @dataclass
@@ -28,18 +28,18 @@ class Board:
 
     messages: list[str] = field(default_factory=list)
 
-    async def post(self, conversation: Conversation, text: str) -> str:
+    async def post(self, conversation: ChatAddress, text: str) -> str:
         del conversation
         self.messages.append(text)
         return str(len(self.messages) - 1)
 
-    async def edit(self, conversation: Conversation, message: str, text: str) -> None:
+    async def edit(self, conversation: ChatAddress, message: str, text: str) -> None:
         del conversation
         self.messages[int(message)] = text
 
 
 async def shown(turn: str) -> tuple[Previews, Board]:
-    board, clock = Board(), HastyClock()
+    board, clock = Board(), FastClock()
     previews = Previews(board, clock)
     for _ in range(2):
         await previews.show(ROOM, turn, "Let me")
@@ -98,12 +98,12 @@ class Watched(Phone):
     previewed: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
 
-    async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
+    async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:
         self.previewed.append(turn)
         await super().draft(conversation, turn, text)
         self._news.set()
 
-    def draft_ended(self, conversation: Conversation, turn: str) -> None:
+    def draft_ended(self, conversation: ChatAddress, turn: str) -> None:
         del conversation
         self.ended.append(turn)
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from channels.errors import NotSent, Uncertain
-from channels.messages import Conversation, Outbound, Sent
+from channels.messages import ChatAddress, Outbound, Sent
 from gateway.base.clock import ManualClock
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from channels.protocol import Channel, Door
+    from channels.protocol import Channel, InboundSink
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 Outcome = str | Exception
@@ -44,11 +44,11 @@ class Platform:
     repeats_safely: bool = False
     up: bool = True
 
-    async def answers(self, conversation: Conversation) -> bool:
+    async def answers(self, conversation: ChatAddress) -> bool:
         assert conversation.channel == self.name
         return self.up
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: InboundSink) -> None:
         door.ready()
 
     def chunks(self, markdown: str) -> list[str]:
@@ -69,7 +69,7 @@ class Platform:
             raise outcome
         return Sent(platform_id=outbound.key)
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         pass
 
     async def close(self) -> None:
@@ -121,8 +121,8 @@ class Scene:
         return [text for _, text in self.platform.shown]
 
 
-def conversation(chat: str = "42") -> Conversation:
-    return Conversation(channel="telegram", kind="direct", id=chat)
+def conversation(chat: str = "42") -> ChatAddress:
+    return ChatAddress(channel="telegram", kind="direct", id=chat)
 
 
 class SetBack(ManualClock):
@@ -315,7 +315,7 @@ async def test_a_silent_platform_takes_no_other_platforms_places(tmp_path: Path)
         for chat in range(20):
             await s.say("hello", chat=str(chat))
         await s.platform.entered.wait()
-        place = Conversation(channel="slack", kind="direct", id="U1")
+        place = ChatAddress(channel="slack", kind="direct", id="U1")
         for text in ("one", "two"):
             await s.ledger.notice([NewOutbound(conversation=place, text=text)])
         while len(other.shown) < 2:  # noqa: ASYNC110  (by the delivery alone)
@@ -344,7 +344,7 @@ async def test_a_terminal_that_nobody_has_open_is_no_trouble(tmp_path: Path) -> 
         terminal = Platform(name="terminal", script=[NotSent("nobody is attached")] * 20)
         s.delivery.attach(terminal)
         s.delivery.ready("terminal", "default")
-        place = Conversation(channel="terminal", kind="direct", id="main")
+        place = ChatAddress(channel="terminal", kind="direct", id="main")
         await s.ledger.notice([NewOutbound(conversation=place, text="one")])
         await s.later(120)
         assert len(terminal.attempts) > 5
@@ -441,7 +441,7 @@ async def test_a_send_cut_off_at_the_end_is_doubtful_at_the_next_start(tmp_path:
 
 async def test_what_waits_for_the_platforms_limits_at_the_end_is_in_no_doubt(tmp_path: Path) -> None:
     class Limited(Platform):
-        async def paced(self, conversation: Conversation) -> None:
+        async def paced(self, conversation: ChatAddress) -> None:
             self.entered.set()
             await asyncio.Event().wait()
 

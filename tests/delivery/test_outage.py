@@ -7,8 +7,8 @@ import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from channels.messages import Conversation
-from channels.repeats import PERHAPS
+from channels.common.repeats import PERHAPS
+from channels.messages import ChatAddress
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.settings import TelegramSettings
 from gateway.base.clock import SystemClock
@@ -58,7 +58,7 @@ async def outage(folder: Path, way: Way) -> None:
     async with TelegramPeer() as peer, Front(peer.root) as front, sending(folder, front) as (ledger, delivery):
         for chat in CHATS:
             peer.chats.hear(chat, "hi", name=f"Person {chat}")
-        places = [Conversation(channel="telegram", kind="direct", id=str(chat)) for chat in CHATS]
+        places = [ChatAddress(channel="telegram", kind="direct", id=str(chat)) for chat in CHATS]
         await ledger.notice([NewOutbound(conversation=place, text="before") for place in places])
         await said_all(peer, "before")
         await front.fail(way)

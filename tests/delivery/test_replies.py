@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from channels.messages import Button, Conversation, Inbound, Sender
+from channels.messages import Button, ChatAddress, Inbound, Sender
 from gateway.commands.table import COMMANDS, parse
 from gateway.ledger.rows import InboxRow
 from gateway.outbound.buttons import LONGEST_VALUE, MOST, after_command, after_turn
@@ -36,7 +36,7 @@ class Paper:
 
 
 def arrived(kind: Any = "group") -> Arrived:
-    place = Conversation(channel="telegram", kind=kind, id="7")
+    place = ChatAddress(channel="telegram", kind=kind, id="7")
     inbound = Inbound(conversation=place, sender=Sender(id="42"), text="hi", at=NOON, key="k", alias="a", message_id="11")
     row = InboxRow(id=1, account="a", alias="a", conversation="c", session="s", sender="42", payload="", received_at=NOON)
     return Arrived(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.unfinished import Limits
+from channels.common.stream_splitter import Limits
 from gateway.base.clock import ManualClock
 from gateway.outbound.pieces import unsent
 from gateway.outbound.writing import Writing

@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from channels.errors import NotSent, Uncertain
-from channels.messages import Conversation, Inbound, Sender, Sent
+from channels.messages import ChatAddress, Inbound, Sender, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from channels.messages import Outbound
-    from channels.protocol import Door
+    from channels.protocol import InboundSink
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-PLACE = Conversation(channel="paper", kind="direct", id="anna")
+PLACE = ChatAddress(channel="paper", kind="direct", id="anna")
 
 
 @dataclass
@@ -78,9 +78,9 @@ class Line:
         self._platform = platform
         self.repeats_safely = platform.keyed
         self.dead = False
-        self._door: asyncio.Future[Door] = asyncio.get_running_loop().create_future()
+        self._door: asyncio.Future[InboundSink] = asyncio.get_running_loop().create_future()
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: InboundSink) -> None:
         self._door.set_result(door)
         door.ready()
         await asyncio.get_running_loop().create_future()
@@ -107,7 +107,7 @@ class Line:
     def chunks(self, markdown: str) -> list[str]:
         return [markdown] if markdown.strip() else []
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         del conversation
 
     async def close(self) -> None:

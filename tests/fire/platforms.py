@@ -226,7 +226,12 @@ class WatchedSlack(SlackPeer, Watched):
     """Tells the house over a connection that the house opens, and again what it did not acknowledge."""
 
     kind = "slack"
-    heavy = ("channels.slack.listening", "channels.slack.receiving", "channels.slack.sending", "slack_sdk.socket_mode.aiohttp")
+    heavy = (
+        "channels.slack.socket_mode",
+        "channels.slack.receiving",
+        "channels.slack.sending",
+        "slack_sdk.socket_mode.aiohttp",
+    )
     tells_all = False
     port_of_house = 0
 
@@ -286,7 +291,12 @@ class WatchedDiscord(DiscordPeer, Watched):
     """
 
     kind = "discord"
-    heavy = ("channels.discord.fetching", "channels.discord.reacting", "channels.discord.receiving", "channels.discord.sending")
+    heavy = (
+        "channels.discord.cdn_download",
+        "channels.discord.bot_reactions",
+        "channels.discord.receiving",
+        "channels.discord.sending",
+    )
     tells_all = False
     port_of_house = 0
     on_its_way = 0.3

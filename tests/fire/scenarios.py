@@ -13,7 +13,7 @@ import apsw
 from agent.messages import AssistantMessage, ToolMessage, UserMessage
 from agent.transcript import history_view
 from agent.transcript.entries import Compacted, Entry, Said, Torn, Unanswered, decode
-from channels.repeats import MARKS
+from channels.common.repeats import MARKS
 from gateway.base.clock import SystemClock
 from gateway.sessions.store import SessionStore
 from tests.fire.model import DEEDS

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from channels.messages import Conversation, Inbound, Sender
+from channels.messages import ChatAddress, Inbound, Sender
 from gateway.base.clock import ManualClock
 from gateway.inbound.inbox import House, Inbox
 from gateway.ledger.rows import Arrival
@@ -31,7 +31,7 @@ MESSAGES, SESSIONS, CHARS = 10_000, 200, 4000
 
 def arrival(number: int) -> Arrival:
     chat = str(number % SESSIONS)
-    place = Conversation(channel="telegram", kind="direct", id=chat)
+    place = ChatAddress(channel="telegram", kind="direct", id=chat)
     inbound = Inbound(
         conversation=place,
         sender=Sender(id=chat),

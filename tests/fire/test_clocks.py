@@ -10,7 +10,7 @@ import pytest
 
 from agent.messages import AssistantMessage, Text
 from agent.models.scripted import ScriptedModel
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from gateway.base.clock import TickingClock
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
@@ -111,7 +111,7 @@ async def test_a_clock_that_is_set_back_and_forth_resets_once(tmp_path: Path, ju
 async def test_what_expired_while_the_machine_slept_is_told_once(tmp_path: Path) -> None:
     clock = SetClock(datetime(2026, 3, 1, 18, tzinfo=UTC))
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
-    place = Conversation(channel="telegram", kind="direct", id="1")
+    place = ChatAddress(channel="telegram", kind="direct", id="1")
     await ledger.notice([NewOutbound(conversation=place, text=f"message {n}", ttl=timedelta(hours=1)) for n in range(3)])
     clock.jump(12 * 3600)
     assert (await ledger.look([])).expired == 3

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.models.scripted import ScriptedModel
-from channels.terminal.link import Done, Reply
+from channels.live import Done, Reply
 from gateway.app.gateway import Foundation, House
 from gateway.base.clock import TickingClock
 from gateway.base.paths import Paths
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from channels.terminal.link import Frame, Link
+    from channels.live import LiveEvent
+    from channels.terminal.link import Link
 
 
 class Talk:
@@ -30,7 +31,7 @@ class Talk:
 
     def __init__(self, link: Link) -> None:
         self.link = link
-        self.frames: list[Frame] = []
+        self.frames: list[LiveEvent] = []
         self._arrived = asyncio.Event()
         self._reading = asyncio.ensure_future(self._read())
         self._said = 0

@@ -20,7 +20,7 @@ from gateway.supervision.channel_runner import ChannelKeeper
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from channels.protocol import Door, MenuEntry
+    from channels.protocol import InboundSink, MenuEntry
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -38,7 +38,7 @@ class Shaky:
     menus: list[Sequence[MenuEntry]] = field(default_factory=list)
     menu_fails: bool = False
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: InboundSink) -> None:
         self.runs += 1
         if self.raises:
             raise self.raises.pop(0)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.chunking import cut
-from channels.conformance.hasty import HastyClock
+from channels.common.chunking import cut
 from channels.discord.channel import DiscordChannel
 from channels.discord.settings import DiscordSettings
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from channels.slack.channel import SlackChannel
 from channels.slack.settings import SlackSettings
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.settings import TelegramSettings
+from channels.testing.fast_clock import FastClock
 from gateway.inbound.mentions import Mentions
 from gateway.settings.block_streaming import Manner, manner_of
 from gateway.settings.media import MB, largest_file
@@ -30,8 +30,8 @@ PLATFORMS = ("telegram", "discord", "slack")
 VALUES = st.none() | st.integers(1, 40)
 
 
-def place(channel: str, account: str) -> Conversation:
-    return Conversation(channel=channel, account=account, kind="group", id="1")
+def place(channel: str, account: str) -> ChatAddress:
+    return ChatAddress(channel=channel, account=account, kind="group", id="1")
 
 
 def given_to(key: str, value: Any) -> dict[str, Any]:
@@ -131,7 +131,7 @@ APART = ["# Head\n\nOne.", "Two.", "- a\n- b", "```\nx\n\ny\n```"]
 
 
 def test_with_newline_each_paragraph_is_a_message_of_its_own() -> None:
-    clock = HastyClock()
+    clock = FastClock()
     own = {"chunkMode": "newline", "accounts": {"second": {"chunkMode": "length"}}}
     telegram = TelegramSettings.model_validate({"botToken": "1:x", **own})
     discord = DiscordSettings.model_validate({"token": "x", **own})

@@ -12,7 +12,7 @@ import pytest
 
 from channels.discord.settings import DiscordSettings
 from channels.errors import ChannelBroken, NotSent
-from channels.messages import Attachment, Conversation, Inbound, Sender
+from channels.messages import Attachment, ChatAddress, Inbound, Sender
 from channels.slack.settings import SlackSettings
 from gateway.base.clock import ManualClock
 from gateway.inbound.group_history import GROUPS, LONGEST, MESSAGES, Overheard
@@ -32,7 +32,7 @@ class NobodyApproved:
 
 async def decide(policy: Policy, channel: str, place: str, sender: str, *, space: str, mentioned: bool = True) -> Decision:
     access = Access(NobodyApproved(), lambda: {(channel, "default"): policy}, dict)  # type: ignore[arg-type]
-    conversation = Conversation(channel=channel, kind="group", id=place, space=space)
+    conversation = ChatAddress(channel=channel, kind="group", id=place, space=space)
     return await access.decide(conversation, Sender(id=sender), mentioned=mentioned)
 
 
@@ -125,7 +125,7 @@ def test_tokens_in_the_environment_are_enough_and_leave_groups_shut() -> None:
     env = {"DISCORD_BOT_TOKEN": "t", "SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1"}
     found = list(platforms(Settings(), ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), env))
     assert [channel.name for channel, _ in found] == ["discord", "slack"]
-    place = Conversation(channel="discord", kind="group", id=HALL, space=HOME)
+    place = ChatAddress(channel="discord", kind="group", id=HALL, space=HOME)
     assert [policy.group(place) for _, policy in found] == [None, None]
 
 
@@ -197,7 +197,7 @@ def test_a_channel_of_another_package_is_made_with_its_settings(tmp_path: Any, m
 
 def said(text: str, *, group: str = "g", number: int = 0, name: str = "Anna") -> Inbound:
     return Inbound(
-        conversation=Conversation(channel="x", kind="group", id=group),
+        conversation=ChatAddress(channel="x", kind="group", id=group),
         sender=Sender(id="1", name=name),
         text=text,
         at=datetime(2026, 3, 1, tzinfo=UTC),

@@ -11,7 +11,7 @@ import pytest
 from agent.events import TextDelta
 from agent.messages import Failure, ToolCall, ToolMessage
 from agent.models.scripted import ScriptedModel, Stall
-from channels.terminal.link import Activity, Delta, Rejected
+from channels.live import Activity, Delta, Rejected
 from gateway.base.errors import StateHeld
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.errors import ChannelBroken
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from channels.telegram.settings import TelegramSettings
 from gateway.base.clock import ManualClock
 from gateway.settings.root import Settings
@@ -42,7 +42,7 @@ def telegram(**given: object) -> Policy:
 
 
 def rule(policy: Policy, group: str, topic: str | None = None) -> GroupRule | None:
-    return policy.group(Conversation(channel="telegram", kind="group", id=group, thread=topic))
+    return policy.group(ChatAddress(channel="telegram", kind="group", id=group, thread=topic))
 
 
 def test_a_telegram_group_has_the_rule_of_its_settings_and_a_topic_its_own() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from channels.messages import Conversation, Cursor
+from channels.messages import ChatAddress, Cursor
 from gateway.base.clock import ManualClock
 from gateway.base.errors import OutOfStep, StorageFailed
 from gateway.ledger.rows import Arrival, NewOutbound
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from gateway.ledger.protocol import Ledger
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-CHAT = Conversation(channel="telegram", kind="direct", id="42")
-OTHER = Conversation(channel="telegram", kind="direct", id="43")
+CHAT = ChatAddress(channel="telegram", kind="direct", id="42")
+OTHER = ChatAddress(channel="telegram", kind="direct", id="43")
 ACCOUNT = "telegram:default"
 
 
@@ -42,7 +42,7 @@ def arrival(key: int, alias: int | None = None, *, session: str = "agent:main:ma
     )
 
 
-def chunk(text: str, conversation: Conversation = CHAT, ttl: timedelta | None = timedelta(hours=1)) -> NewOutbound:
+def chunk(text: str, conversation: ChatAddress = CHAT, ttl: timedelta | None = timedelta(hours=1)) -> NewOutbound:
     return NewOutbound(conversation=conversation, text=text, ttl=ttl)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from gateway.api.handlers.queues import MailDesk
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageWrong
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-PLACE = Conversation(channel="telegram", kind="direct", id="42")
+PLACE = ChatAddress(channel="telegram", kind="direct", id="42")
 
 
 async def filled(path: Path) -> SqliteLedger:

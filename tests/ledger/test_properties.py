@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from channels.messages import Conversation, Cursor
+from channels.messages import ChatAddress, Cursor
 from gateway.base.clock import ManualClock
 from gateway.base.errors import OutOfStep
 from gateway.ledger.rows import Arrival, NewOutbound
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ACCOUNT = "telegram:default"
-CHATS = [Conversation(channel="telegram", kind="direct", id=str(number)) for number in range(3)]
+CHATS = [ChatAddress(channel="telegram", kind="direct", id=str(number)) for number in range(3)]
 
 
 @dataclass

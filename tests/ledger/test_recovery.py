@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.messages import Conversation, Cursor
+from channels.messages import ChatAddress, Cursor
 from gateway.api.handlers.queues import MailDesk
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageWrong
@@ -37,8 +37,8 @@ VERSION = range(60, 64)
 WORDS = "many words of somebody, so that rows are long and pages are full. " * 12
 
 
-def place(number: int) -> Conversation:
-    return Conversation(channel="telegram", kind="direct", id=str(number % 5))
+def place(number: int) -> ChatAddress:
+    return ChatAddress(channel="telegram", kind="direct", id=str(number % 5))
 
 
 def arrival(number: int) -> Arrival:

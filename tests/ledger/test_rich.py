@@ -12,7 +12,7 @@ import apsw
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.messages import Button, Conversation, Enclosure
+from channels.messages import Button, ChatAddress, OutboundFile
 from gateway.base.clock import ManualClock
 from gateway.ledger import schema
 from gateway.ledger.context_events import KEPT
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ACCOUNT = "telegram:default"
-HALL = Conversation(channel="telegram", kind="group", id="-7", thread=None)
+HALL = ChatAddress(channel="telegram", kind="group", id="-7", thread=None)
 GONE = Path("/nowhere/report.pdf")
 
 
@@ -52,7 +52,7 @@ def message(number: int, payload: str = "{}", *, sender: str = "42", takes: tupl
     )
 
 
-def edit(number: int, of: int, text: str, *, sender: str = "42", place: Conversation = HALL) -> Arrival:
+def edit(number: int, of: int, text: str, *, sender: str = "42", place: ChatAddress = HALL) -> Arrival:
     return Arrival(
         key=f"u:{number}",
         alias=f"e:{number}",
@@ -97,7 +97,7 @@ async def test_an_edit_of_a_message_that_is_being_answered_is_kept_as_an_aside(t
 
 
 async def test_nobody_edits_what_another_wrote_or_what_lies_elsewhere(tmp_path: Path) -> None:
-    elsewhere = Conversation(channel="telegram", kind="group", id="-8")
+    elsewhere = ChatAddress(channel="telegram", kind="group", id="-8")
     async with opened(tmp_path) as ledger:
         await ledger.accept(ACCOUNT, [message(1, "one")])
         await ledger.accept(ACCOUNT, [edit(2, 1, "ha", sender="66"), edit(3, 1, "ha", place=elsewhere)])
@@ -140,7 +140,7 @@ async def test_a_platforms_id_is_known_where_it_belongs(tmp_path: Path) -> None:
 
 
 async def test_a_message_in_a_thread_is_known_to_its_whole_group_and_to_no_other_thread(tmp_path: Path) -> None:
-    thread, longer = replace(HALL, thread="5"), Conversation(channel="telegram", kind="group", id="-77")
+    thread, longer = replace(HALL, thread="5"), ChatAddress(channel="telegram", kind="group", id="-77")
     async with opened(tmp_path) as ledger:
         (row,) = await ledger.notice([NewOutbound(conversation=thread, text="here it is")])
         await ledger.sending(row)
@@ -158,7 +158,7 @@ async def test_buttons_and_a_file_come_out_as_they_went_in(tmp_path: Path) -> No
         conversation=HALL,
         text="",
         buttons=(Button(label="On", value="/verbose on"),),
-        enclosure=Enclosure(path=GONE, name="report.pdf", media_type="application/pdf"),
+        enclosure=OutboundFile(path=GONE, name="report.pdf", media_type="application/pdf"),
     )
     async with opened(tmp_path) as ledger:
         await ledger.notice([new, NewOutbound(conversation=HALL, text="plain")])
@@ -174,7 +174,7 @@ async def test_buttons_and_a_file_come_out_as_they_went_in(tmp_path: Path) -> No
 
 async def test_a_file_without_words_is_named_in_the_notice_and_can_be_revived(tmp_path: Path) -> None:
     clock = ManualClock(NOON)
-    enclosure = Enclosure(path=GONE, name="report.pdf", media_type="application/pdf")
+    enclosure = OutboundFile(path=GONE, name="report.pdf", media_type="application/pdf")
     async with opened(tmp_path, clock) as ledger:
         (row,) = await ledger.notice([NewOutbound(conversation=HALL, text="", enclosure=enclosure)])
         clock.move(3601)
@@ -217,14 +217,14 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 @given(st.lists(st.builds(Button, label=texts, value=texts), max_size=3), st.none() | texts.filter(lambda t: "\0" not in t))
 def test_extras_read_back_as_they_were_written(buttons: list[Button], name: str | None) -> None:
     enclosure = (
-        None if name is None else Enclosure(path=Path("/a") / (name.replace("/", "") or "b"), name=name, media_type=name)
+        None if name is None else OutboundFile(path=Path("/a") / (name.replace("/", "") or "b"), name=name, media_type=name)
     )
     assert read_payload(write_payload(buttons, enclosure)) == (tuple(buttons), enclosure)
 
 
 async def test_what_waits_for_a_group_follows_it_in_order_and_so_does_what_comes_later(tmp_path: Path) -> None:
-    old, new = (Conversation(channel="telegram", kind="group", id=one, thread="5") for one in ("-7", "-1007"))
-    other = Conversation(channel="telegram", kind="group", id="-77")
+    old, new = (ChatAddress(channel="telegram", kind="group", id=one, thread="5") for one in ("-7", "-1007"))
+    other = ChatAddress(channel="telegram", kind="group", id="-77")
     async with opened(tmp_path) as ledger:
         await ledger.notice([NewOutbound(conversation=old, text="one"), NewOutbound(conversation=other, text="else")])
         await ledger.accept(ACCOUNT, [edit(1, 1, "a", place=old), edit(2, 1, "b", place=other)])
@@ -248,7 +248,7 @@ async def test_a_group_that_moves_twice_is_found_under_its_last_id_from_each_for
         assert [(move.former, move.present) for move in await ledger.moves()] == [("a", "c"), ("b", "c")]
         await ledger.move(ACCOUNT, "c", "a")
         assert {(move.former, move.present) for move in await ledger.moves()} == {("b", "a"), ("c", "a")}
-        await ledger.notice([NewOutbound(conversation=Conversation(channel="telegram", kind="direct", id="b"), text="x")])
+        await ledger.notice([NewOutbound(conversation=ChatAddress(channel="telegram", kind="direct", id="b"), text="x")])
         assert [row.conversation.id for row in await ledger.outbox(["ready"])] == ["b"]
 
 
@@ -274,7 +274,7 @@ async def test_a_ledger_of_the_version_before_is_taken_along(tmp_path: Path) -> 
 
 
 async def test_moves_of_one_account_leave_another_alone(tmp_path: Path) -> None:
-    other = Conversation(channel="telegram", account="second", kind="group", id="-7")
+    other = ChatAddress(channel="telegram", account="second", kind="group", id="-7")
     async with opened(tmp_path) as ledger:
         await ledger.notice([NewOutbound(conversation=other, text="x", ttl=timedelta(hours=1))])
         await ledger.move(ACCOUNT, "-7", "-1007")

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from channels.messages import Conversation, Cursor
+from channels.messages import ChatAddress, Cursor
 from gateway.base.clock import SystemClock
 from gateway.ledger.rows import Arrival, NewOutbound, Turn
 from gateway.ledger.sqlite import SqliteLedger
@@ -101,8 +101,8 @@ class House:
         os.close(descriptor)
 
 
-def conversation(chat: int) -> Conversation:
-    return Conversation(channel="telegram", kind="direct", id=str(chat))
+def conversation(chat: int) -> ChatAddress:
+    return ChatAddress(channel="telegram", kind="direct", id=str(chat))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from tests.patience import PATIENCE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from channels.messages import Conversation, Cursor, Inbound
+    from channels.messages import ChatAddress, Cursor, Inbound
 
 
 class BookDoor:
@@ -23,7 +23,7 @@ class BookDoor:
         self.refused = 0
         self.readied = 0
         self.lives = 0
-        self.moves: list[tuple[Conversation, Conversation]] = []
+        self.moves: list[tuple[ChatAddress, ChatAddress]] = []
         self._changed = asyncio.Condition()
         self._ready = asyncio.Event()
 
@@ -42,7 +42,7 @@ class BookDoor:
     async def cursor(self, name: str) -> str | None:
         return self.cursors.get(name)
 
-    async def moved(self, former: Conversation, present: Conversation) -> None:
+    async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         async with self._changed:
             if self.refuse is not None:
                 raise self.refuse

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from channels.conformance import HastyClock
+from channels.testing import FastClock
 
-__all__ = ["HastyClock"]
+__all__ = ["FastClock"]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from channels.live import Activity, Done, Note, Rejected
 from channels.messages import Outbound
 from channels.terminal.channel import TerminalChannel
-from channels.terminal.link import Activity, Done, Note, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from channels.clock import Clock
-    from channels.messages import Conversation, Cursor, Inbound
+    from channels.messages import ChatAddress, Cursor, Inbound
+    from channels.protocol import Clock
 
 
 class Parrot:
@@ -47,7 +47,7 @@ class Parrot:
     def alive(self) -> None:
         """Nobody asks."""
 
-    async def _stop(self, _: Conversation) -> None:
+    async def _stop(self, _: ChatAddress) -> None:
         self._stopped.set()
 
     async def _answer(self, message: Inbound) -> None:

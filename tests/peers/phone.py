@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent.models.scripted import ScriptedModel
 from channels.errors import NotFetched, NotSent
-from channels.messages import Attachment, Conversation, Inbound, Sender, Sent
+from channels.messages import Attachment, ChatAddress, Inbound, Sender, Sent
 from channels.protocol import HookAnswer
 from gateway.app.gateway import Foundation, House
 from gateway.base.clock import ManualClock
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from channels.messages import Outbound
-    from channels.protocol import Door, HookRequest
+    from channels.protocol import HookRequest, InboundSink
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 OPEN = Policy(allow_from=("anna", "ben"), rules={"*": {"*": GroupRule(users=("*",))}})
@@ -48,11 +48,11 @@ class Phone:
     """Where there is one, the platform calls us, and says it."""
 
     def __post_init__(self) -> None:
-        self.door: asyncio.Future[Door] = asyncio.get_running_loop().create_future()
+        self.door: asyncio.Future[InboundSink] = asyncio.get_running_loop().create_future()
         self._news = asyncio.Event()
         self._count = self.first
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: InboundSink) -> None:
         self.door.set_result(door)
         door.ready()
         await asyncio.get_running_loop().create_future()
@@ -77,7 +77,7 @@ class Phone:
             raise NotFetched("it is gone")
         await asyncio.to_thread(path.write_bytes, data)
 
-    async def draft(self, conversation: Conversation, turn: str, text: str) -> None:
+    async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:
         self.drafts.append(text)
 
     @property
@@ -90,7 +90,7 @@ class Phone:
         await self.say(request.body.decode())
         return HookAnswer(status=200)
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         return
 
     async def close(self) -> None:
@@ -98,7 +98,7 @@ class Phone:
 
     def message(self, text: str, *, by: str = "anna", group: str | None = None, **more: Any) -> Inbound:
         number, self._count = self._count, self._count + 1
-        place = Conversation(channel=self.name, account=self.account, kind="group" if group else "direct", id=group or by)
+        place = ChatAddress(channel=self.name, account=self.account, kind="group" if group else "direct", id=group or by)
         plain = Inbound(
             conversation=place,
             sender=Sender(id=by, name=by.title()),

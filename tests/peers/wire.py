@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from channels.messages import Attachment, Conversation, Inbound, Sender, Sent
+from channels.messages import Attachment, ChatAddress, Inbound, Sender, Sent
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from channels.messages import Outbound
-    from channels.protocol import Door
+    from channels.protocol import InboundSink
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -33,11 +33,11 @@ class Wire:
     """Reactions wait for it, where there is one."""
 
     def __post_init__(self) -> None:
-        self._door: asyncio.Future[Door] = asyncio.get_running_loop().create_future()
+        self._door: asyncio.Future[InboundSink] = asyncio.get_running_loop().create_future()
         self._news = asyncio.Event()
         self._count = self.first
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: InboundSink) -> None:
         self._door.set_result(door)
         door.ready()
         await asyncio.get_running_loop().create_future()
@@ -52,11 +52,11 @@ class Wire:
         self._news.set()
         return Sent(platform_id=f"p{len(self.sent)}")
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         self.typed.append(conversation.id)
         self._news.set()
 
-    async def react(self, conversation: Conversation, message_id: str, emoji: str | None) -> None:
+    async def react(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         del conversation
         if self.gate is not None and emoji is not None:
             await self.gate.wait()
@@ -72,7 +72,7 @@ class Wire:
         self, text: str, *, by: str = "anna", group: str | None = None, thread: str | None = None, **more: Any
     ) -> Inbound:
         number, self._count = self._count, self._count + 1
-        place = Conversation(
+        place = ChatAddress(
             channel=self.name,
             account=self.account,
             kind="group" if group else "direct",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent.tools.policy import ToolPolicy
 from agent.tools.settings import ToolRules
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageWrong
 from gateway.inbound.mentions import patterns_of
@@ -221,7 +221,7 @@ def test_the_settings_of_each_platform_narrow_the_tools(
 ) -> None:
     settings = Settings.model_validate({"channels": channels})
     ((channel, policy),) = platforms(settings, ManualClock(NOON), {})
-    rule = policy.group(Conversation(channel=channel.name, kind="group", **place))
+    rule = policy.group(ChatAddress(channel=channel.name, kind="group", **place))
     assert rule is not None
     layers = ToolPolicy(rule.tools)
     assert tuple(name for name in ("read", "write", "memory_get") if layers.allows(name)) == allowed
@@ -236,7 +236,7 @@ def test_a_group_of_tools_that_is_not_there_is_told_with_its_place() -> None:
 
 
 ADDRESS = st.builds(
-    Conversation,
+    ChatAddress,
     channel=st.just("wire"),
     account=st.sampled_from(["default", "two"]),
     kind=st.just("group"),
@@ -249,7 +249,7 @@ ADDRESS = st.builds(
 
 
 @given(ADDRESS)
-def test_a_session_knows_its_group(place: Conversation) -> None:
+def test_a_session_knows_its_group(place: ChatAddress) -> None:
     record = SessionRecord(session="s", key="k", started=NOON, spoken=NOON, address=place.address, space=place.space or "")
     assert group_of(record) == place
     direct = replace(place, kind="direct")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from gateway.queue.message_queue import Queued, Rule, kindred
 from gateway.queue.mode_choice import Choice, NoChoice, read_choice
 from gateway.settings.messages import MessagesSettings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Make = Callable[..., Town]
 
-PLACE = Conversation(channel="wire", kind="group", id="g")
+PLACE = ChatAddress(channel="wire", kind="group", id="g")
 ITEMS = st.lists(
     st.builds(
         Queued,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from agent.models.scripted import ScriptedModel
-from channels.terminal.link import Done, Reply
+from channels.live import Done, Reply
 from gateway.app.gateway import Foundation, House
 from gateway.base.clock import ManualClock
 from gateway.base.paths import Paths

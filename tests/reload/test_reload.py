@@ -13,7 +13,7 @@ import pytest
 
 from agent.events import TextDelta
 from agent.models.scripted import Stall
-from channels.messages import Conversation, Inbound, Sender
+from channels.messages import ChatAddress, Inbound, Sender
 from gateway.app.reload import EMPTY_SECONDS, Reload
 from gateway.app.status import HouseDesk
 from gateway.base.clock import SystemClock
@@ -24,7 +24,7 @@ from tests.patience import PATIENCE
 from tests.reload.place import Place, ask, homebody, listening, until
 
 if TYPE_CHECKING:
-    from channels.protocol import Door
+    from channels.protocol import InboundSink
     from gateway.app.gateway import House
 
 
@@ -250,9 +250,9 @@ async def _write(place: Place, house: House, plugin: dict[str, Any]) -> None:
     assert (await house.reload.now())["complaint"] is None
 
 
-async def _arrive(door: Door, sender: str, text: str) -> None:
+async def _arrive(door: InboundSink, sender: str, text: str) -> None:
     inbound = Inbound(
-        conversation=Conversation(channel="pigeon", account="default", kind="direct", id=sender),
+        conversation=ChatAddress(channel="pigeon", account="default", kind="direct", id=sender),
         sender=Sender(id=sender),
         text=text,
         at=datetime.now(UTC),

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from homebody_linechat.server import Server
 
-from channels.conformance import CHECKS, HastyClock
-from channels.log import NoLog
+from channels.common.log import NoLog
+from channels.testing import CHECKS, FastClock
 
 
 @pytest.mark.parametrize("rule", CHECKS, ids=lambda rule: rule.__name__)
 async def test_the_channel_keeps_the_rule(rule: Any) -> None:
-    """See ``channels.conformance``."""
-    async with Server(HastyClock(), NoLog()) as stage:
+    """See ``channels.testing``."""
+    async with Server(FastClock(), NoLog()) as stage:
         if rule.__name__ in stage.lacks:
             pytest.skip("the platform has nothing of the kind")
         await rule(stage)

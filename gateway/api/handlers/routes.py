@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from channels.messages import Conversation, Sender
+from channels.messages import ChatAddress, Sender
 from gateway.base.errors import UsageWrong
 from gateway.inbound.mentions import patterns_of
 from gateway.routing.access import Allowed, Pair
@@ -58,7 +58,7 @@ class RouteDesk:
             known = ", ".join(f"{name}:{one}" for name, one in sorted(policies)) or "none"
             raise UsageWrong(f"no channel {channel}:{account} is set up", mend=f"There is: {known}.")
         kind, place = ("group", group) if group else ("direct", chat or peer)
-        conversation = Conversation(channel=channel, account=account, kind=kind, id=place, thread=thread, space=space)  # type: ignore[arg-type]
+        conversation = ChatAddress(channel=channel, account=account, kind=kind, id=place, thread=thread, space=space)  # type: ignore[arg-type]
         sender = Sender(id=peer)
         decision = await self._access.decide(conversation, sender, mentioned=True)
         actor = decision.actor if isinstance(decision, Allowed) else await self._access.who(channel, peer)
@@ -78,7 +78,7 @@ class RouteDesk:
             "default": self._settings().default_agent,
         }
 
-    def _answer(self, router: Router, agent: str, conversation: Conversation, actor: Actor) -> dict[str, Any]:
+    def _answer(self, router: Router, agent: str, conversation: ChatAddress, actor: Actor) -> dict[str, Any]:
         route = router.route(agent, conversation, actor)
         profile = self._settings().agent(agent)
         return {
@@ -89,7 +89,7 @@ class RouteDesk:
             "workspace": str(profile.workspace),
         }
 
-    def _mention(self, conversation: Conversation, policy: Policy, agents: tuple[str, ...]) -> dict[str, Any] | None:
+    def _mention(self, conversation: ChatAddress, policy: Policy, agents: tuple[str, ...]) -> dict[str, Any] | None:
         rule = policy.group(conversation) if conversation.kind == "group" else None
         if rule is None:
             return None

@@ -8,19 +8,18 @@ import random
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from channels.common.backoff import Backoff
+from channels.common.event_guard import EventGuard
+from channels.common.fitting import fitted
 from channels.errors import ChannelBroken, NotSent, Uncertain
-from channels.fitting import fitted
-from channels.guard import EventGuard
-from channels.messages import Conversation, Cursor, Inbound, Sender, Sent
-from channels.pauses import Pauses
+from channels.messages import ChatAddress, Cursor, Inbound, Sender, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from channels.clock import Clock
-    from channels.log import Log
+    from channels.common.log import Log
     from channels.messages import Outbound
-    from channels.protocol import Door
+    from channels.protocol import Clock, InboundSink
 
 LIMIT = 500
 ANSWER_SECONDS = 10
@@ -50,9 +49,9 @@ class LineChat:
         self._writer: asyncio.StreamWriter | None = None
         self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: InboundSink) -> None:
         """Stay connected, with ever longer pauses while the server does not answer."""
-        pauses = Pauses(self._clock, random.random, self._log, self.account)
+        pauses = Backoff(self._clock, random.random, self._log, self.account)
         while True:
             try:
                 await self._connected(door, pauses)
@@ -61,7 +60,7 @@ class LineChat:
                 trouble = str(error) or type(error).__name__
             await pauses.wait("linechat does not answer", trouble)
 
-    async def _connected(self, door: Door, pauses: Pauses) -> None:
+    async def _connected(self, door: InboundSink, pauses: Backoff) -> None:
         reader, self._writer = await asyncio.open_connection(*self._address)
         try:
             await self._say({"hello": self._password, "after": int(await door.cursor("read") or 0)})
@@ -76,7 +75,7 @@ class LineChat:
                 if not waiting.done():
                     waiting.set_exception(ConnectionError("the connection was lost"))
 
-    async def _take(self, door: Door, told: dict[str, Any]) -> None:
+    async def _take(self, door: InboundSink, told: dict[str, Any]) -> None:
         door.alive()
         match told:
             case {"welcome": _}:
@@ -88,7 +87,7 @@ class LineChat:
             case {"id": int(number), "from": str(person), "text": str(text), "at": str(at)}:
                 target = str(told["edits"]) if "edits" in told else None
                 message = Inbound(
-                    conversation=Conversation(channel=self.name, account=self.account, kind="direct", id=person),
+                    conversation=ChatAddress(channel=self.name, account=self.account, kind="direct", id=person),
                     sender=Sender(id=person),
                     text=text,
                     at=datetime.fromisoformat(at),
@@ -101,7 +100,7 @@ class LineChat:
                 )
                 await self._stored(door, message, Cursor(name="read", value=str(number)))
 
-    async def _stored(self, door: Door, message: Inbound, cursor: Cursor) -> None:
+    async def _stored(self, door: InboundSink, message: Inbound, cursor: Cursor) -> None:
         """Offer a message until the house has it: the cursor is what the server will read on from."""
         while True:
             try:
@@ -128,7 +127,7 @@ class LineChat:
             return Sent(platform_id=str(told["id"]))
         raise NotSent(f"linechat: {told['why']}", permanent="wait" not in told, retry_after=told.get("wait"))
 
-    async def typing(self, conversation: Conversation) -> None:
+    async def typing(self, conversation: ChatAddress) -> None:
         """Show that an answer is being written; nobody misses it where it fails."""
         try:
             await self._say({"typing": conversation.id})

@@ -16,14 +16,14 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from channels.conformance import EXTRAS, HastyClock
-from channels.log import NoLog
+from channels.common.log import NoLog
+from channels.testing import EXTRAS, FastClock
 from homebody_linechat.channel import LIMIT, LineChat
 
 if TYPE_CHECKING:
-    from channels.clock import Clock
-    from channels.conformance import Trouble
-    from channels.log import Log
+    from channels.common.log import Log
+    from channels.protocol import Clock
+    from channels.testing import Trouble
 
 PASSWORD = "open sesame"  # noqa: S105 - of a server that lives as long as a test
 BEAT_SECONDS = 30
@@ -63,7 +63,7 @@ class Server:
     # -- the stage ---------------------------------------------------------------------------------------------------
 
     def channel(self) -> LineChat:
-        """See ``channels.conformance.Stage``, as for all that follow."""
+        """See ``channels.testing.Peer``, as for all that follow."""
         return self._channel(PASSWORD)
 
     def intruder(self) -> LineChat:
@@ -197,7 +197,7 @@ class Server:
 
 async def _talk(port: int) -> None:
     """Let whoever types be anna."""
-    async with Server(HastyClock(), NoLog(), port) as server:
+    async with Server(FastClock(), NoLog(), port) as server:
         shown = 0
         typed = asyncio.ensure_future(asyncio.to_thread(sys.stdin.readline))
         while not (typed.done() and not typed.result()):

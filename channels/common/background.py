@@ -1,0 +1,41 @@
+"""Work beside the reading of events: what fails there is told, and none of it is left when its owner closes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from channels.common.event_guard import whereabouts
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from channels.common.log import Log
+
+
+class BackgroundTasks:
+    """The tasks of one account that nobody awaits."""
+
+    def __init__(self, log: Log, account: str) -> None:
+        self._log = log
+        self._account = account
+        self._tasks: dict[asyncio.Task[None], str] = {}
+
+    def begin(self, what: str, work: Coroutine[Any, Any, None]) -> None:
+        """Begin some work; ``what`` is the line for the log when it fails."""
+        task = asyncio.ensure_future(work)
+        self._tasks[task] = what
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        what = self._tasks.pop(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._log.warning(what, error=whereabouts(error), account=self._account)
+
+    async def close(self) -> None:
+        """Leave what is not done."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,38 @@
+"""Waiting longer each time something fails in a row, and not all houses at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from channels.common.log import Log
+    from channels.protocol import Clock
+
+FIRST = 1.0
+LONGEST = 60.0
+MOST = 10
+
+
+class Backoff:
+    """The pauses of one thing that is tried again, ``longest`` seconds at most. ``random`` gives numbers from 0 to 1."""
+
+    def __init__(self, clock: Clock, random: Callable[[], float], log: Log, account: str, *, longest: float = LONGEST) -> None:
+        self._longest = longest
+        self._clock = clock
+        self._random = random
+        self._log = log
+        self._account = account
+        self._failures = 0
+
+    def over(self) -> None:
+        """Note that it went well: the next pause is a short one again."""
+        self._failures = 0
+
+    async def wait(self, event: str, error: str) -> None:
+        """Say what failed and for how long nothing is tried, and wait: ever longer, of which a random half is taken off."""
+        pause = min(self._longest, FIRST * 2**self._failures) * (0.5 + self._random() / 2)
+        self._failures = min(self._failures + 1, MOST)
+        self._log.warning(event, error=error, pause=round(pause, 1), account=self._account)
+        await self._clock.sleep(pause)

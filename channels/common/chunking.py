@@ -1,0 +1,327 @@
+"""Cutting Markdown into pieces that each fit one message of a platform.
+
+Blocks are kept whole while they fit. One that does not is cut by its kind: a code block is closed and opened again, a list
+goes item by item, a table repeats its header, a quote stays a quote, and text is cut at a line, a sentence or a word, in this order,
+and where possible not inside bold, code or a link. What counts is the text that a reader sees, in the platform's own unit.
+
+What a model writes is cut whatever it is: long texts section by section, with work in proportion to their length, and to a fixed
+depth. A text that needs more than that is cut as it is written, between lines and words, without a look at its blocks.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from channels.common.breaks import best_break
+from channels.common.markdown import parsed, styled
+from channels.common.sections import sections
+from channels.common.styled_text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from markdown_it.token import Token
+
+log = logging.getLogger(__name__)
+
+SMALLEST = 16
+"""Limits below this many units are not honoured: they are a mistake, and a bullet must fit."""
+DEEPEST = 4
+"""Blocks within blocks are cut by their kind to this depth; what is deeper is cut as text."""
+NESTED = 16
+"""A block whose parts lie deeper than this is cut as text: by its kind, each level would become a message of its own."""
+WORK = 12
+WORK_AT_LEAST = 60_000
+"""Letters that may be parsed in cutting one section: ``WORK`` for each of its own, or ``WORK_AT_LEAST``."""
+WIDEST = 4
+"""A text of more than so many times the limit is cut without being measured whole."""
+_MARKER = re.compile(r" {0,3}([-+*]|\d{1,9}[.)])( {1,4}(?! )|\t|(?=\s|$))")
+_QUOTE = re.compile(r"^ {0,3}> ?", re.MULTILINE)
+
+
+def utf16_length(text: str) -> int:
+    """Return how long Telegram says a text is: in UTF-16 code units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def cut(markdown: str, limit: int, length: Callable[[str], int] = utf16_length, *, apart: bool = False) -> list[str]:
+    """Return the text in Markdown pieces of at most ``limit`` units once rendered; none when there is nothing to read.
+
+    ``apart``: each paragraph, list, table or code block is a piece of its own; a heading stays with what it is above.
+    """
+    limit = max(limit, SMALLEST)
+    unified = markdown.replace("\r\n", "\n").replace("\r", "\n")
+    pieces = [piece.strip("\n") for section in sections(unified) for piece in _section(section, limit, length, apart=apart)]
+    return [piece for piece in pieces if plain(styled(piece)).strip()]
+
+
+def as_written(source: str, limit: int, length: Callable[[str], int]) -> list[str]:
+    """Cut a text at lines and words alone, in time that grows with its length. Pieces fit once rendered, as those of ``cut``."""
+    pieces: list[str] = []
+    rest = source.strip("\n")
+    while rest:
+        window = rest[: 2 * limit]
+        end = best_break(window, reach(window, limit, length))
+        while end > 1 and length(plain(styled(window[:end]))) > limit:
+            end = best_break(window, max(1, end // 2))
+        pieces.append(window[:end].rstrip())
+        rest = rest[end:].lstrip("\n")
+    return pieces
+
+
+def reach(text: str, limit: int, length: Callable[[str], int]) -> int:
+    """Return how many letters fit the limit, at least one."""
+    end = min(len(text), max(limit, 1))
+    while end > 1 and (over := length(text[:end]) - limit) > 0:
+        end = max(1, end - max(1, over // 2))
+    return end
+
+
+class _TooMuchWork(Exception):
+    """Cutting by blocks took more work than a text of this length is worth."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """What may still be parsed, in letters, and the sizes found so far: parsing is what costs, so nothing is measured twice."""
+
+    left: int
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def spend(self, letters: int) -> None:
+        self.left -= letters
+        if self.left < 0:
+            raise _TooMuchWork
+
+
+def _section(source: str, limit: int, length: Callable[[str], int], *, apart: bool) -> list[str]:
+    """Cut one section by its blocks; one that is too dense, too deep or too odd for that as it is written."""
+    cutter = _Cutter(limit, length, _Work(max(WORK * len(source), WORK_AT_LEAST)))
+    try:
+        if parsed(source) is not None:
+            parts = cutter.apart(source) if apart else [source]
+            return [piece for part in parts for piece in cutter.sure(cutter.pieces(part))]
+    except _TooMuchWork:
+        pass
+    except Exception:  # whatever the parser makes of a model's text, the reply has to go out
+        log.warning("a reply could not be cut by its blocks and is cut as it is written", exc_info=True)
+    return as_written(source, limit, length)
+
+
+class _Cutter:
+    def __init__(self, limit: int, length: Callable[[str], int], work: _Work, depth: int = 0) -> None:
+        self._limit = limit
+        self._length = length
+        self._work = work
+        self._depth = depth
+
+    def pieces(self, source: str) -> list[str]:
+        """Cut any source."""
+        if self._fits(source):
+            return [source]
+        if self._depth > DEEPEST:
+            return self._text(source)
+        lines = _lines(source)
+        blocks, slices = self._sliced(source, lines)
+        if not blocks:
+            return self._text(source)
+        parts = self._packed(zip(slices, [partial(self._block, block) for block in blocks], strict=True))
+        return self._linked(parts, _definitions(blocks, lines))
+
+    def apart(self, source: str) -> list[str]:
+        """Return each block by itself, but for headings, which stay with the one below."""
+        lines = _lines(source)
+        blocks, slices = self._sliced(source, lines)
+        if not blocks:
+            return [source]
+        parts: list[str] = []
+        headed = False
+        for block, one in zip(blocks, slices, strict=True):
+            parts[-1:] = [parts[-1] + one] if headed else [*parts[-1:], one]
+            headed = block.type == "heading_open"
+        return self._linked(parts, _definitions(blocks, lines))
+
+    def sure(self, parts: Iterable[str]) -> list[str]:
+        """Cut as text what is still too long."""
+        return [piece for part in parts for piece in ([part] if self._fits(part) else self._text(part))]
+
+    def _size(self, source: str) -> int:
+        """Return the rendered length."""
+        size = self._work.sizes.get(source)
+        if size is None:
+            self._work.spend(len(source))
+            size = self._work.sizes[source] = self._length(plain(styled(source)))
+        return size
+
+    def _tokens(self, source: str) -> list[Token]:
+        """Return the tokens of a source; none of one that is not to be cut by its blocks."""
+        self._work.spend(len(source))
+        tokens = parsed(source) or []
+        return [] if any(token.level > NESTED for token in tokens) else tokens
+
+    def _sliced(self, source: str, lines: list[str]) -> tuple[list[Token], list[str]]:
+        """Return the outermost blocks of a text, and the lines of each."""
+        blocks = [token for token in self._tokens(source) if token.level == 0 and token.map and token.nesting >= 0]
+        starts = [0, *(token.map[0] for token in blocks[1:] if token.map)]
+        return blocks, ["".join(lines[start:end]) for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
+
+    def _deeper(self, limit: int) -> _Cutter:
+        return _Cutter(limit, self._length, self._work, self._depth + 1)
+
+    def _fits(self, source: str) -> bool:
+        return self._size(source) <= self._limit
+
+    def _packed(self, slices: Iterable[tuple[str, Callable[[str], list[str]]]], *, loose: bool = False) -> list[str]:
+        """Join neighbouring slices while they fit; each comes with the way to cut it when it alone does not.
+
+        ``loose``: company may set a slice's lines apart, so each line is counted with the one it may add.
+        """
+        packed: list[str] = []
+        room = 0
+        for source, divide in slices:
+            size = self._size(source)
+            taken = size + 2 + (source.count("\n") if loose else 0)
+            if taken <= room:
+                packed[-1] += source
+                room -= taken
+                continue
+            packed += [source] if size <= self._limit else [part.rstrip("\n") + "\n\n" for part in divide(source)]
+            room = self._limit - self._size(packed[-1])
+        return packed
+
+    def _block(self, token: Token, source: str) -> list[str]:
+        """Cut one block that is too long."""
+        match token.type:
+            case "fence" | "code_block":
+                parts = self._code(token)
+            case "bullet_list_open" | "ordered_list_open":
+                parts = self._list(source)
+            case "blockquote_open":
+                inside = self._deeper(self._limit).pieces(_QUOTE.sub("", source))
+                parts = ["".join(f"> {line}" for line in _lines(piece.strip("\n"))) for piece in inside]
+            case "table_open":
+                lines = source.strip("\n").split("\n")
+                parts = self._table("\n".join(lines[:2]), lines[2:])
+            case _:
+                parts = [source]
+        return self.sure(parts)
+
+    def _code(self, token: Token) -> list[str]:
+        runs = re.findall(r"`+", token.content)
+        fence = token.markup or "`" * max(3, 1 + max(map(len, runs), default=0))
+        bodies: list[str] = []
+        room = 0
+        for line in token.content.removesuffix("\n").split("\n"):
+            for bit in self._bits(line):
+                size = self._length(bit) + 1
+                if size > room:
+                    bodies.append("")
+                    room = self._limit + 1
+                bodies[-1] += bit + "\n"
+                room -= size
+        return [f"{fence}{token.info}\n{body}{fence}\n" for body in bodies]
+
+    def _bits(self, line: str) -> list[str]:
+        """Cut a line of code that is longer than a message."""
+        bits = []
+        while self._length(line) > self._limit:
+            end = best_break(line, reach(line, self._limit, self._length), levels=1)
+            bits.append(line[:end])
+            line = line[end:]
+        return [*bits, line]
+
+    def _list(self, source: str) -> list[str]:
+        lines = _lines(source)
+        items = [
+            token.map[0] for token in self._tokens(source) if token.type == "list_item_open" and token.level == 1 and token.map
+        ]
+        ends = [*items[1:], len(lines)]
+        slices = ["".join(lines[start:end]) for start, end in zip([0, *items[1:]], ends, strict=True)]
+        first = re.match(r" {0,3}(\d+)", source)
+        if first is not None:
+            slices = [_numbered(one, number) for number, one in enumerate(slices, int(first[1]))]
+        return self._packed(((one, self._item) for one in slices), loose=True)
+
+    def _item(self, source: str) -> list[str]:
+        """Cut a list item: its first piece keeps the mark, the others follow as ordinary text."""
+        mark = _MARKER.match(source)
+        if mark is None:
+            return self._text(source)
+        indent = " " * (len(mark[1]) + 1)
+        offset = len(mark[0].expandtabs(4))
+        first, *rest = _lines(source[mark.end() :]) or [""]
+        inside = first + "".join(line[min(offset, len(line) - len(line.lstrip(" "))) :] for line in rest)
+        limit = self._limit - self._length(indent)
+        while limit >= SMALLEST:
+            head, *tail = self._deeper(limit).pieces(inside)
+            marked = f"{mark[1]} " + re.sub(r"\n(?!\n|$)", "\n" + indent, head.lstrip())
+            if self._fits(marked):
+                return [marked, *tail]
+            limit = limit * 3 // 4
+        return self._text(source)
+
+    def _table(self, head: str, rows: list[str]) -> list[str]:
+        """Cut a table between rows, header above each part. One row that is too long is shown as it was written."""
+        table = "\n".join([head, *rows])
+        if self._fits(table + "\n"):
+            return [table + "\n"]
+        if len(rows) < 2:  # noqa: PLR2004 - one row cannot be halved
+            return self._text(table)
+        half = len(rows) // 2
+        return self._table(head, rows[:half]) + self._table(head, rows[half:])
+
+    def _text(self, source: str) -> list[str]:
+        """Cut text at its best breaks."""
+        parts: list[str] = []
+        rest = source.rstrip()
+        while len(rest) > WIDEST * self._limit or not self._fits(rest):
+            limit = self._limit
+            while True:
+                end = best_break(rest, reach(rest, limit, self._length))
+                if self._fits(rest[:end]) or end == 1:
+                    break
+                limit = min(limit, self._length(rest[:end])) // 2
+            parts.append(rest[:end].rstrip())
+            following = rest[end:].lstrip()
+            escaped = _as_text(following)
+            rest = escaped if len(escaped) < len(rest) else following  # an escape put back for ever would never end
+        return [*parts, rest]
+
+    def _linked(self, parts: list[str], definitions: str) -> list[str]:
+        """Give each piece that may need them the link definitions, which take no room in a message."""
+        if not definitions:
+            return parts
+        linked = [
+            f"{part.rstrip()}\n\n{definitions}\n\n" if "[" in part and definitions not in part else part for part in parts
+        ]
+        return [new if self._fits(new) else old for new, old in zip(linked, parts, strict=True)]
+
+
+def _lines(source: str) -> list[str]:
+    """Return the lines as the parser counts them, with their ends."""
+    return [line for line in re.split(r"(?<=\n)", source) if line]
+
+
+def _numbered(item: str, number: int) -> str:
+    """Give an item of an ordered list the number that its place gives it, for it may begin a piece."""
+    mark = re.match(r"( {0,3})(\d+)", item)
+    if mark is None or mark[2] == str(number):
+        return item
+    wider = " " * max(0, len(str(number)) - len(mark[2]))
+    return f"{mark[1]}{number}" + re.sub(r"\n(?= )", "\n" + wider, item[mark.end() :])
+
+
+def _definitions(blocks: list[Token], lines: list[str]) -> str:
+    """Return the lines that belong to no block: link definitions."""
+    covered = {number for token in blocks if token.map for number in range(*token.map)}
+    return "".join(line for number, line in enumerate(lines) if number not in covered and line.strip()).strip("\n")
+
+
+def _as_text(text: str) -> str:
+    """Keep the second half of a text from being read as a list, heading or quote that it was not."""
+    escaped = re.sub(r"\A(\d{1,9})([.)])(?=\s|\Z)", r"\1\\\2", text)
+    return re.sub(r"\A(?=(?:[-+*]|#{1,6}|=+|-+)(?:\s|\Z)|>)", r"\\", escaped)

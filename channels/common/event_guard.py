@@ -1,0 +1,57 @@
+"""Reading what a platform sends: an event that is not as documented is told in one line, passed over, and stops none behind it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from channels.common.log import Log
+
+MALFORMED = (TypeError, LookupError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What reading something raises that is not as it is expected to be."""
+LONGEST_FACT = 80
+"""Characters of a fact in the log: it may come from a damaged event."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class EventGuard:
+    """Reads the events of one account. What a reading raises besides ``MALFORMED`` goes through."""
+
+    def __init__(self, log: Log, account: str) -> None:
+        self._log = log
+        self._account = account
+
+    def read(self, about: Mapping[str, object], reading: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Return what ``reading`` makes of an event; None when it is not as documented, which is told with the facts ``about`` it."""
+        with self.reading(about):
+            return reading(*args, **kwargs)
+        return None
+
+    @contextmanager
+    def reading(self, about: Mapping[str, object]) -> Iterator[None]:
+        """Leave the block when an event is not as documented, and tell of it."""
+        try:
+            yield
+        except MALFORMED as error:
+            self.pass_over(about, error)
+
+    def pass_over(self, about: Mapping[str, object], error: BaseException) -> None:
+        """Tell of an event that could not be read. What it says is not repeated: it may be private, or very long."""
+        facts = {key: str(value)[:LONGEST_FACT] for key, value in about.items()}
+        self._log.warning(
+            "passed an event over that is not as documented", **facts, error=whereabouts(error), account=self._account
+        )
+
+
+def whereabouts(error: BaseException) -> str:
+    """Return the type of an error and where in the code it was raised, such as ``KeyError in places.py:88``."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = "" if place is None else f" in {Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno}"
+    return type(error).__name__ + where

@@ -1,0 +1,194 @@
+"""CommonMark to styled text.
+
+markdown-it-py parses (with tables and strike-through); blocks are laid out as lines: headings bold, lists with bullets
+and indents, tables as aligned code. Raw HTML is text like any other. Nothing here knows a platform.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import unicodedata
+from functools import cache
+from typing import TYPE_CHECKING
+
+from channels.common.density import TooDense, allowance, metered
+from channels.common.styled_text import Span, Style, Styled, plain, prefixed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+    from markdown_it.tree import SyntaxTreeNode
+
+log = logging.getLogger(__name__)
+
+LINKS = ("http://", "https://", "mailto:")
+"""The only addresses that become links; others are shown as text. A platform's own may call people: ``tg://user?id=7``."""
+_ADDRESS = re.compile(
+    r"([a-z][a-z0-9+.-]*://)?(?:[^\s/?#@]*@)?([a-z0-9-]+(?:\.[a-z0-9-]+)+)(?:[:/?#].*)?", re.IGNORECASE | re.DOTALL
+)
+_ENDINGS = frozenset({"com", "net", "org", "info", "gov", "edu", "io", "de", "at", "ch", "eu", "uk", "fr", "nl"})
+"""Endings that make a label an address without more; ``README.md`` is none."""
+DEEPEST = 60
+"""A text with blocks or marks nested deeper than this is shown as it was written."""
+RULE = "———"
+_MARKS: dict[str, Style] = {"strong": "bold", "em": "italic", "s": "strike"}
+
+
+@cache
+def parser() -> MarkdownIt:
+    """Return the one parser of this room; it is imported when the first text is rendered."""
+    from markdown_it import MarkdownIt
+
+    return metered(MarkdownIt("commonmark", {"html": False, "maxNesting": 2 * DEEPEST}).enable(["table", "strikethrough"]))
+
+
+def parsed(markdown: str) -> list[Token] | None:
+    """Return a text's tokens, or None for one that is to be shown as it was written: too deep, or too dense to be parsed."""
+    try:
+        tokens = parser().parse(markdown, allowance(markdown))
+    except TooDense:
+        return None
+    return None if _depth(tokens) > DEEPEST else tokens
+
+
+def styled(markdown: str) -> Styled:
+    """Return the text as a person is to see it. Never raises, whatever the text."""
+    from markdown_it.tree import SyntaxTreeNode
+
+    clean = markdown if markdown.isascii() else markdown.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    try:
+        tokens = parsed(clean)
+        return (clean,) if tokens is None else _blocks(SyntaxTreeNode(tokens).children)
+    except Exception:  # whatever the parser makes of a text, it is shown
+        log.warning("a text could not be laid out and is shown as it was written", exc_info=True)
+        return (clean,)
+
+
+def _depth(tokens: Sequence[Token]) -> int:
+    deepest = here = 0
+    for token in tokens:
+        here += token.nesting
+        deepest = max(deepest, here + (_depth(token.children) if token.children else 0))
+    return deepest
+
+
+def _blocks(nodes: Sequence[SyntaxTreeNode], *, tight: bool = False) -> Styled:
+    """Lay blocks out below each other: an empty line between them, or none in a tight list."""
+    laid: list[str | Span] = []
+    for node in nodes:
+        block = _block(node)
+        if block:
+            tight_here = tight or (node.type == "paragraph" and node.hidden)
+            laid += (("\n" if tight_here else "\n\n") if laid else "", *block)
+    return tuple(laid)
+
+
+def _block(node: SyntaxTreeNode) -> Styled:
+    laid: Styled
+    match node.type:
+        case "heading":
+            laid = _spanned("bold", _inlines(node.children))
+        case "paragraph":
+            laid = _inlines(node.children)
+        case "fence" | "code_block":
+            words = node.info.split(maxsplit=1)
+            laid = _spanned("pre", (node.content.removesuffix("\n"),), words[0] if words else "")
+        case "blockquote":
+            laid = _spanned("quote", _blocks(node.children))
+        case "bullet_list" | "ordered_list":
+            laid = _list(node)
+        case "table":
+            laid = _spanned("pre", (_table(node),))
+        case _:
+            laid = (RULE if node.type == "hr" else node.content,)
+    return laid
+
+
+def _spanned(style: Style, parts: Styled, detail: str = "") -> Styled:
+    """Return one span, or nothing around nothing."""
+    return (Span(style, parts, detail),) if plain(parts) else ()
+
+
+def _list(node: SyntaxTreeNode) -> Styled:
+    number = int(node.attrs.get("start", 1)) if node.type == "ordered_list" else None
+    tight = all(child.hidden for item in node.children for child in item.children if child.type == "paragraph")
+    laid: list[str | Span] = []
+    for item in node.children:
+        mark = "• " if number is None else f"{number}. "
+        number = None if number is None else number + 1
+        body = prefixed(_blocks(item.children, tight=tight), " " * len(mark))
+        laid += ((("\n" if tight else "\n\n") if laid else "") + mark, *body)
+    return tuple(laid)
+
+
+def _inlines(nodes: Sequence[SyntaxTreeNode]) -> Styled:
+    return tuple(part for node in nodes for part in _inline(node))
+
+
+def _inline(node: SyntaxTreeNode) -> Styled:
+    laid: Styled
+    match node.type:
+        case "inline":
+            laid = _inlines(node.children)
+        case "strong" | "em" | "s":
+            laid = _spanned(_MARKS[node.type], _inlines(node.children))
+        case "code_inline":
+            laid = _spanned("code", (node.content,))
+        case "link" | "image":
+            laid = _link(_inlines(node.children), str(node.attrs.get("href") or node.attrs.get("src") or ""))
+        case _:
+            laid = ("\n" if node.type.endswith("break") else node.content,)
+    return laid
+
+
+def _link(label: Styled, address: str) -> Styled:
+    """Return a link, or the label and the address as text when it is no address to click on."""
+    text = plain(label)
+    if not text.strip():
+        return (address,)
+    if address.lower().startswith(LINKS) and not _misleads(text, address):
+        return (Span("link", label, address),)
+    return label if not address or address == text else (*label, f" ({address})")
+
+
+def _misleads(label: str, address: str) -> bool:
+    """Whether a label reads as an address, and of another host than the one that the link leads to."""
+    named = _ADDRESS.fullmatch(label.strip())
+    if named is None:
+        return False
+    host = named[2].lower()
+    if not (named[1] or host.startswith("www.") or host.rpartition(".")[2] in _ENDINGS):
+        return False
+    meant = _ADDRESS.fullmatch(address.removeprefix("mailto:"))
+    return meant is None or host.removeprefix("www.") != meant[2].lower().removeprefix("www.")
+
+
+def _table(node: SyntaxTreeNode) -> str:
+    """Return a table as lines of equal width, columns aligned as their header says."""
+    rows = [
+        [plain(_inlines(cell.children)).replace("\n", " ") for cell in row.children]
+        for part in node.children
+        for row in part.children
+    ]
+    sides = [str(cell.attrs.get("style", "")) for cell in node.children[0].children[0].children]
+    widths = [max(_width(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [" │ ".join(_padded(*cell) for cell in zip(row, widths, sides, strict=True)).rstrip() for row in rows]
+    return "\n".join([lines[0], "─┼─".join("─" * width for width in widths), *lines[1:]])
+
+
+def _padded(text: str, width: int, side: str) -> str:
+    room = width - _width(text)
+    if "right" in side:
+        return " " * room + text
+    before = room // 2 if "center" in side else 0
+    return " " * before + text + " " * (room - before)
+
+
+def _width(text: str) -> int:
+    """Return the columns a text takes in a fixed-width font: wide letters take two, combining marks none."""
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text
+    )

@@ -1,0 +1,212 @@
+"""Where an answer that is still being written may be cut, so that what stands before can be sent as a message of its own.
+
+The first cut that suits is taken: behind a paragraph, a line, a sentence, a word. Code blocks and tables are kept whole while
+there is any other way; a code block that cannot be is closed, and opened again in the next message. What is cut off stays as it
+was written: all pieces together are the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from channels.common.breaks import closed, whole_letter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+Preference = Literal["paragraph", "newline", "sentence"]
+
+_KINDS = (
+    re.compile(r"\n(?:[ \t\r]*\n)+"),
+    re.compile(r"\n"),
+    re.compile(r"(?<!\d)(?<=[.!?…])[\"')\]”’»*_]*[ \t]+|(?<=[。！？])"),
+    re.compile(r"[ \t]+"),
+)
+_EAGER = {"paragraph": 1, "newline": 2, "sentence": 3}
+_FENCE = re.compile(
+    r"(?:[ \t]*>)*(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*)(?P<mark>`{3,20}(?!`)|~{3,20}(?!~))(?P<info>[^\n]*)"
+)
+_READ_OTHERWISE = re.compile(r"(?:\d{1,9}[.)]|[-+*]|#{1,6}|=+|-+)(?:\s|\Z)|>")
+"""What would be a list, a heading or a quote at the beginning of a message, and is none where it stands."""
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*(?:\n|\Z)")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+LONGEST_INFO = 60
+"""What is said of a code block at more length is not said again when it is opened anew."""
+_DONE = re.compile(r"(?:(?<!\d)[.!?…:]|[。！？])[\"')\]”’»*_]*\s*\Z|\n\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long pieces are, in letters of Markdown: ``least`` as long as more is to come, ``most`` always.
+
+    ``prefer`` is at what a piece that is long enough is cut; other places are taken only when it would become too long.
+    """
+
+    least: int
+    most: int
+    prefer: Preference = "paragraph"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The next ``text`` of an answer; ``opening`` and ``closing`` are put around it where it begins or ends in a code block."""
+
+    text: str
+    opening: str = ""
+    closing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A code block. ``start`` is where its first line begins; ``end`` is behind its last one, None while it is open."""
+
+    start: int
+    end: int | None
+    opening: str
+    mark: str
+
+
+def next_piece(
+    text: str,
+    limits: Limits,
+    opening: str = "",
+    *,
+    resting: bool = False,
+    allowed: Callable[[int], bool] = lambda _: True,
+) -> Piece | None:
+    """Return what of ``text`` may be sent now, or None while it is better to wait for more.
+
+    ``opening`` is what the piece before says of how this one begins (see ``reopening``). ``resting``: nothing has come for a
+    while, so that what ends with a sentence may go too. Nothing is cut where ``allowed`` forbids it.
+    """
+    cut = _Cut(opening + text, len(opening), limits, allowed)
+    if len(opening) + len(text) > limits.most:
+        end = cut.at_last()
+    elif resting:
+        end = cut.best(_KINDS[:3], at_end=True)
+    else:
+        end = cut.best(_KINDS[: _EAGER[limits.prefer]])
+    if end is None:
+        return None
+    return Piece((opening + text)[len(opening) : end], opening, cut.closing(end))
+
+
+def reopening(text: str) -> str:
+    """Return what has to stand before the continuation of a text that ends within a code block; nothing otherwise."""
+    last = next((fence for fence in reversed(list(fences(text))) if fence.end is None), None)
+    return "" if last is None else last.opening
+
+
+def alone(text: str, opening: str, closing: str) -> str:
+    """Return a piece as a text of its own. A code block of which nothing is left but its end is left out."""
+    if opening and (over := re.match(rf"\s*{re.escape(opening.split(maxsplit=1)[0][0])}{{3,}}[ \t\r]*(?:\n|\Z)", text)):
+        return text[over.end() :] + closing
+    return opening + text + closing
+
+
+def fences(text: str) -> Iterator[Fence]:
+    """Yield the code blocks of a text that have begun."""
+    found: Fence | None = None
+    for line in _LINE.finditer(text):
+        match = _FENCE.match(line[0])
+        if match is None:
+            continue
+        mark, info = match["mark"], match["info"].strip()
+        if found is None:
+            if mark[0] == "~" or "`" not in info:
+                found = Fence(line.start(), None, f"{mark}{info if len(info) <= LONGEST_INFO else ''}\n", mark)
+        elif mark.startswith(found.mark) and not info and line[0].endswith("\n"):
+            yield Fence(found.start, line.end(), found.opening, found.mark)
+            found = None
+    if found is not None:
+        yield found
+
+
+class _Cut:
+    """One search for a place. All places count from the beginning of ``source``, which begins with ``given`` letters of an opening."""
+
+    def __init__(self, source: str, given: int, limits: Limits, allowed: Callable[[int], bool]) -> None:
+        self._source = source
+        self._given = given
+        self._limits = limits
+        self._allowed = allowed
+        self._fences = list(fences(source))
+
+    def best(self, kinds: Sequence[re.Pattern[str]], *, at_end: bool = False) -> int | None:
+        """Return the last good place of the first kind that has one; ``at_end`` the end itself may be one."""
+        end = len(self._source)
+        if at_end and _DONE.search(self._source) and self._fits(end) and self._whole(end):
+            return end
+        for kind in kinds:
+            for place in reversed(self._places(kind)):
+                if self._good(place, kind):
+                    return place
+        return None
+
+    def at_last(self) -> int | None:
+        """Return the best place there is; None only where all are forbidden."""
+        good = self.best(_KINDS)
+        if good is not None:
+            return good
+        places = [place for kind in _KINDS[1:] for place in reversed(self._places(kind))]
+        outside = next((place for place in places if self._fence(place) is None), None)
+        if outside is not None:
+            return outside
+        lines = (place for place in reversed(self._places(_KINDS[1])) if self._fence_goes_on(place))
+        return next(lines, None) or self._anywhere()
+
+    def closing(self, place: int) -> str:
+        """Return what ends the code block at a place, if there is one."""
+        fence = self._fence(place)
+        return "" if fence is None else ("" if self._source[place - 1] == "\n" else "\n") + fence.mark
+
+    def _places(self, kind: re.Pattern[str]) -> list[int]:
+        return [match.end() for match in kind.finditer(self._source, self._given) if self._fits(match.end())]
+
+    def _fits(self, place: int) -> bool:
+        """Whether a piece up to there has the right length, and may end there."""
+        if place <= self._given or place + len(self.closing(place)) > self._limits.most:
+            return False
+        return len(self._source[:place].strip()) >= self._limits.least and self._allowed(place - self._given)
+
+    def _fence(self, place: int) -> Fence | None:
+        """Return the code block that a place lies in."""
+        return next((one for one in self._fences if one.start < place and (one.end is None or place < one.end)), None)
+
+    def _fence_goes_on(self, place: int) -> bool:
+        """Whether a place lies between two lines of the same code."""
+        fence = self._fence(place)
+        if fence is None:
+            return False
+        first = self._source.index("\n", fence.start) + 1
+        last = None if fence.end is None else self._source.rindex("\n", fence.start, fence.end - 1) + 1
+        return first < place and place != last
+
+    def _whole(self, place: int) -> bool:
+        """Whether neither a code block nor anything in bold, code or a link is cut there."""
+        if self._fence(place) is not None:
+            return False
+        begun = max((one.end or 0 for one in self._fences if (one.end or 0) <= place), default=0)
+        begun = max(begun, self._source.rfind("\n\n", 0, place) + 1)
+        return closed(self._source[begun:place])
+
+    def _good(self, place: int, kind: re.Pattern[str]) -> bool:
+        """Whether a piece can end there, and the next one begin, without being read otherwise than as one text."""
+        following = self._source[place:]
+        if not following or not self._whole(place):
+            return False
+        if kind in _KINDS[2:]:
+            return _READ_OTHERWISE.match(following) is None
+        before = self._source[:place].rstrip().rpartition("\n")[2].lstrip()
+        torn = (before.startswith("|") and following.startswith("|")) or before.startswith("#")
+        return not (torn or following[0].isspace() or _UNDERLINE.match(following))
+
+    def _anywhere(self) -> int | None:
+        end = self._limits.most
+        end -= len(self.closing(end))
+        end = whole_letter(self._source, end) if end < len(self._source) else len(self._source)
+        places = range(end, self._given, -1)
+        fitting = next((place for place in places if self._fits(place)), None)
+        return fitting or next((place for place in places if self._allowed(place - self._given)), None)

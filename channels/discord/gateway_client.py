@@ -1,0 +1,164 @@
+"""The client library, pointed at the settings' addresses. Importing this module loads the library."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import discord
+from discord.gateway import DiscordWebSocket, ReconnectWebSocket
+from discord.http import Route
+
+from channels.common.event_guard import MALFORMED, whereabouts
+from channels.discord.api_errors import FOR_GOOD, TROUBLE, closed_for_good, no_intent, wrong_token
+from channels.discord.http_client import LONGEST_WAIT, PatientHttp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from channels.common.backoff import Backoff
+    from channels.discord.settings import DiscordAccount
+    from channels.protocol import Clock
+
+BETWEEN_SESSIONS = 5.0
+CONNECT_SECONDS = 60.0
+
+
+class GatewayClient(discord.Client):
+    """One bot's connection. ``heard`` is given every event as Discord sent it: its name, content and number, in order."""
+
+    def __init__(
+        self,
+        settings: DiscordAccount,
+        heard: Callable[[str, dict[str, Any], int], None],
+        *,
+        clock: Clock,
+        pauses: Backoff,
+    ) -> None:
+        self._account = settings
+        self._heard = heard
+        self._clock = clock
+        self._pauses = pauses
+        self._frames = 0
+        intents = discord.Intents(
+            guilds=True,
+            guild_messages=True,
+            dm_messages=True,
+            guild_reactions=True,
+            dm_reactions=True,
+            message_content=True,
+        )
+        super().__init__(
+            intents=intents,
+            enable_debug_events=True,  # the library's way to hand events out as they came
+            max_messages=None,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            chunk_guilds_at_startup=False,
+            max_ratelimit_timeout=LONGEST_WAIT,
+            heartbeat_timeout=settings.heartbeat_timeout_seconds,
+            allowed_mentions=discord.AllowedMentions.none(),
+        )
+
+    def _get_state(self, **options: Any) -> Any:
+        """Make the library's state upon our HTTP client; it asks for one while it is being set up.
+
+        It is to keep none of what happens: we read events ourselves, and one that the library cannot read must not end the connection.
+        """
+        account = self._account
+        self.http = PatientHttp(self.http.loop, root=account.api_root, gateway=account.gateway_url, clock=self._clock)
+        state: Any = super()._get_state(**options)
+        state.parsers = {event: state.parsers[event] for event in ("READY", "RESUMED")}
+        return state
+
+    @property
+    def me(self) -> str:
+        """The bot's own id."""
+        return str(self.user.id) if self.user is not None else ""
+
+    async def on_socket_raw_receive(self, message: str | bytes) -> None:
+        """Pass an event on. The library calls this for each in turn."""
+        event = json.loads(message)
+        self._frames += event.get("op") == DiscordWebSocket.DISPATCH
+        name, content, number = event.get("t"), event.get("d"), event.get("s")
+        self._heard(str(name or ""), content if isinstance(content, dict) else {}, number if isinstance(number, int) else 0)
+
+    async def on_error(self, event_method: str, /, *_: Any, **__: Any) -> None:
+        """Let a defect in handling an event be seen by ``heard``'s owner, not on the error stream."""
+        self._heard("ERROR", {"in": event_method}, 0)
+
+    async def answer(self, interaction: dict[str, Any], answer: dict[str, Any]) -> None:
+        """Answer a command or a press, which Discord waits for. Raises one of ``TROUBLE``."""
+        route = Route("POST", "/interactions/{identity}/{key}/callback", identity=interaction["id"], key=interaction["token"])
+        await self.http.request(route, json=answer)
+
+    async def sign_in(self) -> None:
+        """Learn who the bot is, which also opens the way for requests.
+
+        Raises:
+            ChannelBroken: the token is not accepted.
+        """
+        try:
+            await self.login(self._account.secret())
+        except discord.LoginFailure as error:
+            raise wrong_token(self._account) from error
+
+    def check_intents(self) -> None:
+        """Look whether messages may be read, which Discord tells at sign-in. Raises ``ChannelBroken`` when not."""
+        flags = self.application_flags
+        if not (flags.gateway_message_content or flags.gateway_message_content_limited):
+            raise no_intent()
+
+    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:  # noqa: ARG002 - theirs
+        """Wait before a further session is begun: Discord allows one in five seconds."""
+        if not initial:
+            await self._clock.sleep(BETWEEN_SESSIONS)
+
+    async def listen(self) -> None:
+        """Keep the gateway open until closed: resume a connection that broke, at once, and then after ever longer pauses.
+
+        The library's own way waits for up to a quarter of an hour, and for no time at all where a connection is closed at once.
+
+        Raises:
+            ChannelBroken: Discord refuses the token, or an intent that is switched off in its portal, or closes for good.
+        """
+        given: dict[str, Any] = {"initial": True}
+        while not self.is_closed():
+            before, resume = self._frames, True
+            try:
+                self.ws = await asyncio.wait_for(DiscordWebSocket.from_client(self, **given), CONNECT_SECONDS)
+                while True:
+                    await self.ws.poll_event()
+            except ReconnectWebSocket as asked:
+                error, resume = "the gateway asked to connect anew, or was silent", asked.resume
+            except discord.ConnectionClosed as closed:
+                if closed.code in FOR_GOOD:
+                    raise closed_for_good(self._account, closed.code) from closed
+                error = str(closed)
+            except TROUBLE as trouble:
+                error = str(trouble) or type(trouble).__name__
+            except MALFORMED as trouble:  # the library reads frames too; in a new session it is not given this one again
+                error, resume = f"a frame was not as documented: {whereabouts(trouble)}", False
+                await self._hang_up()
+            if self._frames > before:
+                self._pauses.over()
+            else:
+                await self._pauses.wait("the gateway does not answer", error)
+            given = self._again(resume=resume)
+
+    async def _hang_up(self) -> None:
+        """Close a connection that the library did not: its heart would go on beating."""
+        ws: DiscordWebSocket | None = self.ws
+        if ws is not None:
+            with contextlib.suppress(*TROUBLE):
+                await ws.close()
+
+    def _again(self, *, resume: bool) -> dict[str, Any]:
+        """Return how to connect anew: into the session that there was, or a new one."""
+        ws: DiscordWebSocket | None = self.ws
+        if ws is None:
+            return {"initial": True}
+        if not resume or ws.session_id is None:
+            return {}
+        return {"sequence": ws.sequence, "session": ws.session_id, "resume": True, "gateway": ws.gateway}

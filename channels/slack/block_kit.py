@@ -1,0 +1,82 @@
+"""What a message says, as the Web API takes it: Markdown with its commands made harmless, or Slack's mrkdwn, and buttons.
+
+Slack reads ``<!channel>`` and ``<@U…>`` in Markdown too. Markdown has no escape that holds there, so a letter without width parts the
+bracket from what follows it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from channels.common.fitting import fitted
+from channels.slack.mrkdwn import written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from channels.messages import Button
+
+MOST_MARKDOWN = 12_000
+ACTIONS = "homebody"
+"""How our own block of buttons begins its name."""
+_MOST_SECTION = 2900
+_MOST_LABEL = 75
+_MOST_BUTTONS = 25
+_COMMAND = re.compile(r"<(?=@|#|!(?!--|DOCTYPE|\[CDATA))")
+_PERHAPS = re.compile(r"<!?[A-Z\[-]{0,8}\Z")
+_APART = "\u200b"
+
+
+def harmless(markdown: str) -> str:
+    """Return Markdown in which Slack sees no command, so that no text of a model can call people together."""
+    return _COMMAND.sub(f"<{_APART}", markdown)
+
+
+def streamable(markdown: str, limit: int) -> str:
+    """Return the beginning of a text that will not change when the text grows: what may be a command at its end is held back."""
+    return harmless(_PERHAPS.sub("", markdown[:limit]))
+
+
+def longer(markdown: str) -> str:
+    """Return the longer of a text's two forms."""
+    return max(written(markdown), harmless(markdown), key=len)
+
+
+def letter(markdown: str, buttons: tuple[Button, ...] = (), *, as_markdown: bool) -> dict[str, Any]:
+    """Return the arguments of ``chat.postMessage`` that say this; those of ``chat.update`` are the same."""
+    if buttons:
+        blocks = [{"type": "markdown", "text": harmless(markdown)}] if as_markdown else sections(markdown)
+        return {"text": written(markdown), "blocks": [*blocks, actions(buttons)]}
+    return {"markdown_text": harmless(markdown)} if as_markdown else {"text": written(markdown)}
+
+
+def sections(markdown: str) -> list[dict[str, Any]]:
+    """Return a text as blocks of mrkdwn, which hold less than a message does."""
+    pieces = fitted(markdown, _MOST_SECTION, written)
+    return [{"type": "section", "text": {"type": "mrkdwn", "text": written(piece)}} for piece in pieces]
+
+
+def actions(buttons: Iterable[Button]) -> dict[str, Any]:
+    """Return the block that shows buttons. Their ids only have to differ: the value says what was pressed."""
+    shown = [
+        {
+            "type": "button",
+            "action_id": f"{ACTIONS}-{number}",
+            "text": {"type": "plain_text", "text": _label(button.label), "emoji": True},
+            "value": button.value,
+        }
+        for number, button in enumerate(buttons)
+    ]
+    return {"type": "actions", "block_id": ACTIONS, "elements": shown[:_MOST_BUTTONS]}
+
+
+def pressed(blocks: Iterable[dict[str, Any]], label: str) -> list[dict[str, Any]]:
+    """Return a message's blocks with what was pressed in the place of its buttons."""
+    left = [block for block in blocks if block.get("type") != "actions"]
+    return [*left, {"type": "context", "elements": [{"type": "plain_text", "text": f"✓ {_label(label)}"}]}]
+
+
+def _label(text: str) -> str:
+    cut = " ".join(text.split()) or "…"
+    return cut if len(cut) <= _MOST_LABEL else f"{cut[: _MOST_LABEL - 1]}…"

@@ -1,0 +1,146 @@
+"""Files that came with messages. The app's token goes to Slack's own servers alone, whatever an address or a redirection says.
+
+https://docs.slack.dev/messaging/working-with-files. Importing this module loads the library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+
+from channels.errors import NotFetched, NotSent
+from channels.slack.api_errors import NO_SCOPE, TROUBLE, code_of, waiting
+from channels.slack.settings import APPS, OFFICIAL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from slack_sdk.web.async_client import AsyncWebClient
+
+    from channels.messages import Attachment
+    from channels.slack.rate_limit import RateLimit
+    from channels.slack.settings import SlackAccount
+
+_SLACK = (".slack.com", ".slack-files.com", ".slack-gov.com")
+_REDIRECTIONS = {301, 302, 303, 307, 308}
+_MOST_REDIRECTIONS = 3
+_PIECE = 64 * 1024
+_SERVER = 500
+_TOO_MANY = 429
+_OK = 200
+_SCOPE = f"add the scope files:read ({APPS}, your app, OAuth & Permissions, Bot Token Scopes), and install the app anew"
+_GONE = {"file_not_found", "file_deleted", "access_denied", "no_permission", "not_visible"}
+
+
+class Files:
+    """Gets files by their ids."""
+
+    def __init__(self, settings: SlackAccount, web: AsyncWebClient, patience: RateLimit) -> None:
+        self._settings = settings
+        self._web = web
+        self._patience = patience
+
+    async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
+        """Save a file at ``path``; where it fails nothing is left there.
+
+        Raises:
+            NotFetched: it is larger than ``limit`` bytes, gone, or could not be had.
+        """
+        try:
+            file = await self._asked(attachment.handle)
+            _fits(int(file.get("size") or 0), limit)
+            await self._save(file, path, limit)
+        except TROUBLE as error:
+            raise NotFetched(f"the file could not be had: {str(error) or type(error).__name__}", permanent=False) from error
+
+    async def _asked(self, file: str) -> dict[str, Any]:
+        """Return what Slack says of a file now."""
+        try:
+            answer = await self._patience.call("files.info", "", lambda: self._web.files_info(file=file))
+        except NotSent as error:
+            raise NotFetched(str(error), permanent=False) from error
+        except SlackApiError as error:
+            code = code_of(error)
+            if code == NO_SCOPE:
+                raise NotFetched("the app may not read files: its token lacks the scope files:read", mend=_SCOPE) from error
+            if code in _GONE:
+                raise NotFetched(f"the file is gone, or the app may not see it ({code})") from error
+            if waiting(error) is not None:
+                raise NotFetched("Slack asks to wait", permanent=False) from error
+            raise
+        found: dict[str, Any] = answer.get("file") or {}
+        if found.get("mode") == "hidden_by_limit":
+            raise NotFetched("Slack hides the file, for the workspace is over the limits of its plan")
+        return found
+
+    async def _save(self, file: dict[str, Any], path: Path, limit: int) -> None:
+        address = str(file.get("url_private_download") or file.get("url_private") or "")
+        for _ in range(_MOST_REDIRECTIONS + 1):
+            headers = {"Authorization": f"Bearer {self._settings.secret('bot_token')}"}
+            if not may_see_token(address, self._settings.api_root):
+                raise NotFetched(
+                    f"the file lies with another service ({urlsplit(address).hostname or 'no address'}), not in Slack"
+                )
+            session = self._web.session
+            assert session is not None
+            pace = aiohttp.ClientTimeout(total=None, sock_connect=self._web.timeout, sock_read=self._web.timeout)
+            async with session.get(address, headers=headers, allow_redirects=False, timeout=pace) as answer:
+                if answer.status not in _REDIRECTIONS:
+                    await self._take(answer, file, path, limit)
+                    return
+                target = urljoin(address, answer.headers.get("Location", ""))
+            if _asks_to_sign_in(target) or not may_see_token(target, self._settings.api_root):
+                raise _signed_out()
+            address = target
+        raise NotFetched("Slack sends the request for the file in a circle", permanent=False)
+
+    async def _take(self, answer: aiohttp.ClientResponse, file: dict[str, Any], path: Path, limit: int) -> None:
+        if answer.status == _TOO_MANY or answer.status >= _SERVER:
+            raise NotFetched(f"Slack answered {answer.status}", permanent=False)
+        if answer.status != _OK:
+            raise NotFetched(f"Slack answered {answer.status} in place of the file", mend=_SCOPE)
+        size = int(file.get("size") or 0)
+        page = answer.content_type == "text/html" and (
+            file.get("mimetype") != "text/html" or answer.content_length not in {None, size}
+        )
+        if page:
+            raise _signed_out()
+        _fits(answer.content_length or 0, limit)
+        kept = path.open("xb")
+        try:
+            with kept:
+                async for piece in answer.content.iter_chunked(_PIECE):
+                    _fits(kept.tell() + len(piece), limit)
+                    kept.write(piece)
+        except BaseException:  # also when cancelled: no half of a file stays
+            with contextlib.suppress(OSError):
+                os.unlink(path)  # noqa: PTH108 - at once, for the task may be cancelled
+            raise
+
+
+def may_see_token(address: str, api_root: str) -> bool:
+    """Tell whether the app's token may go to an address: to Slack over TLS, or to the server that ``api_root`` names in its place."""
+    parts = urlsplit(address)
+    if api_root != OFFICIAL:
+        root = urlsplit(api_root)
+        return (parts.scheme, parts.netloc) == (root.scheme, root.netloc)
+    return parts.scheme == "https" and parts.port in {None, 443} and (parts.hostname or "").endswith(_SLACK)
+
+
+def _asks_to_sign_in(address: str) -> bool:
+    query = urlsplit(address).query
+    return "redir=" in query or "/signin" in urlsplit(address).path
+
+
+def _signed_out() -> NotFetched:
+    return NotFetched("Slack sent its sign-in page in place of the file: the app may not read files", mend=_SCOPE)
+
+
+def _fits(size: int, limit: int) -> None:
+    if size > limit:
+        raise NotFetched(f"the file has more than {limit:,} bytes, which is the most that is taken")

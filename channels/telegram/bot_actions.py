@@ -1,0 +1,97 @@
+"""Everything that one bot says or shows. Importing this module loads the client library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from telegram.constants import ChatAction
+from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, RetryAfter, TelegramError
+
+from channels.errors import NotSent
+from channels.telegram.bot import make_bot, wait_of
+from channels.telegram.bot_reaction import react
+from channels.telegram.live_preview import LivePreview
+from channels.telegram.pacing import Pacer
+from channels.telegram.sending import Sender
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from channels.common.log import Log
+    from channels.messages import ChatAddress, Outbound, Sent
+    from channels.protocol import Clock
+    from channels.telegram.recent_messages import SeenMessages
+    from channels.telegram.settings import TelegramAccount
+
+
+class BotActions:
+    """A bot, its pace, and what it is showing. Slow to make (certificates are read): make it in a thread.
+
+    ``chunks`` cuts Markdown into messages; ``moved`` is told when a group turns out to have another id; ``renewed`` when the bot's
+    connections had to be made anew, and how often that was.
+    """
+
+    def __init__(
+        self,
+        settings: TelegramAccount,
+        *,
+        clock: Clock,
+        log: Log,
+        seen: SeenMessages,
+        moved: Callable[[ChatAddress, ChatAddress], Awaitable[None]],
+        chunks: Callable[[str], list[str]],
+        renewed: Callable[[int], None],
+    ) -> None:
+        self.connection = make_bot(settings, renewed)
+        bot = self.connection.bot
+        self._bot = bot
+        self._pacer = Pacer(clock, on=settings.pacing)
+        self._sender = Sender(bot, settings, pacer=self._pacer, seen=seen, moved=moved)
+
+        def first(text: str) -> str:
+            pieces = chunks(text)
+            if not pieces:
+                raise NotSent("there is nothing to show yet")
+            return pieces[0]
+
+        self.showing = LivePreview(bot, self._sender, settings=settings, pacer=self._pacer, clock=clock, log=log, first=first)
+
+    async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
+        """Deliver one chunk or file."""
+        return await self._sender.send(outbound, record, self.showing.end)
+
+    async def typing(self, conversation: ChatAddress) -> None:
+        """Show "typing", and a draft that would fade. Raises ``TelegramError``, ``ChannelError`` or ValueError."""
+        if self._pacer.held(conversation.id):
+            return
+        await self.showing.keep(conversation)
+        await self._sign(conversation)
+
+    async def _sign(self, conversation: ChatAddress) -> None:
+        thread = None if conversation.thread is None else int(conversation.thread)
+        try:
+            await self._bot.send_chat_action(int(conversation.id), ChatAction.TYPING, message_thread_id=thread)
+        except RetryAfter as error:
+            self._pacer.hold(conversation.id, wait_of(error))
+            raise
+
+    async def paced(self, conversation: ChatAddress) -> None:
+        """Wait until a message may go to a chat."""
+        await self._pacer.free(conversation.id)
+
+    async def answers(self, conversation: ChatAddress) -> bool:
+        """Say whether Telegram takes a typing sign, or refuses it in words that show that it works."""
+        if self._pacer.held(conversation.id):
+            return True
+        try:
+            await self._sign(conversation)
+        except (RetryAfter, BadRequest, Forbidden, InvalidToken, ChatMigrated, ValueError):
+            return True
+        except (TelegramError, TypeError, KeyError):
+            return False
+        return True
+
+    async def react(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
+        """Put an emoji under a message. Raises ``TelegramError`` or ValueError."""
+        if not self._pacer.held(conversation.id):
+            await react(self._bot, int(conversation.id), int(message_id), emoji)

@@ -1,0 +1,119 @@
+"""Getting a file that came with a message. Importing this module loads the client library."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+from telegram.constants import FileSizeLimit
+from telegram.error import BadRequest, TelegramError
+
+from channels.errors import NotFetched
+from channels.telegram.api_errors import told
+from channels.telegram.settings import OFFICIAL
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from typing import BinaryIO
+
+    from channels.messages import Attachment
+    from channels.telegram.bot import Connection
+
+BLOCK = 256 * 1024
+OWN_SERVER = "a Bot API server of your own has no such limit: channels.telegram.apiRoot"
+_AS_IT_IS = {"Accept-Encoding": "identity"}
+_GONE = {400, 403, 404, 410}
+
+
+async def fetch(connection: Connection, api_root: str, attachment: Attachment, path: Path, limit: int) -> None:
+    """Save a file at ``path``. What is said of its size is not relied on: the bytes are counted as they come.
+
+    Raises:
+        NotFetched: it is larger than ``limit`` bytes, gone, or could not be had; nothing is left at ``path``.
+    """
+    if attachment.size is not None:
+        _within(attachment.size, limit)
+        if api_root == OFFICIAL and attachment.size > FileSizeLimit.FILESIZE_DOWNLOAD:
+            raise NotFetched(f"{_mb(attachment.size)}, and Telegram gives bots at most 20 MB", mend=OWN_SERVER)
+    blocks = await _blocks(connection, api_root, attachment.handle)
+    with _created(path) as out:
+        try:
+            await _save(blocks, out, limit)
+        except BaseException as error:  # also when cancelled: no half of a file stays
+            _remove(path)
+            if isinstance(error, OSError):
+                raise NotFetched(f"the file could not be saved: {error}", permanent=False) from error
+            raise
+
+
+async def _blocks(connection: Connection, api_root: str, handle: str) -> AsyncIterator[bytes]:
+    source = await _source(connection, handle)
+    if "://" in source:
+        return _streamed(connection, source)
+    if api_root == OFFICIAL:
+        raise NotFetched("Telegram answered with a path on this machine")
+    return _copied(Path(source))
+
+
+async def _source(connection: Connection, handle: str) -> str:
+    """Return the file's address; a path, where a Bot API server of the owner's own keeps files on this machine."""
+    try:
+        file = await connection.bot.get_file(handle)
+    except BadRequest as error:
+        mend = OWN_SERVER if "too big" in str(error).lower() else ""
+        raise NotFetched(f"Telegram: {told(error, connection.bot)}", mend=mend) from error
+    except TelegramError as error:
+        raise NotFetched(f"Telegram: {told(error, connection.bot)}", permanent=False) from error
+    except (TypeError, KeyError, ValueError) as error:
+        raise NotFetched(f"Telegram answered with what is no file: {error!r}", permanent=False) from error
+    if not file.file_path:
+        raise NotFetched("Telegram does not say where the file is", permanent=False)
+    return file.file_path
+
+
+async def _streamed(connection: Connection, address: str) -> AsyncIterator[bytes]:
+    try:
+        async with connection.files() as files, files.stream("GET", address, headers=_AS_IT_IS) as answer:
+            if answer.status_code != httpx.codes.OK:
+                text = f"Telegram answered {answer.status_code} when asked for the file"
+                raise NotFetched(text, permanent=answer.status_code in _GONE)
+            async for block in answer.aiter_raw(BLOCK):
+                yield block
+    except httpx.HTTPError as error:
+        raise NotFetched(f"the connection broke off: {told(error, connection.bot)}", permanent=False) from error
+
+
+async def _copied(source: Path) -> AsyncIterator[bytes]:
+    with source.open("rb") as original:
+        while block := await asyncio.to_thread(original.read, BLOCK):
+            yield block
+
+
+async def _save(blocks: AsyncIterator[bytes], out: BinaryIO, limit: int) -> None:
+    size = 0
+    async for block in blocks:
+        size += len(block)
+        _within(size, limit)
+        await asyncio.to_thread(out.write, block)
+
+
+def _created(path: Path) -> BinaryIO:
+    try:
+        return path.open("xb")
+    except OSError as error:
+        raise NotFetched(f"the file could not be saved: {error}", permanent=False) from error
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def _within(size: int, limit: int) -> None:
+    if size > limit:
+        raise NotFetched(f"larger than {_mb(limit)}")
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"

@@ -1,0 +1,78 @@
+"""What goes with a message: where to, as a reply to what, with which buttons, and in which notation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from telegram import InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
+from telegram.constants import ParseMode
+from telegram.error import BadRequest
+
+from channels.common.styled_text import plain
+from channels.errors import NotSent
+from channels.telegram.html import html
+from channels.telegram.updates import GENERAL
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from channels.common.styled_text import Styled
+    from channels.messages import Button, ChatAddress, Outbound
+
+T = TypeVar("T")
+MOST_DATA = 64
+"""Bytes that a button can carry."""
+SHORT = 12
+IN_A_ROW = 3
+
+
+async def as_html_or_plain(content: Styled, call: Callable[..., Awaitable[T]]) -> T:
+    """Call with the text as HTML, and once more with it as plain text when Telegram does not take the HTML."""
+    try:
+        return await call(html(content), parse_mode=ParseMode.HTML)
+    except BadRequest as error:
+        if "parse entities" not in str(error).lower():
+            raise
+        return await call(plain(content))
+
+
+def placing(conversation: ChatAddress) -> dict[str, Any]:
+    """Return where a message goes. A message to a forum's General topic must not name it."""
+    options: dict[str, Any] = {"chat_id": number(conversation.id)}
+    if conversation.thread is not None and not (conversation.thread == GENERAL and conversation.kind == "group"):
+        options["message_thread_id"] = number(conversation.thread)
+    return options
+
+
+def preview(*, wanted: bool) -> dict[str, Any]:
+    """Return whether Telegram may show what lies behind a link."""
+    return {} if wanted else {"link_preview_options": LinkPreviewOptions(is_disabled=True)}
+
+
+def company(outbound: Outbound) -> dict[str, Any]:
+    """Return what a message answers, even if that is gone meanwhile, and its buttons."""
+    options: dict[str, Any] = {}
+    if outbound.reply_to is not None:
+        options["reply_parameters"] = ReplyParameters(number(outbound.reply_to), allow_sending_without_reply=True)
+    if outbound.buttons:
+        options["reply_markup"] = keyboard(outbound.buttons)
+    return options
+
+
+def keyboard(buttons: Sequence[Button]) -> InlineKeyboardMarkup:
+    """Return the buttons: short labels beside each other, long ones in rows of their own."""
+    made = [InlineKeyboardButton(one.label, callback_data=one.value) for one in buttons if len(one.value.encode()) <= MOST_DATA]
+    width = IN_A_ROW if all(len(one.text) <= SHORT for one in made) else 1
+    return InlineKeyboardMarkup([made[start : start + width] for start in range(0, len(made), width)])
+
+
+def number(identity: str) -> int:
+    """Return an id as Telegram's number.
+
+    Raises:
+        NotSent: it is none.
+    """
+    try:
+        return int(identity)
+    except ValueError as error:
+        raise NotSent(f"{identity[:80]!r} is no id of Telegram's", permanent=True) from error

@@ -1,0 +1,112 @@
+"""One bot at work: who it is, what its menu offers, and how updates come in. Importing this module loads the client library."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from telegram.error import InvalidToken, RetryAfter, TelegramError
+
+from channels.protocol import HookAnswer
+from channels.telegram.api_errors import told
+from channels.telegram.bot import wait_of, wrong_token
+from channels.telegram.bot_mentions import Me
+from channels.telegram.command_menu import named, offer
+from channels.telegram.polling import Poller
+from channels.telegram.receiving import Receiver
+from channels.telegram.updates import Reader
+from channels.telegram.webhook import Hook
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from telegram import User
+
+    from channels.protocol import HookRequest, MenuEntry
+    from channels.telegram.receiver_deps import ReceiverDeps
+    from channels.telegram.recent_messages import SeenMessages
+    from channels.telegram.settings import TelegramAccount
+
+PRIVACY = (
+    "privacy mode is on, so in groups it hears only commands and replies to it, though requireMention is false: "
+    "@BotFather, /setprivacy, Disable, then remove the bot from the group and add it again; or make it an administrator"
+)
+
+
+class Listener:
+    """What ``TelegramChannel.run`` does."""
+
+    def __init__(self, station: ReceiverDeps, seen: SeenMessages) -> None:
+        self._station = station
+        self._seen = seen
+        self._receiver: Receiver | None = None
+        self._hook: Hook | None = None
+        self._offering: asyncio.Task[None] | None = None
+
+    async def run(self, menu: Sequence[MenuEntry]) -> None:
+        """Listen until cancelled.
+
+        Raises:
+            ChannelBroken: the owner must act.
+        """
+        settings, account = self._station.settings, self._station.account
+        me = await self._who_am_i()
+        self._station.signed_in(f"@{me.username}")
+        hint = unheard(me, settings)
+        if hint:
+            self._station.log.warning(hint, account=self._station.account)
+        reader = Reader(account, settings, Me(me.id, me.username or ""), self._seen, self._station.clock.now)
+        entries = named(menu)
+        reader.commands = {name: entry.name.removeprefix("/") for name, entry in entries.items()}
+        if entries:
+            self._offering = asyncio.create_task(self._offer(entries))
+        self._receiver = Receiver(self._station, reader)
+        if self._station.settings.webhook_url is None:
+            await Poller(self._station, self._receiver).run()
+        else:
+            self._hook = Hook(self._station, self._receiver)
+            await self._hook.run()
+
+    async def hear(self, request: HookRequest) -> HookAnswer:
+        """Take a call that shows the secret."""
+        return HookAnswer(status=503, headers={"retry-after": "5"}) if self._hook is None else await self._hook.hear(request)
+
+    async def close(self) -> None:
+        """End what is only courtesy."""
+        if self._offering is not None:
+            self._offering.cancel()
+            await asyncio.gather(self._offering, return_exceptions=True)
+        if self._receiver is not None:
+            await self._receiver.close()
+
+    async def _who_am_i(self) -> User:
+        """Ask for the bot's own id and name, until there is an answer."""
+        while True:
+            try:
+                return await self._station.bot.get_me()
+            except InvalidToken as error:
+                raise wrong_token(self._station.settings, self._station.account) from error
+            except RetryAfter as error:
+                await self._station.clock.sleep(wait_of(error))
+            except TelegramError as error:
+                await self._station.pauses.wait("telegram does not answer", told(error, self._station.bot))
+
+    async def _offer(self, entries: dict[str, MenuEntry]) -> None:
+        """Set the menu; without it the commands work all the same."""
+        try:
+            await offer(self._station.bot, entries)
+        except (TelegramError, TypeError, KeyError, ValueError) as error:
+            self._station.log.info(
+                "the menu of commands was not set", error=told(error, self._station.bot), account=self._station.account
+            )
+
+
+def unheard(me: User, settings: TelegramAccount) -> str:
+    """Say what the bot does not hear though the settings want it to; nothing when all is well."""
+    wanted = any(
+        not rule.at(topic).require_mention
+        for rule in settings.groups.values()
+        for topic in (None, *rule.topics)
+        if rule.enabled
+    )
+    return PRIVACY if wanted and settings.group_policy != "disabled" and not me.can_read_all_group_messages else ""

@@ -1,0 +1,138 @@
+"""One client's attachment to a conversation: the frames that wait for it, and the proof that replies were taken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Literal
+
+from channels.errors import ChannelError, LinkLost
+from channels.live import Delta, Reply
+from channels.messages import Inbound, Sender
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from channels.live import LiveEvent
+    from channels.messages import ChatAddress
+    from channels.terminal.channel import TerminalChannel
+
+OWNER = Sender(id="owner")
+Proof = Literal["taken", "missed", "unknown"]
+"""Of a reply: the client has it; it left before it was given it; it left and did not say."""
+
+
+class ClientConnection:
+    """A ``Link`` inside the gateway's own process; the socket server drives one for each connection.
+
+    A client that reads slowly costs little: previews that wait are joined into one frame.
+    """
+
+    def __init__(self, channel: TerminalChannel, conversation: ChatAddress) -> None:
+        self.conversation = conversation
+        self._channel = channel
+        self._waiting: deque[LiveEvent] = deque()
+        self._news = asyncio.Event()
+        self._delivered: dict[str, asyncio.Future[Proof]] = {}
+        self._preview = ("", "")
+        self._closed = False
+
+    async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None) -> None:
+        """Send a message; see ``Link.say``. Lone surrogates, which no file or model takes, become replacement marks."""
+        if self._closed:
+            raise LinkLost("this conversation is closed", mend="start `homebody chat` again")
+        clean = text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        inbound = Inbound(
+            conversation=self.conversation,
+            sender=OWNER,
+            text=clean,
+            at=self._channel.clock.now(),
+            key=f"w:{key}",
+            alias=f"m:{self.conversation.id}:{key}",
+            message_id=key,
+            mentioned=True,
+            hints=dict(hints or {}),
+        )
+        door = await self._channel.door()
+        try:
+            await door.accept([inbound])
+        except ChannelError:
+            raise
+        except Exception as error:  # whatever kept the house from storing it, the person must be told
+            raise ChannelError(str(error) or type(error).__name__, mend=str(getattr(error, "mend", ""))) from error
+        door.alive()
+
+    async def stop(self) -> None:
+        """Stop the running turn."""
+        await self._channel.stop(self.conversation)
+
+    async def frames(self) -> AsyncIterator[LiveEvent]:
+        """Yield what arrives; see ``Link.frames``."""
+        while (frame := await self.take()) is not None:
+            if isinstance(frame, Reply):
+                self.acknowledge(frame.key)
+            yield frame
+
+    async def close(self) -> None:
+        """Detach; see ``Link.close``."""
+        self.end()
+        self._channel.detach(self)
+
+    @property
+    def waiting(self) -> int:
+        """How many frames the client has not taken yet."""
+        return len(self._waiting)
+
+    async def take(self) -> LiveEvent | None:
+        """Wait for the next frame, without taking it as delivered; None once closed."""
+        while not self._waiting:
+            if self._closed:
+                return None
+            self._news.clear()
+            await self._news.wait()
+        return self._waiting.popleft()
+
+    def acknowledge(self, key: str) -> None:
+        """Note that the client has the reply ``key``."""
+        proof = self._delivered.get(key)
+        if proof is not None and not proof.done():
+            proof.set_result("taken")
+
+    def push(self, frame: LiveEvent) -> None:
+        """Hand the client a frame that needs no proof."""
+        last = self._waiting[-1] if self._waiting else None
+        if isinstance(frame, Delta) and isinstance(last, Delta):
+            text = frame.text if frame.fresh else last.text + frame.text
+            self._waiting[-1] = Delta(text, fresh=frame.fresh or last.fresh)
+        else:
+            self._waiting.append(frame)
+        self._news.set()
+
+    def preview(self, turn: str, text: str) -> None:
+        """Hand the client what is new in the reply so far."""
+        before = self._preview
+        self._preview = (turn, text)
+        if before[0] == turn and text.startswith(before[1]):
+            if len(text) > len(before[1]):
+                self.push(Delta(text[len(before[1]) :]))
+        else:
+            self.push(Delta(text, fresh=True))
+
+    def offer(self, reply: Reply) -> asyncio.Future[Proof]:
+        """Hand the client a reply, once for each key. The future tells what became of it."""
+        proof = self._delivered.get(reply.key)
+        if proof is None:
+            proof = asyncio.get_running_loop().create_future()
+            self._delivered[reply.key] = proof
+            self.push(reply)
+        return proof
+
+    def end(self) -> None:
+        """Close from the house's side: what waits is dropped, and its deliveries count as not made."""
+        self._closed = True
+        missed = {frame.key for frame in self._waiting if isinstance(frame, Reply)}
+        self._waiting.clear()
+        for key, proof in self._delivered.items():
+            if not proof.done():
+                proof.set_result("missed" if key in missed else "unknown")
+        self._news.set()

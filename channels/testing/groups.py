@@ -1,0 +1,77 @@
+"""Rules of who is who: whether the bot is meant in a group, what the bot itself wrote, what other programs wrote, a wrong password."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from channels.errors import ChannelBroken
+from channels.testing.harness import RecordingSink, expect, running
+
+if TYPE_CHECKING:
+    from channels.testing.peer import FullPeer, Peer
+
+
+async def tells_who_is_meant_in_a_group(stage: FullPeer) -> None:
+    """In a group the bot is meant when it is mentioned, and by the same person as in private; everything is handed on."""
+    async with running(stage) as run:
+        private = await run.place(stage)
+        await stage.say_in_group("how was the film?")
+        await stage.say_in_group("and you?", mention=True)
+        await run.door.until(lambda: len(run.door.messages) > 2, "two messages in a group arrived")  # noqa: PLR2004 - with the first
+        [first, chatter, asked] = run.door.messages
+    expect(chatter.conversation.kind == "group", f"a group, not {chatter.conversation}")
+    expect(chatter.conversation == asked.conversation != private, "one address for one group, and not the private one")
+    expect((chatter.mentioned, asked.mentioned) == (False, True), "mentioned only where the bot is called by name")
+    expect("and you?" in asked.text, f"what was written, not {asked.text!r}")
+    expect({one.sender.id for one in (chatter, asked)} == {first.sender.id}, "the person's id is the same everywhere")
+
+
+async def hears_no_echo(stage: Peer) -> None:
+    """What the bot itself said is not handed on as a message, neither at once nor when it is read back after a restart."""
+    cursors: dict[str, str] = {}
+    async with running(stage, cursors) as run:
+        place = await run.place(stage)
+        await run.send(place, "an echo", "key-1")
+        await stage.say("after the echo")
+        await run.door.until(lambda: "after the echo" in run.door.texts, "the message after the bot's own arrived")
+        expect("an echo" not in run.door.texts, "the bot's own message is not heard")
+        await run.send(place, "an echo", "key-2")
+    reads_back = "catches_up_after_a_restart" not in stage.lacks
+    if reads_back:
+        await stage.say("after a restart")
+    async with running(stage, cursors) as run:
+        if not reads_back:
+            await stage.say("after a restart")
+        await run.door.until(lambda: "after a restart" in run.door.texts, "what was missed arrived")
+        expect("an echo" not in run.door.texts, "the bot's own message is not read back as somebody else's")
+
+
+async def tells_what_programs_wrote(stage: FullPeer) -> None:
+    """What another program wrote is marked ``from_bot``, or not handed on at all."""
+    async with running(stage) as run:
+        await stage.say_as_bot("beep")
+        await stage.say_in_group("a person again")
+        await run.door.until(lambda: "a person again" in run.door.texts, "the person's message arrived")
+        beeps = [one for one in run.door.messages if "beep" in one.text]
+    expect(all(one.from_bot for one in beeps), "from_bot, where a program wrote")
+    expect(not any(one.from_bot for one in run.door.messages if one not in beeps), "no from_bot, where a person wrote")
+
+
+async def gives_up_on_a_wrong_password(stage: Peer) -> None:
+    """With a password, token or key that the platform does not accept ``run`` ends, and says what puts it right."""
+    door, channel = RecordingSink(patience=stage.patience), stage.intruder()
+    try:
+        async with asyncio.timeout(stage.patience):
+            await channel.run(door)
+    except ChannelBroken as error:
+        expect(error.mend, f"a step that puts it right, besides {error}")
+    except TimeoutError:
+        expect(holds=False, what="ChannelBroken for what the platform does not let in, not trying for ever")
+    except Exception as error:  # noqa: BLE001 - whatever a channel raises is what is being judged
+        expect(holds=False, what=f"ChannelBroken for what the platform does not let in, not {error!r}")
+    else:
+        expect(holds=False, what="ChannelBroken for what the platform does not let in, not an end without a word")
+    finally:
+        await channel.close()
+    expect(not door.is_ready.is_set(), "no ready() of a channel that was not let in")

@@ -1,0 +1,180 @@
+"""A channel at work on a stage, with a house that writes down what it was given."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+from channels.errors import ChannelBroken, ChannelError, NotSent
+from channels.messages import Outbound
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    from channels.messages import ChatAddress, Cursor, Inbound, Sent
+    from channels.protocol import Channel, MenuEntry
+    from channels.testing.peer import Peer
+
+
+BETWEEN_LOOKS: Final = 0.01
+
+
+class Nonconforming(AssertionError):
+    """A channel does not keep the contract."""
+
+
+class RecordingSink:
+    """A house that keeps what it was given, once. While ``refuse`` is set it cannot store anything."""
+
+    def __init__(self, cursors: dict[str, str] | None = None, patience: float = 20.0) -> None:
+        self.patience = patience
+        self.messages: list[Inbound] = []
+        self.cursors = {} if cursors is None else cursors
+        self.refuse: Exception | None = None
+        self.refused = 0
+        self.is_ready = asyncio.Event()
+        self.lives = 0
+        self.moves: list[tuple[ChatAddress, ChatAddress]] = []
+        self._keys: set[str] = set()
+        self._changed = asyncio.Condition()
+
+    async def accept(self, messages: Sequence[Inbound], cursor: Cursor | None = None) -> None:
+        """Keep what is new."""
+        async with self._changed:
+            self._changed.notify_all()
+            if self.refuse is not None:
+                self.refused += 1
+                raise self.refuse
+            for message in messages:
+                if not {message.key, message.alias} & self._keys:
+                    self.messages.append(message)
+                self._keys |= {message.key, message.alias}
+            if cursor is not None:
+                self.cursors[cursor.name] = cursor.value
+
+    async def cursor(self, name: str) -> str | None:
+        """Return a cursor."""
+        return self.cursors.get(name)
+
+    async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
+        """Note it."""
+        self.moves.append((former, present))
+
+    def ready(self) -> None:
+        """Note it."""
+        self.is_ready.set()
+
+    def alive(self) -> None:
+        """Note it."""
+        self.lives += 1
+
+    @property
+    def texts(self) -> list[str]:
+        """What was said."""
+        return [message.text for message in self.messages]
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait until an accept makes the condition true."""
+        try:
+            async with asyncio.timeout(self.patience), self._changed:
+                await self._changed.wait_for(condition)
+        except TimeoutError:
+            raise Nonconforming(f"waited in vain until {what}; the house has {self.texts!r:.500}") from None
+
+
+class Run:
+    """A channel at work."""
+
+    def __init__(self, channel: Channel, door: RecordingSink) -> None:
+        self.channel = channel
+        self.door = door
+        self.recorded: str | None = None
+
+    async def place(self, stage: Peer) -> ChatAddress:
+        """Return the private conversation, which is known once the person has written."""
+        before = len(self.door.messages)
+        await stage.say("where am I?")
+        await self.door.until(lambda: len(self.door.messages) > before, "a message arrived")
+        return self.door.messages[-1].conversation
+
+    async def send(self, place: ChatAddress, text: str, key: str = "key-1", **more: Any) -> Sent:
+        """Send one chunk, and keep what it recorded."""
+
+        async def record(text: str) -> None:
+            self.recorded = text
+
+        return await self.channel.send(Outbound(key=key, conversation=place, text=text, **more), record)
+
+    async def send_again(self, place: ChatAddress, text: str, *, uncertain: bool, **more: Any) -> Sent:
+        """Repeat a send as the house does: with what was recorded, and once more while the channel is not connected."""
+        attempt = 1
+        async with asyncio.timeout(self.door.patience):
+            while True:
+                attempt += 1
+                try:
+                    return await self.send(place, text, attempt=attempt, uncertain=uncertain, recorded=self.recorded, **more)
+                except NotSent as error:
+                    expect(not error.permanent, f"a repetition that arrives, not {error!r}")
+                    await asyncio.sleep(BETWEEN_LOOKS)
+
+
+@contextlib.asynccontextmanager
+async def running(
+    stage: Peer, cursors: dict[str, str] | None = None, menu: Sequence[MenuEntry] | None = None
+) -> AsyncIterator[Run]:
+    """Run a new channel of the stage, from its first readiness on; end it as a restart would."""
+    door = RecordingSink(cursors, stage.patience)
+    channel = stage.channel()
+    if menu is not None:
+        await extra(channel, "menu")(menu)
+    task = asyncio.ensure_future(channel.run(door))
+    ready = asyncio.ensure_future(door.is_ready.wait())
+    try:
+        await asyncio.wait([task, ready], timeout=stage.patience, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+        expect(ready.done(), "the channel says that it is ready")
+        yield Run(channel, door)
+    finally:
+        ready.cancel()
+        task.cancel()
+        await asyncio.gather(task, ready, return_exceptions=True)
+        await channel.close()
+
+
+def extra(channel: Channel, name: str) -> Callable[..., Awaitable[Any]]:
+    """Return a method that only some channels have."""
+    found: Callable[..., Awaitable[Any]] | None = getattr(channel, name, None)
+    if found is None:
+        raise Nonconforming(f"expected: a method {name!r} (see channels.protocol), or this rule among what the stage lacks")
+    return found
+
+
+def expect(holds: object, what: str) -> None:
+    """Raise unless it holds."""
+    if not holds:
+        raise Nonconforming(f"expected: {what}")
+
+
+async def failed(sending: Awaitable[Sent]) -> ChannelError | None:
+    """Return the error that a send ended with, of those that it may end with, or None."""
+    try:
+        await sending
+    except ChannelBroken as error:
+        raise Nonconforming(f"expected: send raises NotSent or Uncertain alone, not {error!r}") from error
+    except ChannelError as error:
+        return error
+    except Exception as error:  # whatever a channel raises is what is being judged
+        raise Nonconforming(f"expected: send raises NotSent or Uncertain alone, not {error!r}") from error
+    return None
+
+
+async def eventually(stage: Peer, condition: Callable[[], object], what: str) -> None:
+    """Wait until the person sees what they should."""
+    try:
+        async with asyncio.timeout(stage.patience):
+            while not condition():  # noqa: ASYNC110 - a stage is looked at, and tells nothing by itself
+                await asyncio.sleep(BETWEEN_LOOKS)
+    except TimeoutError:
+        raise Nonconforming(f"waited in vain until {what}") from None

@@ -1,0 +1,80 @@
+"""Rules of a platform that cannot be reached for a while: before, during and after a send, nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from channels.errors import NotSent, Uncertain
+from channels.testing.harness import BETWEEN_LOOKS, expect, failed, running
+
+if TYPE_CHECKING:
+    from channels.messages import ChatAddress
+    from channels.testing.harness import Run
+    from channels.testing.peer import Peer, Trouble
+
+AWAY: Final = 0.2
+"""Seconds for which the platform is away while somebody writes."""
+CUTS: Final[tuple[Trouble, ...]] = ("cut before", "cut after")
+
+
+async def goes_on_after_an_outage(stage: Peer) -> None:
+    """What is written while the platform cannot be reached arrives when it can, once, and the next message too."""
+    async with running(stage) as run:
+        await stage.say("before")
+        await run.door.until(lambda: bool(run.door.messages), "the message arrived")
+        await stage.go_away()
+        await stage.say("meanwhile")
+        await asyncio.sleep(AWAY)
+        await stage.come_back()
+        await stage.say("after")
+        await run.door.until(lambda: {"meanwhile", "after"} <= set(run.door.texts), "the messages of an outage arrived")
+    expect(sorted(run.door.texts) == ["after", "before", "meanwhile"], f"each message once, not {run.door.texts!r}")
+
+
+async def sends_after_an_outage(stage: Peer) -> None:
+    """A send while the platform cannot be reached fails for a while only, and its repetition arrives."""
+    async with running(stage) as run:
+        place = await run.place(stage)
+        await stage.go_away()
+        error = await failed(run.send(place, "after all"))
+        expect(isinstance(error, NotSent | Uncertain), f"NotSent or Uncertain, not {error!r}")
+        expect(not getattr(error, "permanent", False), f"an error that passes, not {error!r}")
+        await stage.come_back()
+        await _said_at_last(run, place, "after all", uncertain=isinstance(error, Uncertain))
+    heard = stage.heard()
+    expect(len(heard) == 1 and heard[0].endswith("after all"), f"the message once, not {heard!r}")
+
+
+async def loses_nothing_that_an_outage_cut_off(stage: Peer) -> None:
+    """A send that an outage begins in, with its effect or without, is in doubt, and is said in the end; once, where that can be known."""
+    for number, cut in enumerate(CUTS):
+        text = f"part {number}"
+        async with running(stage) as run:
+            place = await run.place(stage)
+            stage.trouble(cut)
+            first = await failed(run.send(place, text, f"key-{number}"))
+            expect(isinstance(first, NotSent | Uncertain), f"NotSent or Uncertain, not {first!r}")
+            await stage.go_away()
+            again = await failed(run.send(place, text, f"key-{number}", attempt=2, uncertain=True, recorded=run.recorded))
+            expect(isinstance(again, NotSent | Uncertain), f"NotSent or Uncertain while nothing is reached, not {again!r}")
+            await stage.come_back()
+            await _said_at_last(run, place, text, key=f"key-{number}", uncertain=True)
+            once = getattr(run.channel, "repeats_safely", False)
+        heard = [one for one in stage.heard() if one.endswith(text)]
+        expect(len(heard) == 1 or (heard and not once), f"{text!r} once, not {heard!r}")
+
+
+async def _said_at_last(run: Run, place: ChatAddress, text: str, *, uncertain: bool, key: str = "key-1") -> None:
+    """Repeat a send as the house does, until it was said."""
+    attempt = 2
+    async with asyncio.timeout(run.door.patience):
+        while True:
+            attempt += 1
+            more = {"attempt": attempt, "uncertain": uncertain, "recorded": run.recorded}
+            error = await failed(run.send(place, text, key, **more))
+            if error is None:
+                return
+            uncertain = uncertain or isinstance(error, Uncertain)
+            expect(not getattr(error, "permanent", False), f"a repetition that arrives, not {error!r}")
+            await asyncio.sleep(BETWEEN_LOOKS)
