@@ -86,6 +86,11 @@ class HousedAgent:
         if self.brake is not None:
             self.brake.adopt(settings.budgets)
 
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether a session that is left behind is kept as a note."""
+        return self._hook.enabled
+
     async def current(self, key: str, audience: Audience, *, address: str = "", space: str = "") -> SessionRecord:
         """Return the session of ``key`` for a message that a person sends now, begun afresh where the rule says so.
 
@@ -146,7 +151,7 @@ class HousedAgent:
             last_flush=(self.store.get(record.key) or record).last_flush,
             former=record.session,
             former_until=now + UNDO_FOR,
-            unsaved=record.session if self._hook.enabled and record.turns else None,
+            unsaved=record.session if self.keeps_sessions and record.turns else None,
             pins=former.transcript.pins,
             made_by=made_by,
             noted=noted,

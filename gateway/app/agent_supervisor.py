@@ -97,6 +97,11 @@ class Household:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("agent %s did not change as the settings want", task.get_name(), exc_info=error)
 
+    @property
+    def changing(self) -> frozenset[str]:
+        """The agents that come, go or change now."""
+        return frozenset(self._changing)
+
     async def settled(self) -> None:
         """Wait until nobody comes, goes or changes any more."""
         while self._changing:

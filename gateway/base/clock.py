@@ -39,6 +39,11 @@ class ManualClock:
         """Return the seconds it was moved so far."""
         return self._elapsed
 
+    @property
+    def alarms(self) -> list[float]:
+        """When those who sleep will wake, as ``monotonic`` counts."""
+        return [at for at, _ in self._sleepers]
+
     async def sleep(self, seconds: float) -> None:
         """Wait until the clock was moved by that much."""
         if seconds <= 0:

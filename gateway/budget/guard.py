@@ -43,7 +43,7 @@ class Brake:
         tell: Callable[[str], None],
     ) -> None:
         self._ledger = ledger
-        self._settings = settings
+        self.settings = settings
         self._clock = clock
         self._agent = agent
         self._zone = zone
@@ -57,7 +57,7 @@ class Brake:
 
     def adopt(self, settings: BudgetSettings) -> None:
         """Go by other budgets from the next call on."""
-        self._settings = settings
+        self.settings = settings
 
     def metered(self, model: Model, session: str) -> Model:
         """Return a model whose calls go through this brake."""
@@ -88,7 +88,7 @@ class Brake:
         """Reserve the most that a call can use. A ledger that takes nothing opens no budget: calls are counted in memory then."""
         day = self._day.today()
         call = NewCall(day=day, agent=self._agent, session=session, model=model, background=background, tokens=tokens, usd=usd)
-        force = not self._settings.enabled or (session in self._released and not background)
+        force = not self.settings.enabled or (session in self._released and not background)
         limits = self._limits(background=background)
         try:
             await self._unwritten.write(self._ledger)
@@ -103,11 +103,11 @@ class Brake:
 
     async def _warn(self, call: NewCall, limits: list[Limit], reserved: Reserved) -> None:
         """Tell the owner, once a day for each budget, that it is nearly used. A ledger that cannot say whether it was told is silent."""
-        for limit in limits if self._settings.enabled else ():
+        for limit in limits if self.settings.enabled else ():
             share = reserved.shares[limit.name]
             whose = " ".join([limit.name, *(getattr(call, column) for column in limit.same if column != "background")])
             try:
-                due = share >= self._settings.warn_at and await self._ledger.first_time(call.day, whose)
+                due = share >= self.settings.warn_at and await self._ledger.first_time(call.day, whose)
             except StorageFailed:
                 continue
             if due:
@@ -136,12 +136,12 @@ class Brake:
 
     def _limits(self, *, background: bool) -> list[Limit]:
         purses = (
-            [("budgets.background", ("background",), self._settings.background)]
+            [("budgets.background", ("background",), self.settings.background)]
             if background
             else [
-                ("budgets.day", (), self._settings.day),
-                ("budgets.agent", ("agent",), self._settings.agent),
-                ("budgets.session", ("session",), self._settings.session),
+                ("budgets.day", (), self.settings.day),
+                ("budgets.agent", ("agent",), self.settings.agent),
+                ("budgets.session", ("session",), self.settings.session),
             ]
         )
         limits = []

@@ -55,7 +55,7 @@ class _Sender(QueueHandler):
             self.lost += 1
 
 
-class _Listener(QueueListener):
+class Listener(QueueListener):
     """Writes what is waiting, also when so much is that the word to stop has to wait for its place."""
 
     def __init__(self, records: queue.Queue[Any], *handlers: logging.Handler) -> None:
@@ -63,7 +63,12 @@ class _Listener(QueueListener):
         self._records = records
 
     def enqueue_sentinel(self) -> None:
+        """Tell the thread to stop, behind everything that waits."""
         self._records.put(None)
+
+    def flush(self) -> None:
+        """Return when everything that was put into the queue so far is written."""
+        self._records.join()
 
     def handle(self, record: logging.LogRecord) -> None:
         """Hand a record to each handler. An error in one of them does not end this thread, which is the only one that writes."""
@@ -119,7 +124,7 @@ class _FileHandler(logging.Handler):
 class Closer:
     """Ends the logs: everything that was logged is written, and loggers are as they were. A context manager too."""
 
-    def __init__(self, sender: _Sender, listener: QueueListener, handlers: list[logging.Handler], redactor: Redactor) -> None:
+    def __init__(self, sender: _Sender, listener: Listener, handlers: list[logging.Handler], redactor: Redactor) -> None:
         self._redactor = redactor
         self._sender = sender
         self._listener = listener
@@ -136,6 +141,10 @@ class Closer:
         for handler, level in zip(self._handlers, (settings.level, settings.console_level), strict=False):
             handler.setLevel(_number(level))
         _listen_from(min(handler.level for handler in self._handlers))
+
+    def flush(self) -> None:
+        """Return when everything that was logged so far is written."""
+        self._listener.flush()
 
     def close(self) -> None:
         """Write out what is waiting. Calling it again does nothing."""
@@ -188,7 +197,7 @@ def configure(
         last: list[Processor] = [json_line] if settings.console_style == "json" else readable(colours=_colours(stream))
         _prepare(handlers[1], settings.console_level, chain(redactor, last))
     records: queue.Queue[Any] = queue.Queue(waiting)
-    sender, listener = _Sender(records), _Listener(records, *handlers)
+    sender, listener = _Sender(records), Listener(records, *handlers)
     _route(sender, min(handler.level for handler in handlers))
     listener.start()
     return Closer(sender, listener, handlers, redactor)

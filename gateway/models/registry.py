@@ -84,7 +84,7 @@ class ModelShelf:
         self._clock = clock
         self._random = random
         self._profiles = profiles
-        self._health = health or KeyHealth(clock)
+        self.health = health or KeyHealth(clock)
         self._models: dict[tuple[str, str], Model] = {}
         self._put: dict[str, Model] = {}
         self._retired: list[Model] = []
@@ -118,11 +118,11 @@ class ModelShelf:
 
     def names(self, agent: AgentSettings, agent_id: str = "") -> ModelNames:
         """Return what people may call the models."""
-        return ModelNames(agent, self._settings, self._env, self._put, self._wallet(self._owner(agent_id)))
+        return ModelNames(agent, self._settings, self._env, self._put, self.wallet(self._owner(agent_id)))
 
     async def offers(self, also: Sequence[str] = (), agent_id: str = "") -> tuple[Offer, ...]:
         """Return the models worth naming and ``also`` others, with what is known of each; servers on this machine are looked for."""
-        wallet = self._wallet(self._owner(agent_id))
+        wallet = self.wallet(self._owner(agent_id))
         here, own = await asyncio.gather(find_local(self._env), served(self._settings, self._env, wallet))
         named = [f"{provider}/{name}" for provider, names in own.items() for name in names]
         return offers(self._settings, self._env, here, wallet, (*also, *named))
@@ -186,7 +186,7 @@ class ModelShelf:
         if name in self._put:
             return self._put[name]
         if (owner, name) not in self._models:
-            place = find(name, self._settings, self._env, self._wallet(owner))
+            place = find(name, self._settings, self._env, self.wallet(owner))
             self._models[owner, name] = NotebookModel(chosen=True) if place is None else self._made(place, owner)
         return self._models[owner, name]
 
@@ -213,7 +213,7 @@ class ModelShelf:
             model, since = self._by_default[owner]
             if not isinstance(model, NotebookModel) or now - since < LOOK_AGAIN_SECONDS:
                 return model
-        place = await locate(None, self._settings, self._env, discover=find_local, wallet=self._wallet(owner))
+        place = await locate(None, self._settings, self._env, discover=find_local, wallet=self.wallet(owner))
         self._by_default[owner] = (self._made(place, owner), now)
         return self._by_default[owner][0]
 
@@ -230,7 +230,7 @@ class ModelShelf:
         provider = place.provider
 
         def keys() -> tuple[Key, ...]:
-            found = keys_of(provider, self._settings, self._env, self._wallet(owner)) or place.keys
+            found = keys_of(provider, self._settings, self._env, self.wallet(owner)) or place.keys
             return tuple(key for key in found if key.is_sendable) or found
 
         def fixed() -> bool:
@@ -240,9 +240,10 @@ class ModelShelf:
             if place.facts.assumed:
                 await self.learnt.told(place.name, model.window, model.max_output)
 
-        return KeyRotationMiddleware(keys, lambda key: build(place, key), self._health, fixed=fixed, answered=answered)
+        return KeyRotationMiddleware(keys, lambda key: build(place, key), self.health, fixed=fixed, answered=answered)
 
-    def _wallet(self, owner: str) -> Wallet:
+    def wallet(self, owner: str) -> Wallet:
+        """Return what finds an agent's own keys of a provider, in the files as they are now."""
         return no_profiles if self._profiles is None else self._profiles.wallet(owner)
 
     def _owner(self, agent_id: str) -> str:

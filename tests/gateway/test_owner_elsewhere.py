@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gateway.clock import SystemClock
 from gateway.outbound import trouble
 from tests.gateway.test_telegram_house import ANNA, Home
 from tests.peers.telegram import TelegramPeer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from datetime import datetime
     from pathlib import Path
 
 OTHER = "2000:AAExampleTokenOfTheOtherPeerOnLoopback"
+
+
+class FastForward(SystemClock):
+    """The system's clock, which can be set forward."""
+
+    ahead = 0.0
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self.ahead)
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
 
 
 @pytest.fixture
@@ -26,7 +41,8 @@ async def peers(tmp_path: Path) -> AsyncIterator[tuple[Home, TelegramPeer]]:
 
 async def test_what_could_not_be_delivered_is_told_on_another_account(peers: tuple[Home, TelegramPeer]) -> None:
     home, other = peers
-    async with home.lived_in(accounts={"work": {"botToken": OTHER, "apiRoot": other.root}}) as house:
+    clock = FastForward()
+    async with home.lived_in(clock=clock, accounts={"work": {"botToken": OTHER, "apiRoot": other.root}}) as house:
         await other.say(ANNA, "hello")
         await other.until(lambda: len(other.chats.said(ANNA)) == 1)
         await home.peer.say(ANNA, "hello")
@@ -37,7 +53,7 @@ async def test_what_could_not_be_delivered_is_told_on_another_account(peers: tup
         account = "telegram:default"
         while not house.delivery.troubles.failing(account):  # noqa: ASYNC110  (nobody announces it)
             await asyncio.sleep(0.02)
-        house.delivery.troubles._failing[account].began -= trouble.TOLD_AFTER
+        clock.ahead += trouble.TOLD_AFTER
         await other.until(lambda: len(other.chats.said(ANNA)) == 2, seconds=60)
         told = other.chats.said(ANNA)[1]
         assert told.startswith(f"⚠️ Nothing could be sent on {account} since ")

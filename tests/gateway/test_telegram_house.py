@@ -13,6 +13,7 @@ import pytest
 
 from agent.models.scripted import ScriptedModel
 from gateway.app.gateway import Foundation, House
+from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
 from tests.peers.telegram import TOKEN, TelegramPeer
@@ -49,7 +50,9 @@ class Home:
         self.seen = Seen()
 
     @contextlib.asynccontextmanager
-    async def lived_in(self, port: int = 0, session: dict[str, Any] | None = None, **telegram: Any) -> AsyncIterator[House]:
+    async def lived_in(
+        self, port: int = 0, session: dict[str, Any] | None = None, clock: SystemClock | None = None, **telegram: Any
+    ) -> AsyncIterator[House]:
         settings = {"botToken": TOKEN, "apiRoot": self.peer.root, "pollTimeoutSeconds": 2, "pacing": False, "allowFrom": [ANNA]}
         given = {
             "agents": {"defaults": {"workspace": str(self.root / "workspace"), "model": "scripted/model"}},
@@ -58,7 +61,13 @@ class Home:
             "session": session or {},
         }
         opened = await House.open(
-            Foundation(settings=Settings.model_validate(given), paths=Paths(self.root / "home"), env={}, serving=True)
+            Foundation(
+                settings=Settings.model_validate(given),
+                paths=Paths(self.root / "home"),
+                env={},
+                clock=clock or SystemClock(),
+                serving=True,
+            )
         )
         opened.shelf.put("scripted/model", ScriptedModel(self.seen))
         running = asyncio.ensure_future(opened.run())

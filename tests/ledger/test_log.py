@@ -32,7 +32,7 @@ class Killed:
         self.messages, self.replies = table(path, MESSAGES), table(path, REPLIES)
 
     async def _live(self, path: Path, messages: int) -> None:
-        await lived(path, closed=False, messages=messages, before_end=lambda: self._keep(path.parent))
+        await lived(path, messages=messages, before_end=lambda: self._keep(path.parent))
 
     def _keep(self, folder: Path) -> None:
         self.files = {one.name: one.read_bytes() for one in folder.iterdir()}

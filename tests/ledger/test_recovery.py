@@ -55,7 +55,7 @@ def arrival(number: int) -> Arrival:
     )
 
 
-async def lived(path: Path, *, closed: bool, messages: int = 60, before_end: Callable[[], None] = lambda: None) -> None:
+async def lived(path: Path, *, messages: int = 60, before_end: Callable[[], None] = lambda: None) -> None:
     """A ledger with a life behind it: most messages answered, some of the last ones open in each way that there is."""
     clock = ManualClock(NOON)
     ledger = await SqliteLedger.open(path, clock)
@@ -84,10 +84,7 @@ async def lived(path: Path, *, closed: bool, messages: int = 60, before_end: Cal
         await ledger.approve("telegram", f"code-{name}", "owner" if name == "anna" else "peer", "welcome")
     await ledger.move(ACCOUNT, "-1", "-2")
     before_end()
-    if closed:
-        await ledger.close()
-    else:
-        await ledger._thread.close()
+    await ledger.close()
 
 
 def table(path: Path, query: str) -> dict[Any, tuple[Any, ...]]:
@@ -106,9 +103,9 @@ OPEN = {"waiting", "claimed", "ready", "sending", "ambiguous"}
 class Original:
     """One ledger on which many are modelled, and what was in it."""
 
-    def __init__(self, folder: Path, *, closed: bool) -> None:
+    def __init__(self, folder: Path) -> None:
         path = folder / "ledger.sqlite"
-        asyncio.run(lived(path, closed=closed))
+        asyncio.run(lived(path))
         self.files = {one.name: one.read_bytes() for one in folder.iterdir()}
         self.messages, self.replies = table(path, MESSAGES), table(path, REPLIES)
         self.people = table(path, "SELECT sender, role FROM approved")
@@ -123,7 +120,7 @@ class Original:
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Original:
-    return Original(tmp_path_factory.mktemp("closed"), closed=True)
+    return Original(tmp_path_factory.mktemp("closed"))
 
 
 @pytest.fixture(scope="module")
@@ -135,14 +132,14 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Original:
 
     async def live() -> None:
         clock = ManualClock(NOON)
-        await lived(path, closed=False)
+        await lived(path)
         ledger = await SqliteLedger.open(path, clock)  # what was written so far is in the file itself
         await ledger.accept(ACCOUNT, [arrival(1000)])
         for out in await ledger.due([ACCOUNT], limit=1):
             await ledger.sending(out.id)
             await ledger.sent(out.id, "seen")
         keep.update({one.name: one.read_bytes() for one in folder.iterdir()})
-        await ledger._thread.close()
+        await ledger.close()
 
     asyncio.run(live())
     original = Original.__new__(Original)

@@ -37,7 +37,7 @@ def with_key(place: Place, peer: EmbeddingPeer, key: Any, **more: Any) -> None:
 
 def embedder(house: House) -> Embedder:
     found: Any = house.agents["main"].memory
-    return getattr(found._embedder, "within", None)  # type: ignore[no-any-return]
+    return getattr(found.embedder, "within", None)  # type: ignore[no-any-return]
 
 
 async def test_a_key_that_was_changed_is_sent_with_the_next_call_and_the_agent_stays_as_it_is(

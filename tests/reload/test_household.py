@@ -160,7 +160,7 @@ async def test_the_house_closes_in_order_while_an_agent_is_to_change(place: Plac
         await house.reload.now()
         gate.set()
         assert await running == "done"
-    assert not house.household._changing
+    assert not house.household.changing
 
 
 async def test_a_message_that_waited_for_an_agent_which_is_gone_is_answered_by_another(place: Place) -> None:

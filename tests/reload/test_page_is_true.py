@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import copy
+import logging
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
 
 from agent.models.catalog.prices import ESTIMATE, Price
+from channels.messages import Conversation
 from gateway.config.compare import compare
 from gateway.config.page import page
 from gateway.logs.redaction import Redactor
 from gateway.logs.wiring import configure
+from gateway.routing.access import Actor
+from gateway.sessions.record import SessionRecord
 from gateway.settings.logging import LoggingSettings
 from gateway.settings.root import Settings
 
@@ -113,10 +118,19 @@ def test_every_key_of_the_page_is_taken_over_or_waits_as_its_last_column_says() 
     assert (untried, wrong) == ([], [])
 
 
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+PLACE = Conversation(channel="telegram", kind="direct", id="1")
+OWNER = Actor(role="owner", person="anna", sender="1")
+TALKED = SessionRecord(session="s", key="agent:main:main", started=NOON, spoken=NOON, turns=1)
 Look = tuple[dict[str, Any], "Callable[[House], Any]", Any, Any]
 HOLDS: dict[str, Look] = {
-    "bindings": ({"bindings": [{"agentId": "main", "match": {"channel": "x"}}]}, lambda h: len(h.router._bindings), 0, 1),
-    "broadcast": ({"broadcast": {"telegram:1": ["main"]}}, lambda h: len(h.router._broadcast), 0, 1),
+    "bindings": ({"bindings": [{"agentId": "main", "match": {"channel": "x"}}]}, lambda h: len(h.router.weighed(PLACE)), 0, 1),
+    "broadcast": (
+        {"broadcast": {"telegram:1": ["main", "work"]}, "agents": {"list": [{"id": "main"}, {"id": "work"}]}},
+        lambda h: h.router.answering(PLACE),
+        ("main",),
+        ("main", "work"),
+    ),
     "agents.defaults": (
         {"agents": {"defaults": {"userTimezone": "Asia/Tokyo"}}},
         lambda h: str(h.agents["main"].zone),
@@ -151,15 +165,20 @@ HOLDS: dict[str, Look] = {
         ESTIMATE,
         Price(input=3.0, output=0.0, cache_read=None, cache_write=None),
     ),
-    "auth": ({"auth": {"cooldowns": {"firstMinutes": 2}}}, lambda h: h.shelf._health._rests().first, 60, 120),
-    "session": ({"session": {"dmScope": "per-peer"}}, lambda h: h.router._scope, "main", "per-peer"),
+    "auth": ({"auth": {"cooldowns": {"firstMinutes": 2}}}, lambda h: h.shelf.health.rests().first, 60, 120),
+    "session": (
+        {"session": {"dmScope": "per-peer"}},
+        lambda h: h.router.session_key("main", PLACE, OWNER),
+        "agent:main:main",
+        "agent:main:dm:anna",
+    ),
     "session.reset": (
         {"session": {"reset": {"mode": "none"}}},
-        lambda h: h.agents["main"]._session_settings.reset.mode,
-        "daily",
-        "none",
+        lambda h: h.agents["main"].next_due(TALKED, TALKED.spoken) is None,
+        False,
+        True,
     ),
-    "hooks": ({"hooks": {"internal": {"enabled": False}}}, lambda h: h.agents["main"]._hook.enabled, True, False),
+    "hooks": ({"hooks": {"internal": {"enabled": False}}}, lambda h: h.agents["main"].keeps_sessions, True, False),
     "channels.telegram": (
         {"channels": {"telegram": {"botToken": "1:x", "apiRoot": "http://127.0.0.1:9", "textChunkLimit": 999}}},
         lambda h: [name for name in h.keepers if name.startswith("telegram")],
@@ -174,9 +193,9 @@ HOLDS: dict[str, Look] = {
         "followup",
     ),
     "tools": ({"tools": {"deny": ["*"]}}, lambda h: len(h.agents["main"].conversations.rack.box().specs) > 0, True, False),
-    "budgets": ({"budgets": {"day": {"usd": 7}}}, lambda h: h.agents["main"].brake._settings.day.usd, 5.0, 7.0),
+    "budgets": ({"budgets": {"day": {"usd": 7}}}, lambda h: h.agents["main"].brake.settings.day.usd, 5.0, 7.0),
     "plugins": ({"plugins": {"slots": {"memory": "none"}}}, lambda h: h.agents["main"].memory is None, False, True),
-    "logging": ({"logging": {"level": "debug"}}, lambda h: h.on.logs._handlers[0].level, 20, 10),
+    "logging": ({"logging": {"level": "debug"}}, lambda _: logging.getLogger("gateway").getEffectiveLevel(), 20, 10),
 }
 """For each kind of section: something said there, where it can be seen in a running house, and what is seen before and after."""
 

@@ -48,7 +48,7 @@ async def test_a_turn_under_way_keeps_what_it_began_with(place: Place) -> None:
     async with place.open() as house:
         slow = asyncio.ensure_future(ask(house, "take your time"))
         await until(lambda: bool(place.models["scripted/one"].requests))
-        [conversation] = house.agents["main"].conversations._open.values()
+        [conversation] = house.agents["main"].conversations
         settings, toolbox, model = conversation.settings, conversation.toolbox, conversation.model
         place.write({"agents": {"defaults": {"model": "scripted/two", "tools": {"deny": ["write"]}}}})
         await house.reload.now()
@@ -125,13 +125,13 @@ async def test_a_file_that_is_gone_or_empty_for_a_moment_is_waited_for(place: Pl
         text = place.file.read_text()
         place.file.write_text("")
         reading = asyncio.ensure_future(house.reload.now())
-        await until(lambda: any(at == place.clock.monotonic() + EMPTY_SECONDS for at, _ in place.clock._sleepers))
+        await until(lambda: place.clock.monotonic() + EMPTY_SECONDS in place.clock.alarms)
         place.file.write_text(text)
         place.clock.move(1)
         assert (await reading)["taken"] == []
         place.file.unlink()
         reading = asyncio.ensure_future(house.reload.now())
-        await until(lambda: any(at == place.clock.monotonic() + EMPTY_SECONDS for at, _ in place.clock._sleepers))
+        await until(lambda: place.clock.monotonic() + EMPTY_SECONDS in place.clock.alarms)
         place.clock.move(1)
         assert "the settings file is gone" in (await reading)["complaint"]
         assert await ask(house, "hello") == "scripted/two"
@@ -143,7 +143,7 @@ async def test_an_emptied_file_is_a_broken_one_and_the_old_settings_stay(place: 
     async with place.open() as house:
         place.file.write_text(emptied)
         reading = asyncio.ensure_future(house.reload.now())
-        await until(lambda: any(at == place.clock.monotonic() + EMPTY_SECONDS for at, _ in place.clock._sleepers))
+        await until(lambda: place.clock.monotonic() + EMPTY_SECONDS in place.clock.alarms)
         place.clock.move(1)
         assert "the settings file is empty" in (await reading)["complaint"]
         assert await ask(house, "hello") == "scripted/two"

@@ -56,7 +56,7 @@ class KeyHealth:
     """What is known of all keys of the house. ``rests`` is asked how long they rest."""
 
     def __init__(self, clock: Clock, store: HealthStore | None = None, *, rests: Callable[[], Rests] = Rests) -> None:
-        self._rests = rests
+        self.rests = rests
         self._clock = clock
         self._store = store
         self._ailing: dict[tuple[str, str], Ailing] = store.load() if store else {}
@@ -97,7 +97,7 @@ class KeyHealth:
         if known is not None and known.until > now:
             return
         times = known.times + 1 if known is not None and now - known.at < FORGOTTEN_AFTER else 1
-        self._ailing[place] = Ailing(failure.kind, times, now, now + timedelta(seconds=rest(failure, times, self._rests())))
+        self._ailing[place] = Ailing(failure.kind, times, now, now + timedelta(seconds=rest(failure, times, self.rests())))
         await self._save()
 
     async def worked(self, key: Key, model: str) -> None:
