@@ -43,7 +43,7 @@ class Workspace:
     """One agent's folder. It is made when it is missing; its path may be a symlink, which is followed once, here.
 
     Reading costs a stat for what has not changed since the last time; all methods block. Raises WorkspaceFileError where the folder
-    cannot be used at all. ``closed`` is that of ``Enclosure``.
+    cannot be used at all. ``closed`` is that of ``WorkspaceSandbox``.
     """
 
     def __init__(self, root: Path, closed: frozenset[tuple[int, int]] = frozenset()) -> None:

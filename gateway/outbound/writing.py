@@ -37,12 +37,12 @@ class Writing(AnswerStream):
         self._sending = asyncio.Lock()
 
     def hear(self, text: str) -> None:
-        """See ``Speaker``."""
+        """See ``AnswerStream``."""
         self._text += text
         self._news.set()
 
     async def stop(self) -> None:
-        """See ``Speaker``: what is being kept is kept first."""
+        """See ``AnswerStream``: what is being kept is kept first."""
         async with self._sending:
             self._text, self._sent, self._opening, self._refused = "", 0, "", False
             self._news.clear()

@@ -77,7 +77,10 @@ def test_the_command_that_repeats_a_run_names_the_same_kill(kill: Kill) -> None:
 
 
 def test_the_environment_names_the_place_at_which_the_process_dies() -> None:
-    code = "from agent import fault\nfor step in 'ab':\n fault.point('before', step); fault.point('after', step); print(step, flush=True)"
+    code = (
+        "from agent.fault_injection import point\nfor step in 'ab':\n point('before', step); point('after', step)\n"
+        " print(step, flush=True)"
+    )
 
     def said(place: str) -> tuple[int, bytes]:
         ran = subprocess.run([sys.executable, "-c", code], env={"HOMEBODY_FAULT": place}, check=False, capture_output=True)

@@ -307,10 +307,10 @@ UNPRIVILEGED = """
 import os, sys
 from pathlib import Path, PurePosixPath
 from agent.errors import WorkspaceNotWritable
-from agent.tools.workspace_sandbox import Enclosure
+from agent.tools.workspace_sandbox import WorkspaceSandbox
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
-enclosure = Enclosure(Path(sys.argv[1]))
+enclosure = WorkspaceSandbox(Path(sys.argv[1]))
 for change in (
     lambda: enclosure.create(PurePosixPath("b.md"), b"x"),
     lambda: enclosure.replace(PurePosixPath("a.md"), b"x", expected=b"kept"),
@@ -351,8 +351,8 @@ CRAMPED = """
 import resource, sys
 from pathlib import Path, PurePosixPath
 from agent.errors import WorkspaceNotWritable
-from agent.tools.workspace_sandbox import Enclosure
-enclosure = Enclosure(Path(sys.argv[1]))
+from agent.tools.workspace_sandbox import WorkspaceSandbox
+enclosure = WorkspaceSandbox(Path(sys.argv[1]))
 for change in (
     lambda: enclosure.create(PurePosixPath("b.md"), b"x" * 5000),
     lambda: enclosure.replace(PurePosixPath("a.md"), b"x" * 5000, expected=b"kept\\n"),
