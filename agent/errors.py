@@ -18,18 +18,18 @@ from __future__ import annotations
 
 
 class AgentError(Exception):
-    """Base of this room. ``mend`` is the command or step that puts it right, or an empty string."""
+    """Base of this room. ``hint`` is the command or step that puts it right, or an empty string."""
 
-    def __init__(self, message: str, *, mend: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
-        self.mend = mend
+        self.hint = hint
 
 
 class UnknownModel(AgentError):
     """Raised for a model or provider name that nothing answers to. ``nearest`` are the likeliest meant ones."""
 
-    def __init__(self, message: str, *, mend: str = "", nearest: tuple[str, ...] = ()) -> None:
-        super().__init__(message, mend=mend)
+    def __init__(self, message: str, *, hint: str = "", nearest: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint=hint)
         self.nearest = nearest
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime  # noqa: TC003  (pydantic reads the annotation at run time)
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, TypeAdapter
+from pydantic import Discriminator, Field, TypeAdapter
 
 Stop = Literal["end", "tools", "length", "refusal", "overflow", "error", "cancelled", "cut", "repeated"]
 FailureKind = Literal[
@@ -71,15 +71,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a model gave no answer, as data. ``mend`` tells the owner what to do; ``retry_after`` is in seconds.
+    """Why a model gave no answer, as data. ``hint`` tells the owner what to do; ``retry_after`` is in seconds.
 
+    On disk ``hint`` is called ``mend``, so that older transcripts can be read.
     Of an overflow ``window`` and ``prompt`` are what the provider said of its window and of the prompt, in tokens. ``unclear`` says that
     it refused the request for a reason that is not known here.
     """
 
     kind: FailureKind
     message: str
-    mend: str = ""
+    hint: Annotated[str, Field(alias="mend")] = ""
     retry_after: float | None = None
     window: int | None = None
     prompt: int | None = None

@@ -12,16 +12,16 @@ from __future__ import annotations
 
 
 class ChannelError(Exception):
-    """Base of this room. ``mend`` is the command or step that puts it right, or an empty string."""
+    """Base of this room. ``hint`` is the command or step that puts it right, or an empty string."""
 
-    def __init__(self, message: str, *, mend: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
-        self.mend = mend
+        self.hint = hint
 
     def in_full(self) -> str:
         """Return what is wrong and what puts it right, on one line."""
         what = str(self).rstrip()
-        return what if not self.mend else f"{what} {self.mend}" if what.endswith((".", "!", "?")) else f"{what}: {self.mend}"
+        return what if not self.hint else f"{what} {self.hint}" if what.endswith((".", "!", "?")) else f"{what}: {self.hint}"
 
 
 class ChannelBroken(ChannelError):
@@ -35,8 +35,8 @@ class LinkLost(ChannelError):
 class NotFetched(ChannelError):
     """Raised by ``fetch``. ``permanent`` means that trying again cannot help (too large, gone)."""
 
-    def __init__(self, message: str, *, permanent: bool = True, mend: str = "") -> None:
-        super().__init__(message, mend=mend)
+    def __init__(self, message: str, *, permanent: bool = True, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
         self.permanent = permanent
 
 
@@ -47,8 +47,8 @@ class NotSent(ChannelError):
     after ``retry_after`` seconds (None: the gateway's own back-off).
     """
 
-    def __init__(self, message: str, *, permanent: bool = False, retry_after: float | None = None, mend: str = "") -> None:
-        super().__init__(message, mend=mend)
+    def __init__(self, message: str, *, permanent: bool = False, retry_after: float | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
         self.permanent = permanent
         self.retry_after = retry_after
 

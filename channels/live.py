@@ -58,11 +58,11 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The message ``key`` gets no turn; ``mend`` is what would help."""
+    """The message ``key`` gets no turn; ``hint`` is what would help."""
 
     key: str
     reason: str
-    mend: str = ""
+    hint: str = ""
 
 
 LiveEvent = Delta | Activity | Reply | Note | Done | Rejected
@@ -83,9 +83,9 @@ def from_json(raw: Mapping[str, Any]) -> LiveEvent:
     """
     kind = _KINDS.get(str(raw.get("frame")))
     if kind is None:
-        raise ChannelError(f"unknown frame {raw.get('frame')!r} from the gateway", mend="run the same version on both sides")
+        raise ChannelError(f"unknown frame {raw.get('frame')!r} from the gateway", hint="run the same version on both sides")
     known = {one.name for one in fields(kind)}
     try:
         return kind(**{name: value for name, value in raw.items() if name in known})
     except TypeError as error:
-        raise ChannelError(f"broken {raw['frame']} frame: {error}", mend="run the same version on both sides") from error
+        raise ChannelError(f"broken {raw['frame']} frame: {error}", hint="run the same version on both sides") from error

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 
 class MemoryTrouble(Exception):
-    """Base of this room. ``mend`` is the command or step that puts it right, or an empty string."""
+    """Base of this room. ``hint`` is the command or step that puts it right, or an empty string."""
 
-    def __init__(self, message: str, *, mend: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
-        self.mend = mend
+        self.hint = hint
 
 
 class MemoryUnreadable(MemoryTrouble):
@@ -31,12 +31,12 @@ class EmbeddingFailed(MemoryTrouble):
         self,
         message: str,
         *,
-        mend: str = "",
+        hint: str = "",
         passing: bool = False,
         retry_after: float | None = None,
         about_text: bool = False,
     ) -> None:
-        super().__init__(message, mend=mend)
+        super().__init__(message, hint=hint)
         self.passing = passing
         self.retry_after = retry_after
         self.about_text = about_text

@@ -35,5 +35,5 @@ def export_notes(sources: Sources, target: Path) -> int:
                         inside.write(piece)
                 count += 1
     except OSError as error:
-        raise MemoryTrouble(f"the notes cannot be written to {target}: {error.strerror}", mend="name another file") from error
+        raise MemoryTrouble(f"the notes cannot be written to {target}: {error.strerror}", hint="name another file") from error
     return count

@@ -75,15 +75,15 @@ class History:
         wanted = self.journal.undone(version, now)
         if wanted == now:
             raise MemoryTrouble(
-                f"version {version.name} of {version.path} is undone already", mend=f"homebody memory log {version.path}"
+                f"version {version.name} of {version.path} is undone already", hint=f"homebody memory log {version.path}"
             )
         placed = self._sources.place(version.path)
         if placed is None:
-            raise MemoryUnreadable(f"{version.path} is no longer one of the memory's files", mend="homebody memory status")
+            raise MemoryUnreadable(f"{version.path} is no longer one of the memory's files", hint="homebody memory status")
         try:
             _put(placed[0] / placed[1], wanted)
         except OSError as error:
-            raise MemoryTrouble(f"{version.path} cannot be written: {error.strerror}", mend=f"ls -l {version.path}") from error
+            raise MemoryTrouble(f"{version.path} cannot be written: {error.strerror}", hint=f"ls -l {version.path}") from error
         made = self._record(version.path, Author("owner", f"undo of {version.name}"))
         assert made is not None
         return made

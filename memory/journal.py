@@ -124,18 +124,18 @@ class Journal:
         """
         number, _, same = str(name).partition(".")
         if not number.isdecimal() or (same and not same.isdecimal()):
-            raise MemoryTrouble(f"{name!r} is no version", mend="homebody memory log")
+            raise MemoryTrouble(f"{name!r} is no version", hint="homebody memory log")
         with self._lock:
             versions = self._load()
             found = [versions[place] for place in self._places.get(int(number), ())]
         chosen = [one for one in found if int(same) == one.same] if same else found
         if not chosen:
-            raise MemoryTrouble(f"there is no version {name}", mend="homebody memory log")
+            raise MemoryTrouble(f"there is no version {name}", hint="homebody memory log")
         if len(chosen) > 1:
             listed = "; ".join(f"{one.name} by the {one.author.kind} in {one.path} at {one.at}" for one in chosen)
             raise MemoryTrouble(
                 f"version {name} may be any of {len(chosen)} changes: {listed}",
-                mend=f"name one of them, such as {chosen[0].name}",
+                hint=f"name one of them, such as {chosen[0].name}",
             )
         return chosen[0]
 
@@ -151,7 +151,7 @@ class Journal:
             return zlib.decompress(self._place(digest).read_bytes()).decode("utf-8", "surrogatepass")
         except (OSError, zlib.error) as error:
             raise MemoryTrouble(
-                f"the journal {self._folder} lacks a text it names: {error}", mend="homebody memory log"
+                f"the journal {self._folder} lacks a text it names: {error}", hint="homebody memory log"
             ) from error
 
     def diff(self, version: Version) -> str:
@@ -181,7 +181,7 @@ class Journal:
         if merged is None:
             raise MemoryTrouble(
                 f"{version.path} was changed in the same lines since version {version.name}",
-                mend=f"homebody memory log {version.path}: undo the later ones first",
+                hint=f"homebody memory log {version.path}: undo the later ones first",
             )
         return "\n".join(merged)
 

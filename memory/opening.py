@@ -85,11 +85,11 @@ class OpenIndex:
             await self._set_aside(str(error))
         except apsw.FullError as error:
             raise IndexBroken(
-                f"the disk of {self._store} is full; notes are searched as they were", mend="free some space"
+                f"the disk of {self._store} is full; notes are searched as they were", hint="free some space"
             ) from error
         except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, apsw.BusyError) as error:
             raise IndexBroken(
-                f"the memory index {self._store} cannot be written (SQLite: {error})", mend="homebody memory status"
+                f"the memory index {self._store} cannot be written (SQLite: {error})", hint="homebody memory status"
             ) from error
         return await work()
 

@@ -42,19 +42,19 @@ def read_whole(sources: Sources, path: str) -> Content:
     """
     placed = sources.place(path)
     if placed is None:
-        raise MemoryUnreadable(f"{path} is not one of the memory's files", mend="homebody memory status")
+        raise MemoryUnreadable(f"{path} is not one of the memory's files", hint="homebody memory status")
     try:
         with open_beneath(*placed) as file:
             stamp = stamp_of(os.fstat(file))
             if stamp.size > LARGEST_FILE:
                 raise MemoryUnreadable(
                     f"{path} has {stamp.size / 1e6:.0f} MB; notes over {LARGEST_FILE / 1e6:.0f} MB are not indexed",
-                    mend="split it into smaller files",
+                    hint="split it into smaller files",
                 )
             with os.fdopen(os.dup(file), "rb") as stream:
                 data = stream.read(LARGEST_FILE + 1)
     except OSError as error:
-        raise MemoryUnreadable(f"{path} {UNREADABLE}: {error.strerror}", mend=_mend(error, path)) from error
+        raise MemoryUnreadable(f"{path} {UNREADABLE}: {error.strerror}", hint=_hint(error, path)) from error
     remark = "" if _is_utf(data) else f"{path} is not UTF-8; what is not was read as Windows-1252: save it as UTF-8"
     return Content(decode(data, path), hashlib.sha256(data).digest(), stamp, remark)
 
@@ -69,7 +69,7 @@ def decode(data: bytes, path: str) -> str:
         return data.decode("utf-16", "replace")
     if b"\x00" in data[:_SNIFF]:
         raise MemoryUnreadable(
-            f"{path} is a binary file, or UTF-16 without its mark", mend="save it as UTF-8, or give it another ending than .md"
+            f"{path} is a binary file, or UTF-16 without its mark", hint="save it as UTF-8, or give it another ending than .md"
         )
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
@@ -107,12 +107,12 @@ def read_lines(sources: Sources, path: str, *, from_line: int, lines: int | None
     """
     placed = sources.place(path)
     if placed is None:
-        raise MemoryUnreadable(f"{path} is not one of the memory's files", mend="homebody memory status")
+        raise MemoryUnreadable(f"{path} is not one of the memory's files", hint="homebody memory status")
     try:
         with open_beneath(*placed) as file, os.fdopen(os.dup(file), "rb") as stream:
             return _excerpt(stream, path, max(1, from_line), min(lines or MOST_LINES, MOST_LINES), asked=lines)
     except OSError as error:
-        raise MemoryUnreadable(f"{path} {UNREADABLE}: {error.strerror}", mend=_mend(error, path)) from error
+        raise MemoryUnreadable(f"{path} {UNREADABLE}: {error.strerror}", hint=_hint(error, path)) from error
 
 
 def _excerpt(stream: BinaryIO, path: str, first: int, count: int, *, asked: int | None) -> Excerpt:
@@ -181,7 +181,7 @@ def _cut_in_line(picked: list[str], line: str, path: str, first: int) -> Excerpt
     return Excerpt(path=path, text=text, start_line=first, end_line=first, cut=True)
 
 
-def _mend(error: OSError, path: str) -> str:
+def _hint(error: OSError, path: str) -> str:
     if isinstance(error, PermissionError):
         return f"chmod u+r {path}"
     return "" if isinstance(error, FileNotFoundError) else "homebody memory status"

@@ -105,7 +105,7 @@ class Vectoring:
         except _OtherLength as change:
             raise EmbeddingFailed(
                 f"{self.embedder.model} gives vectors of {change.before} and of {change.now} numbers by turns.",
-                mend="Check what memorySearch.remote.baseUrl leads to.",
+                hint="Check what memorySearch.remote.baseUrl leads to.",
                 passing=True,
             ) from change
 
@@ -212,7 +212,7 @@ class Vectoring:
         pause = failure.retry_after or min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
         self._failures = min(self._failures + 1, 16)
         self._not_before = self._clock.monotonic() + pause
-        trouble = f"{failure} {failure.mend}".strip()
+        trouble = f"{failure} {failure.hint}".strip()
         if trouble != self.trouble:
             self._tell(f"Memory goes on by keyword: {trouble}")
         self.trouble = trouble

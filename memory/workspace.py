@@ -220,19 +220,19 @@ class WorkspaceMemory:
         hidden = not audience.may_see(pure) or (key is not None and audience_of(name) != key)
         if hidden:
             raise MemoryUnreadable(
-                f"there is no note {path!r} for this conversation", mend="memory_search names the notes there are"
+                f"there is no note {path!r} for this conversation", hint="memory_search names the notes there are"
             )
         try:
             return await asyncio.to_thread(read_lines, self.sources, name, from_line=from_line, lines=lines)
         except MemoryUnreadable as trouble:
             if key is None and name.startswith(PREFIX):
                 raise MemoryUnreadable(
-                    f"{path} is a conversation, of which memory_search gives the passages", mend="search for more of it"
+                    f"{path} is a conversation, of which memory_search gives the passages", hint="search for more of it"
                 ) from trouble
             if key is None:
                 raise
-            mend = "memory_search names the notes there are"
-            raise MemoryUnreadable(f"there is no note {path!r} for this conversation", mend=mend) from trouble
+            hint = "memory_search names the notes there are"
+            raise MemoryUnreadable(f"there is no note {path!r} for this conversation", hint=hint) from trouble
 
     async def writing(self, path: str) -> None:
         """Take note that a tool is about to change ``path``, so that the history tells its change from the owner's before."""
@@ -296,7 +296,7 @@ class WorkspaceMemory:
             try:
                 await embedder.embed(["Does this embedder answer?"], purpose="query")
             except EmbeddingFailed as failure:
-                status.probe = f"{failure} {failure.mend}".strip()
+                status.probe = f"{failure} {failure.hint}".strip()
             else:
                 status.probe = "ok"
         return status
@@ -308,7 +308,7 @@ class WorkspaceMemory:
         if line is not None:
             path, _, number = line.rpartition(":")
             if not path or not number.isdigit():
-                raise MemoryUnreadable(f"{line!r} is no place in a note", mend="write it as memory/2026-01-31.md:12")
+                raise MemoryUnreadable(f"{line!r} is no place in a note", hint="write it as memory/2026-01-31.md:12")
             await self.get(path, audience=audience, from_line=int(number), lines=1)
             account["line"] = await self._open.run(lambda index: why(index, recalled, path, int(number)))
         return account
@@ -423,7 +423,7 @@ class WorkspaceMemory:
         try:
             await self.sync()
         except MemoryTrouble as trouble:
-            self._tell(f"{trouble} {trouble.mend}".strip())
+            self._tell(f"{trouble} {trouble.hint}".strip())
 
     async def _load_vectors(self, index: Index) -> None:
         """Bring the vectors into RAM, where they are searched several times faster; a part at a time, behind all searches."""
@@ -445,5 +445,5 @@ class WorkspaceMemory:
     def _finished(self, task: asyncio.Task[object]) -> None:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            mend = error.mend if isinstance(error, MemoryTrouble) else "homebody memory index"
-            self._tell(f"Memory: {error} {mend}".strip())
+            hint = error.hint if isinstance(error, MemoryTrouble) else "homebody memory index"
+            self._tell(f"Memory: {error} {hint}".strip())

@@ -28,7 +28,7 @@ RITUAL = "BOOTSTRAP.md"
 LONG_TERM = "MEMORY.md"
 _RITUAL_FILLS = ("IDENTITY.md", "USER.md")
 _RITUAL_OVER = "done"
-_MEND = "set agents.defaults.workspace to a folder that you may write to"
+_HINT = "set agents.defaults.workspace to a folder that you may write to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,15 @@ class Workspace:
     def __init__(self, root: Path, closed: frozenset[tuple[int, int]] = frozenset()) -> None:
         if root.is_symlink() and not root.exists():  # a disk that is not mounted must not look like a new home
             raise WorkspaceFileError(
-                f"the workspace {root} is a link that leads nowhere", mend="mount or restore what it leads to"
+                f"the workspace {root} is a link that leads nowhere", hint="mount or restore what it leads to"
             )
         self.root = Path(os.path.realpath(root))
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         except FileExistsError as error:
-            raise WorkspaceFileError(f"the workspace {root} is a file, not a folder", mend=_MEND) from error
+            raise WorkspaceFileError(f"the workspace {root} is a file, not a folder", hint=_HINT) from error
         except OSError as error:
-            raise WorkspaceFileError(f"the workspace {root} cannot be made: {error.strerror}", mend=_MEND) from error
+            raise WorkspaceFileError(f"the workspace {root} cannot be made: {error.strerror}", hint=_HINT) from error
         self.enclosure = WorkspaceSandbox(self.root, closed)
         self._known: dict[PurePosixPath, tuple[Stamp, str]] = {}
 

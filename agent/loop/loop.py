@@ -85,5 +85,5 @@ def _overflowed(answer: AssistantMessage) -> bool:
 
 
 def _cut_too_often(model: str) -> Failure:
-    mend = "Say “go on” for the rest, or choose another model with /model."
-    return Failure(kind="network", message=f"{model} broke its answer off {MOST_CUTS + 1} times.", mend=mend)
+    hint = "Say “go on” for the rest, or choose another model with /model."
+    return Failure(kind="network", message=f"{model} broke its answer off {MOST_CUTS + 1} times.", hint=hint)

@@ -306,4 +306,4 @@ def _reply(ending: loop.Ending, timeout: float, *, stuck: bool = False) -> tuple
             "⚠️ The conversation no longer fits the model's window. Say /new to begin afresh.",
             "failed",
         )
-    return f"⚠️ {failure.message}" + (f"\n{failure.mend}" if failure.mend else ""), "failed"
+    return f"⚠️ {failure.message}" + (f"\n{failure.hint}" if failure.hint else ""), "failed"

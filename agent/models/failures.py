@@ -126,8 +126,8 @@ def answer_with(failure: Failure, *, model: str) -> AssistantMessage:
 
 def cut(*, model: str, label: str, begun: bool = True) -> AssistantMessage:
     """Return the answer of a stream that ended before the answer did, or that never was one (``begun`` False)."""
-    message, mend = f"{label} broke off in the middle of the answer.", "Say it again in a moment."
-    failure = Failure(kind="network", message=message, mend=mend) if begun else _strange(label)
+    message, hint = f"{label} broke off in the middle of the answer.", "Say it again in a moment."
+    failure = Failure(kind="network", message=message, hint=hint) if begun else _strange(label)
     return answer_with(failure, model=model)
 
 
@@ -135,7 +135,7 @@ def _strange(label: str) -> Failure:
     return Failure(
         kind="network",
         message=f"{label} answered, but not in the language of its API.",
-        mend="Check its address (most end in /v1): homebody models status",
+        hint="Check its address (most end in /v1): homebody models status",
     )
 
 
@@ -152,22 +152,22 @@ def sort(error: Exception, *, model: str, label: str) -> Failure:
         return Failure(
             kind="bad_request",
             message=f"{model} cannot use tools, and an agent cannot work without them.",
-            mend="Choose a model that can: homebody config set agents.defaults.model PROVIDER/MODEL (for Ollama, one tagged 'tools').",
+            hint="Choose a model that can: homebody config set agents.defaults.model PROVIDER/MODEL (for Ollama, one tagged 'tools').",
         )
-    message, mend = _words("forbidden" if kind == "auth" and _status(error) == _FORBIDDEN else kind, label, model, text)
+    message, hint = _words("forbidden" if kind == "auth" and _status(error) == _FORBIDDEN else kind, label, model, text)
     wait = _retry_after(error)
     if wait is not None and wait >= _WORTH_TELLING:
         message += f" It asks to wait {_span(wait)}."
-    return Failure(kind=kind, message=message, mend=mend, retry_after=wait, unclear=kind == "bad_request")
+    return Failure(kind=kind, message=message, hint=hint, retry_after=wait, unclear=kind == "bad_request")
 
 
 def _overflowed(known: Overflow | None, label: str, model: str) -> Failure:
-    message, mend = _words("overflow", label, model, "")
+    message, hint = _words("overflow", label, model, "")
     if known is None:
-        return Failure(kind="overflow", message=message, mend=mend)
+        return Failure(kind="overflow", message=message, hint=hint)
     if known.window is not None:
         message = f"{message.removesuffix('.')}, which takes {known.window:,} tokens."
-    return Failure(kind="overflow", message=message, mend=mend, window=known.window, prompt=known.prompt)
+    return Failure(kind="overflow", message=message, hint=hint, window=known.window, prompt=known.prompt)
 
 
 def of_words(code: str, told: str, *, model: str, label: str) -> Failure:
@@ -175,8 +175,8 @@ def of_words(code: str, told: str, *, model: str, label: str) -> Failure:
     if (known := overflow(told, None, (code.lower(),))) is not None:
         return _overflowed(known, label, model)
     kind = _BY_WORD.get(code.lower(), "overloaded")
-    message, mend = _words(kind, label, model, " ".join(told.split()))
-    return Failure(kind=kind, message=message, mend=mend)
+    message, hint = _words(kind, label, model, " ".join(told.split()))
+    return Failure(kind=kind, message=message, hint=hint)
 
 
 def _kind(error: Exception) -> FailureKind:
@@ -288,8 +288,8 @@ def _words(kind: FailureKind | Literal["forbidden"], label: str, model: str, tol
     """One line for a person, and what to do."""
     told = _CODE.sub("", told)
     short = told if len(told) <= _WIDTH else f"{told[: _WIDTH - 1]}…"
-    message, mend = _WORDS[kind]
-    return message.format(label=label, model=model, told=short), mend.format(label=label)
+    message, hint = _WORDS[kind]
+    return message.format(label=label, model=model, told=short), hint.format(label=label)
 
 
 _WORDS: dict[FailureKind | Literal["forbidden"], tuple[str, str]] = {

@@ -83,7 +83,7 @@ class ApplyPatch(CheckedTool[PatchArguments]):
             except WorkspaceFileError as trouble:
                 left = self._undo(done)
                 state = f"; {', '.join(left)} could not be put back" if left else "; nothing was changed"
-                raise WorkspaceFileError(f"{trouble}{state}", mend=trouble.mend) from trouble
+                raise WorkspaceFileError(f"{trouble}{state}", hint=trouble.hint) from trouble
             done.append(step)
         for step in steps:
             self._remember(step, scene.session)

@@ -56,16 +56,16 @@ class CheckedTool(ABC, Generic[A]):
         try:
             return await self.act(checked, scene)
         except WorkspaceFileError as trouble:
-            return failed(str(trouble), trouble.mend)
+            return failed(str(trouble), trouble.hint)
 
     @abstractmethod
     async def act(self, arguments: A, scene: ToolContext) -> Outcome:
         """Do it. WorkspaceFileError may be raised; it becomes the answer."""
 
 
-def failed(text: str, mend: str = "") -> Outcome:
+def failed(text: str, hint: str = "") -> Outcome:
     """Build an answer that says what went wrong and what helps."""
-    return Outcome(text=f"{text} ({mend})" if mend else text, is_error=True)
+    return Outcome(text=f"{text} ({hint})" if hint else text, is_error=True)
 
 
 def parameters(model: type[BaseModel]) -> dict[str, Any]:

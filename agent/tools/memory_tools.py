@@ -52,7 +52,7 @@ class MemorySearch(CheckedTool[SearchArguments]):
                 arguments.query, audience=scene.audience, max_results=arguments.max_results, min_score=arguments.min_score
             )
         except MemoryTrouble as trouble:
-            return failed(f"the memory cannot be searched now: {trouble}; grep still works", trouble.mend)
+            return failed(f"the memory cannot be searched now: {trouble}; grep still works", trouble.hint)
         return Outcome(text=_told(answer, scene.max_chars), details={"hits": len(answer.hits), "provider": answer.provider})
 
 
@@ -86,7 +86,7 @@ class MemoryGet(CheckedTool[GetArguments]):
                 path, audience=scene.audience, from_line=arguments.from_line, lines=arguments.lines
             )
         except MemoryTrouble as trouble:
-            return failed(str(trouble), trouble.mend)
+            return failed(str(trouble), trouble.hint)
         return Outcome(
             text=_json({"path": excerpt.path, "text": _fitted(excerpt, scene.max_chars)}), details={"path": excerpt.path}
         )

@@ -48,5 +48,5 @@ def translated(path: PurePosixPath) -> Iterator[None]:
 def _trouble(error: OSError, path: PurePosixPath) -> WorkspaceFileError:
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
         return no_such_file(path)
-    kind, what, mend = _WORDS.get(error.errno or 0, (WorkspaceFileError, f"cannot be used: {error.strerror or error}", ""))
-    return kind(f"{path} {what}", mend=mend)
+    kind, what, hint = _WORDS.get(error.errno or 0, (WorkspaceFileError, f"cannot be used: {error.strerror or error}", ""))
+    return kind(f"{path} {what}", hint=hint)

@@ -206,9 +206,9 @@ class Torn(ValueError):
 def encode(entry: Entry) -> bytes:
     """Return the entry as one line. Lone surrogates become U+FFFD, so that no reader ever trips over them."""
     try:
-        body = _BODY.dump_json(entry.body)
+        body = _BODY.dump_json(entry.body, by_alias=True)
     except (ValueError, UnicodeEncodeError):
-        body = _BODY.dump_json(_BODY.validate_python(_clean(_BODY.dump_python(entry.body))))
+        body = _BODY.dump_json(_BODY.validate_python(_clean(_BODY.dump_python(entry.body, by_alias=True))), by_alias=True)
     head = json.dumps(
         {"v": VERSION, "kind": entry.body.kind, "id": entry.id, "parent": entry.parent, "t": entry.at.isoformat()},
         ensure_ascii=False,

@@ -306,12 +306,12 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _not_kept(path: Path, error: OSError) -> TranscriptWriteError:
-    mends = {
+    hints = {
         errno.ENOSPC: "free some disk space, then say it again",
         errno.EDQUOT: "free some of your disk quota, then say it again",
         errno.EROFS: "make the file system writable, then say it again",
         errno.EACCES: f'sudo chown -R "$USER" {path.parent}',
         errno.ELOOP: f"remove the symbolic link {path}",
     }
-    mend = mends.get(error.errno or 0, "homebody status")
-    return TranscriptWriteError(f"the transcript {path} cannot be used: {error.strerror or error}", mend=mend)
+    hint = hints.get(error.errno or 0, "homebody status")
+    return TranscriptWriteError(f"the transcript {path} cannot be used: {error.strerror or error}", hint=hint)

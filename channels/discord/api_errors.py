@@ -60,7 +60,7 @@ def wrong_token(settings: DiscordAccount) -> ChannelBroken:
     where = "" if settings.api_root == OFFICIAL else f" at {settings.api_root}"
     return ChannelBroken(
         f"the token in channels.discord is not accepted{where}",
-        mend=f"make a new one ({PORTAL}, your application, Bot, Reset Token), then: homebody config set channels.discord.token TOKEN",
+        hint=f"make a new one ({PORTAL}, your application, Bot, Reset Token), then: homebody config set channels.discord.token TOKEN",
     )
 
 
@@ -68,7 +68,7 @@ def no_intent() -> ChannelBroken:
     """Return the error for a bot that may not read what is written."""
     return ChannelBroken(
         "Discord does not let this bot read messages: the Message Content Intent is off",
-        mend=f"switch it on ({PORTAL}, your application, Bot, Privileged Gateway Intents), then start the gateway again",
+        hint=f"switch it on ({PORTAL}, your application, Bot, Privileged Gateway Intents), then start the gateway again",
     )
 
 
@@ -80,7 +80,7 @@ def closed_for_good(settings: DiscordAccount, code: int) -> ChannelBroken:
         return no_intent()
     return ChannelBroken(
         f"Discord's gateway closed for good with code {code}",
-        mend="see https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway-gateway-close-event-codes, "
+        hint="see https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway-gateway-close-event-codes, "
         "and look for a newer version of this program",
     )
 
@@ -88,8 +88,8 @@ def closed_for_good(settings: DiscordAccount, code: int) -> ChannelBroken:
 def meaning(error: discord.HTTPException) -> tuple[str, str]:
     """Return what a refusal means, and what mends it."""
     code = 40005 if error.status == _TOO_LARGE else error.code
-    text, mend = _MEANINGS.get(code, (error.text[:200], ""))
-    return f"Discord: {error.status} ({code}) {text}", mend
+    text, hint = _MEANINGS.get(code, (error.text[:200], ""))
+    return f"Discord: {error.status} ({code}) {text}", hint
 
 
 def send_error(error: BaseException) -> ChannelError:
@@ -104,10 +104,10 @@ def send_error(error: BaseException) -> ChannelError:
 
 
 def _refused(error: discord.HTTPException) -> ChannelError:
-    text, mend = meaning(error)
+    text, hint = meaning(error)
     if error.status == _TOO_MANY:
         wait = error.response.headers.get("Retry-After", "")
         return NotSent(text, retry_after=float(wait) if wait.replace(".", "", 1).isdigit() else None)
     if error.status == _UNAUTHORISED:
         return NotSent(text)
-    return Uncertain(text) if error.status >= _SERVER else NotSent(text, permanent=True, mend=mend)
+    return Uncertain(text) if error.status >= _SERVER else NotSent(text, permanent=True, hint=hint)

@@ -55,9 +55,9 @@ class Fetcher:
         try:
             message: dict[str, Any] = dict(await self._link().http.get_message(int(handle.channel), int(handle.message)))
         except discord.HTTPException as error:
-            text, mend = meaning(error)
+            text, hint = meaning(error)
             gone = isinstance(error, discord.NotFound | discord.Forbidden)
-            raise NotFetched(text, permanent=gone, mend=mend) from error
+            raise NotFetched(text, permanent=gone, hint=hint) from error
         found = [str(one.get("url") or "") for one in files_of(message) if str(one["id"]) == handle.file]
         if not found:
             raise NotFetched("the file was taken out of its message")

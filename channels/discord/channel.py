@@ -205,7 +205,7 @@ class DiscordChannel:
             return str(link.user)
         except TROUBLE as error:
             raise ChannelError(
-                f"{self._settings.api_root} does not answer: {error}", mend="check the network, and channels.discord.apiRoot"
+                f"{self._settings.api_root} does not answer: {error}", hint="check the network, and channels.discord.apiRoot"
             ) from error
         finally:
             await link.close()

@@ -156,9 +156,9 @@ class Backfill:
             try:
                 following = await reading(channel, mark)
             except (discord.Forbidden, discord.NotFound) as error:
-                text, mend = meaning(error)
+                text, hint = meaning(error)
                 self._log.warning(
-                    "a channel is not read any more", channel=channel, error=text, mend=mend, account=self._account
+                    "a channel is not read any more", channel=channel, error=text, hint=hint, account=self._account
                 )
                 self._places.gone(channel)
                 return

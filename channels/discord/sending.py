@@ -197,7 +197,7 @@ def _size(enclosure: OutboundFile | None, most_mb: float) -> int:
         raise NotSent(
             f"{enclosure.name!r} has {size / 1_048_576:.1f} MB, and Discord takes {most_mb:g} MB from a bot",
             permanent=True,
-            mend="send a smaller one or a link; where a boosted server takes more, set channels.discord.mediaMaxMb",
+            hint="send a smaller one or a link; where a boosted server takes more, set channels.discord.mediaMaxMb",
         )
     return size
 

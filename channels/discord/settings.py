@@ -169,15 +169,15 @@ class DiscordAccount(_Section):
         if self.token is not None and self.token.get_secret_value().strip():
             return self.token.get_secret_value().strip().removeprefix("Bot ")
         if self.token_file is None:
-            raise ChannelBroken("channels.discord.token is not set", mend=HOW_TO_GET_ONE)
+            raise ChannelBroken("channels.discord.token is not set", hint=HOW_TO_GET_ONE)
         try:
             token = self.token_file.expanduser().read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ChannelBroken(
-                f"cannot read channels.discord.tokenFile {self.token_file}: {error}", mend=HOW_TO_GET_ONE
+                f"cannot read channels.discord.tokenFile {self.token_file}: {error}", hint=HOW_TO_GET_ONE
             ) from error
         if not token:
-            raise ChannelBroken(f"channels.discord.tokenFile {self.token_file} is empty", mend=HOW_TO_GET_ONE)
+            raise ChannelBroken(f"channels.discord.tokenFile {self.token_file} is empty", hint=HOW_TO_GET_ONE)
         return token
 
     def guild(self, guild: str) -> DiscordGuildRule | None:

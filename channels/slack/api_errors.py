@@ -34,7 +34,7 @@ _TOKEN = {
 }
 _SLACKS_OWN = {"fatal_error", "internal_error", "service_unavailable", "request_timeout", "team_added_to_org"}
 _INVITE = "write /invite @ and the app's name there"
-_MENDS = {
+_HINTS = {
     "not_in_channel": ("the app is not in this channel", _INVITE),
     "channel_not_found": (
         "there is no such channel, or it is private and the app is not in it",
@@ -92,7 +92,7 @@ def refusal(error: SlackApiError, settings: SlackAccount, which: Which) -> Chann
     if code in _TOKEN:
         return refused_token(code, settings, which)
     if code == NO_SCOPE:
-        return ChannelBroken(_scope(error, TOKENS[which][0]), mend=_SCOPE_MEND)
+        return ChannelBroken(_scope(error, TOKENS[which][0]), hint=_SCOPE_HINT)
     return None
 
 
@@ -102,7 +102,7 @@ def refused_token(code: str, settings: SlackAccount, which: Which) -> ChannelBro
     at = "" if settings.api_root == OFFICIAL else f" at {settings.api_root}"
     return ChannelBroken(
         f"the token in channels.slack.{key} is not accepted{at}: {_TOKEN.get(code, 'Slack says so')} ({code})",
-        mend=f"get it anew ({where}), then: homebody config set channels.slack.{key} TOKEN",
+        hint=f"get it anew ({where}), then: homebody config set channels.slack.{key} TOKEN",
     )
 
 
@@ -122,17 +122,17 @@ def _refused_send(error: SlackApiError) -> ChannelError:
     if code in _TOKEN:
         return NotSent(
             f"Slack: {code}, the token is not accepted: {_TOKEN[code]}",
-            mend=f"get the token anew ({TOKENS['bot_token'][2]}), then: homebody config set channels.slack.botToken TOKEN",
+            hint=f"get the token anew ({TOKENS['bot_token'][2]}), then: homebody config set channels.slack.botToken TOKEN",
         )
     if code == NO_SCOPE:
-        return NotSent(f"Slack: {code}, {_scope(error, 'botToken')}", mend=_SCOPE_MEND)
+        return NotSent(f"Slack: {code}, {_scope(error, 'botToken')}", hint=_SCOPE_HINT)
     if passing(error):
         return Uncertain(f"Slack: {code or _status(error)}")
-    told, mend = _MENDS.get(code, ("", ""))
-    return NotSent(f"Slack: {code}, {told}" if told else f"Slack: {code}", permanent=True, mend=mend)
+    told, hint = _HINTS.get(code, ("", ""))
+    return NotSent(f"Slack: {code}, {told}" if told else f"Slack: {code}", permanent=True, hint=hint)
 
 
-_SCOPE_MEND = f"add it ({APPS}, your app, OAuth & Permissions, Bot Token Scopes), and install the app anew"
+_SCOPE_HINT = f"add it ({APPS}, your app, OAuth & Permissions, Bot Token Scopes), and install the app anew"
 
 
 def _scope(error: SlackApiError, key: str) -> str:

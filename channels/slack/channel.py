@@ -269,7 +269,7 @@ class SlackChannel:
             raise
         except TROUBLE as error:
             raise ChannelError(
-                f"{self._settings.api_root} does not answer: {error}", mend="check the network, and channels.slack.apiRoot"
+                f"{self._settings.api_root} does not answer: {error}", hint="check the network, and channels.slack.apiRoot"
             ) from error
         return f"{who.user}@{who.team} ({'; '.join(self._concerns)})" if self._concerns else f"{who.user}@{who.team}"
 

@@ -67,7 +67,7 @@ class Files:
         except SlackApiError as error:
             code = code_of(error)
             if code == NO_SCOPE:
-                raise NotFetched("the app may not read files: its token lacks the scope files:read", mend=_SCOPE) from error
+                raise NotFetched("the app may not read files: its token lacks the scope files:read", hint=_SCOPE) from error
             if code in _GONE:
                 raise NotFetched(f"the file is gone, or the app may not see it ({code})") from error
             if waiting(error) is not None:
@@ -103,7 +103,7 @@ class Files:
         if answer.status == _TOO_MANY or answer.status >= _SERVER:
             raise NotFetched(f"Slack answered {answer.status}", permanent=False)
         if answer.status != _OK:
-            raise NotFetched(f"Slack answered {answer.status} in place of the file", mend=_SCOPE)
+            raise NotFetched(f"Slack answered {answer.status} in place of the file", hint=_SCOPE)
         size = int(file.get("size") or 0)
         page = answer.content_type == "text/html" and (
             file.get("mimetype") != "text/html" or answer.content_length not in {None, size}
@@ -138,7 +138,7 @@ def _asks_to_sign_in(address: str) -> bool:
 
 
 def _signed_out() -> NotFetched:
-    return NotFetched("Slack sent its sign-in page in place of the file: the app may not read files", mend=_SCOPE)
+    return NotFetched("Slack sent its sign-in page in place of the file: the app may not read files", hint=_SCOPE)
 
 
 def _fits(size: int, limit: int) -> None:

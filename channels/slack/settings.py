@@ -161,7 +161,7 @@ class SlackAccount(_Section):
         if beginnings == ["xapp", "xoxb"]:
             raise ChannelBroken(
                 "channels.slack.botToken and channels.slack.appToken are swapped: xoxb-... is the bot's, xapp-... the app's",
-                mend="give each the other's value: homebody config set channels.slack.botToken TOKEN, and appToken likewise",
+                hint="give each the other's value: homebody config set channels.slack.botToken TOKEN, and appToken likewise",
             )
         self.secret("bot_token")
         self.secret("signing_secret" if self.mode == "http" else "app_token")
@@ -180,7 +180,7 @@ class SlackAccount(_Section):
         must = f"it begins with {beginning}" if beginning else "it is 32 letters and digits"
         wrong = f"is not set: {must}" if not token else f"is another kind of token ({kind or 'none that is known'}): {must}"
         raise ChannelBroken(
-            f"channels.slack.{key} {wrong}", mend=f"get it ({where}), then: homebody config set channels.slack.{key} TOKEN"
+            f"channels.slack.{key} {wrong}", hint=f"get it ({where}), then: homebody config set channels.slack.{key} TOKEN"
         )
 
     def _said(self, which: str) -> str:

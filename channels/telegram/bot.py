@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from channels.telegram.settings import TelegramAccount
 
 _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.ProxyError)
-_MENDS = {
+_HINTS = {
     "blocked by the user": "the person must open the chat with the bot and press Restart",
     "bot was kicked": "add the bot to the group again",
     "not a member": "add the bot to the group again",
@@ -130,7 +130,7 @@ def wrong_token(settings: TelegramAccount, account: str) -> ChannelBroken:
     where = "" if settings.api_root == OFFICIAL else f" at {settings.api_root}"
     return ChannelBroken(
         f"the token in {key}.botToken is not accepted{where}",
-        mend=f"get the token from @BotFather, then: homebody config set {key}.botToken TOKEN",
+        hint=f"get the token from @BotFather, then: homebody config set {key}.botToken TOKEN",
     )
 
 
@@ -146,9 +146,9 @@ def send_error(error: TelegramError, bot: Bot) -> ChannelError:
     if isinstance(error, RetryAfter):
         return NotSent(text, retry_after=wait_of(error))
     if isinstance(error, Forbidden | BadRequest):
-        return NotSent(text, permanent=True, mend=_mend(text))
+        return NotSent(text, permanent=True, hint=_hint(text))
     if "too large" in text.lower():
-        return NotSent(text, permanent=True, mend="the Bot API server takes 50 MB from bots, one of your own 2 GB")
+        return NotSent(text, permanent=True, hint="the Bot API server takes 50 MB from bots, one of your own 2 GB")
     if isinstance(error, InvalidToken):
         return NotSent(f"Telegram: the token is not accepted ({type(error).__name__})")
     unsent = isinstance(error.__cause__, _NOT_CONNECTED) or str(error).startswith(UNWRITTEN)
@@ -157,7 +157,7 @@ def send_error(error: TelegramError, bot: Bot) -> ChannelError:
     return Uncertain(text)
 
 
-def _mend(text: str) -> str:
+def _hint(text: str) -> str:
     """Return what a person can do about a refusal, where there is something."""
     lowered = text.lower()
-    return next((mend for sign, mend in _MENDS.items() if sign in lowered), "")
+    return next((hint for sign, hint in _HINTS.items() if sign in lowered), "")

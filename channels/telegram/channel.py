@@ -190,7 +190,7 @@ class TelegramChannel:
         except TelegramError as error:
             raise ChannelError(
                 f"{self._settings.api_root} does not answer: {told(error, bot)}",
-                mend="check the network, and channels.telegram.apiRoot",
+                hint="check the network, and channels.telegram.apiRoot",
             ) from error
         hint = unheard(me, self._settings)
         return f"@{me.username} ({hint})" if hint else f"@{me.username}"
@@ -230,7 +230,7 @@ class TelegramChannel:
         try:
             return await self._made_voice()
         except ChannelError as error:
-            raise NotSent(str(error), mend=error.mend) from error
+            raise NotSent(str(error), hint=error.hint) from error
 
     async def _made_voice(self) -> BotActions:
         if self._making is None:

@@ -36,7 +36,7 @@ async def fetch(connection: Connection, api_root: str, attachment: Attachment, p
     if attachment.size is not None:
         _within(attachment.size, limit)
         if api_root == OFFICIAL and attachment.size > FileSizeLimit.FILESIZE_DOWNLOAD:
-            raise NotFetched(f"{_mb(attachment.size)}, and Telegram gives bots at most 20 MB", mend=OWN_SERVER)
+            raise NotFetched(f"{_mb(attachment.size)}, and Telegram gives bots at most 20 MB", hint=OWN_SERVER)
     blocks = await _blocks(connection, api_root, attachment.handle)
     with _created(path) as out:
         try:
@@ -62,8 +62,8 @@ async def _source(connection: Connection, handle: str) -> str:
     try:
         file = await connection.bot.get_file(handle)
     except BadRequest as error:
-        mend = OWN_SERVER if "too big" in str(error).lower() else ""
-        raise NotFetched(f"Telegram: {told(error, connection.bot)}", mend=mend) from error
+        hint = OWN_SERVER if "too big" in str(error).lower() else ""
+        raise NotFetched(f"Telegram: {told(error, connection.bot)}", hint=hint) from error
     except TelegramError as error:
         raise NotFetched(f"Telegram: {told(error, connection.bot)}", permanent=False) from error
     except (TypeError, KeyError, ValueError) as error:

@@ -117,7 +117,7 @@ class Poller:
         if self._wary or now - self._rival_since >= patience:
             raise ChannelBroken(
                 f"another program polls the bot of telegram account {self._station.account}",
-                mend="stop the other program, or give each its own bot (@BotFather, /newbot)",
+                hint="stop the other program, or give each its own bot (@BotFather, /newbot)",
             ) from error
         await self._station.pauses.wait("another program polls this bot", told(error, self._station.bot))
 

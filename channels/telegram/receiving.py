@@ -70,8 +70,8 @@ class Receiver:
         await self._station.door.moved(former, present)
         if former.id in self._station.settings.groups:
             key = f"{key_of(self._station.account)}.groups"
-            mend = f"in the settings, rename {key}.{former.id} to {key}.{present.id}"
-            self._station.log.warning("a group became a supergroup, which has another id", group=present.id, mend=mend)
+            hint = f"in the settings, rename {key}.{former.id} to {key}.{present.id}"
+            self._station.log.warning("a group became a supergroup, which has another id", group=present.id, hint=hint)
 
     async def close(self) -> None:
         """Give up what is only courtesy."""
@@ -97,7 +97,7 @@ class Receiver:
         listed = self._station.settings.group(membership.chat) is not None
         key = f"{key_of(self._station.account)}.groups.{membership.chat}.enabled"
         self._station.log.warning(
-            "the bot was added to a group", mend="" if listed else f"homebody config set {key} true", **facts
+            "the bot was added to a group", hint="" if listed else f"homebody config set {key} true", **facts
         )
 
 

@@ -79,7 +79,7 @@ async def send_file(
         raise NotSent(f"the file {enclosure.name!r} is empty, and Telegram takes no empty files", permanent=True)
     if settings.api_root == OFFICIAL and size > FileSizeLimit.FILESIZE_UPLOAD:
         text = f"the file {enclosure.name!r} has {size / 1e6:.0f} MB, and Telegram takes 50 MB from bots"
-        raise NotSent(text, permanent=True, mend=TOO_LARGE)
+        raise NotSent(text, permanent=True, hint=TOO_LARGE)
     form = form_of(enclosure.media_type, size)
     how = {"read_timeout": max(settings.timeout_seconds, PROCESSING_SECONDS), "write_timeout": settings.timeout_seconds}
     try:

@@ -198,17 +198,17 @@ class TelegramAccount(_Section):
         if self.bot_token is not None and self.bot_token.get_secret_value().strip():
             return self.bot_token.get_secret_value().strip()
         if self.token_file is None:
-            raise ChannelBroken("channels.telegram.botToken is not set", mend=HOW_TO_GET_ONE)
+            raise ChannelBroken("channels.telegram.botToken is not set", hint=HOW_TO_GET_ONE)
         try:
             token = self.token_file.expanduser().read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ChannelBroken(
-                f"cannot read channels.telegram.tokenFile {self.token_file}: {error}", mend=HOW_TO_GET_ONE
+                f"cannot read channels.telegram.tokenFile {self.token_file}: {error}", hint=HOW_TO_GET_ONE
             ) from error
         if not token:
-            raise ChannelBroken(f"channels.telegram.tokenFile {self.token_file} is empty", mend=HOW_TO_GET_ONE)
+            raise ChannelBroken(f"channels.telegram.tokenFile {self.token_file} is empty", hint=HOW_TO_GET_ONE)
         if not TOKEN.fullmatch(token):
-            raise ChannelBroken(f"what channels.telegram.tokenFile {self.token_file} holds {WRONG_FORM}", mend=HOW_TO_GET_ONE)
+            raise ChannelBroken(f"what channels.telegram.tokenFile {self.token_file} holds {WRONG_FORM}", hint=HOW_TO_GET_ONE)
         return token
 
     def group(self, chat: str) -> TelegramGroupRule | None:

@@ -53,7 +53,7 @@ class Hook:
         if self._station.settings.webhook_secret is None:
             raise ChannelBroken(
                 f"{key_of(self._station.account)}.webhookSecret is not set, and without it anybody could speak to the bot",
-                mend=f"homebody config set {key_of(self._station.account)}.webhookSecret $(openssl rand -hex 24)",
+                hint=f"homebody config set {key_of(self._station.account)}.webhookSecret $(openssl rand -hex 24)",
             )
         while True:
             try:
@@ -67,7 +67,7 @@ class Hook:
                     key, why = key_of(self._station.account), told(error, self._station.bot)
                     raise ChannelBroken(
                         f"Telegram does not take {self._address} as {key}.webhookUrl: {why}",
-                        mend="give the public https address (port 443, 80, 88 or 8443), or unset webhookUrl to poll",
+                        hint="give the public https address (port 443, 80, 88 or 8443), or unset webhookUrl to poll",
                     ) from error
                 await self._station.pauses.wait("telegram does not answer", told(error, self._station.bot))
             else:

@@ -57,7 +57,7 @@ class TerminalChannel:
         """Attach, for the socket server."""
         if _NAME.fullmatch(conversation_id) is None:
             raise ChannelError(
-                f"{conversation_id[:80]!r} cannot name a conversation", mend="use 1 to 64 letters, digits, or any of . _ @ -"
+                f"{conversation_id[:80]!r} cannot name a conversation", hint="use 1 to 64 letters, digits, or any of . _ @ -"
             )
         conversation = ChatAddress(channel=self.name, account=self.account, kind="direct", id=conversation_id)
         attachment = ClientConnection(self, conversation)
@@ -111,14 +111,14 @@ class TerminalChannel:
         """Deliver to every attached client; it arrived when one of them took it. A repeated key is shown once by each."""
         clients = list(self._attached.get(outbound.conversation, ()))
         if not clients:
-            raise NotSent("nobody is attached to this conversation", mend="homebody chat")
+            raise NotSent("nobody is attached to this conversation", hint="homebody chat")
         proofs = [client.offer(Reply(outbound.text, outbound.key)) for client in clients]
         await self._judged(proofs)
         outcomes = [proof.result() for proof in proofs if proof.done()]
         if "taken" in outcomes:
             return Sent(platform_id=outbound.key)
         if outcomes == ["missed"] * len(proofs):
-            raise NotSent("the terminal was closed before the reply reached it", mend="homebody chat")
+            raise NotSent("the terminal was closed before the reply reached it", hint="homebody chat")
         raise Uncertain(f"no attached terminal confirmed the reply within {PROOF_SECONDS:.0f} s")
 
     async def _judged(self, proofs: list[asyncio.Future[Proof]]) -> None:

@@ -40,7 +40,7 @@ class ClientConnection:
     async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None) -> None:
         """Send a message; see ``Link.say``. Lone surrogates, which no file or model takes, become replacement marks."""
         if self._closed:
-            raise LinkLost("this conversation is closed", mend="start `homebody chat` again")
+            raise LinkLost("this conversation is closed", hint="start `homebody chat` again")
         clean = text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         inbound = Inbound(
             conversation=self.conversation,
@@ -59,7 +59,7 @@ class ClientConnection:
         except ChannelError:
             raise
         except Exception as error:  # whatever kept the house from storing it, the person must be told
-            raise ChannelError(str(error) or type(error).__name__, mend=str(getattr(error, "mend", ""))) from error
+            raise ChannelError(str(error) or type(error).__name__, hint=str(getattr(error, "hint", ""))) from error
         door.alive()
 
     async def stop(self) -> None:

@@ -128,7 +128,7 @@ class ChatConsole:
             if self._awaited:
                 self._screen.note("I finish what I am doing; the answer waits for you here.")
         except LinkLost as error:
-            self._screen.trouble(str(error), error.mend)
+            self._screen.trouble(str(error), error.hint)
             return FAILED
         finally:
             ending = [listening, ticking, *self._tasks]
@@ -261,7 +261,7 @@ class ChatConsole:
         except ChannelError as error:
             self._awaited.discard(key)
             self._last.hear(Rejected(key, str(error)))
-            self._screen.trouble(str(error), error.mend)
+            self._screen.trouble(str(error), error.hint)
 
     async def _stop(self) -> None:
         self._screen.note("stopping …")
@@ -283,7 +283,7 @@ def status_line(facts: Mapping[str, Any], spent: float) -> str:
 def _raise_end(listening: asyncio.Task[None]) -> NoReturn:
     """Raise what ended the link."""
     listening.result()
-    raise LinkLost("the conversation was closed", mend="start `homebody chat` again")
+    raise LinkLost("the conversation was closed", hint="start `homebody chat` again")
 
 
 @contextlib.contextmanager

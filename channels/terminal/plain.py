@@ -47,7 +47,7 @@ async def converse(
             if text.strip():
                 await talk.say(text)
     except LinkLost as error:
-        await talk.trouble(str(error), error.mend)
+        await talk.trouble(str(error), error.hint)
     except BrokenPipeError:
         _silence(out)
     finally:
@@ -82,13 +82,13 @@ class _Talk:
         except LinkLost:
             raise
         except ChannelError as error:
-            await self.trouble(str(error), error.mend)
+            await self.trouble(str(error), error.hint)
             return
         while not exchange.over:
             try:
                 frame = await anext(self._frames)
             except StopAsyncIteration:
-                raise LinkLost("the conversation was closed", mend="start it again") from None
+                raise LinkLost("the conversation was closed", hint="start it again") from None
             if exchange.hear(frame):
                 await self._show(frame)
         self.exit_code = exchange.exit_code or self.exit_code
@@ -99,15 +99,15 @@ class _Talk:
         elif isinstance(frame, Note):
             await self.tell(frame.text)
         elif isinstance(frame, Rejected):
-            await self.trouble(frame.reason, frame.mend)
+            await self.trouble(frame.reason, frame.hint)
 
     async def tell(self, text: str) -> None:
         with contextlib.suppress(OSError):
             await asyncio.to_thread(_write, self._err, self._rewrite(text))
 
-    async def trouble(self, text: str, mend: str) -> None:
+    async def trouble(self, text: str, hint: str) -> None:
         self.exit_code = FAILED
-        await self.tell(f"{text}\n  {mend}" if mend else text)
+        await self.tell(f"{text}\n  {hint}" if hint else text)
 
     async def close(self) -> None:
         if hasattr(self._frames, "aclose"):

@@ -88,8 +88,8 @@ class Screen:
                     self._console.print(Text(f"  {_MARKS[state]} {visible(text)}", style="dim"))
             case Note(text=text):
                 self.note(text)
-            case Rejected(reason=reason, mend=mend):
-                self.trouble(reason, mend)
+            case Rejected(reason=reason, hint=hint):
+                self.trouble(reason, hint)
 
     def reply(self, text: str) -> None:
         """Print a reply for good."""
@@ -100,11 +100,11 @@ class Screen:
         """Print a line of the house's own."""
         self._console.print(Text(visible(self._rewrite(text)), style="dim"))
 
-    def trouble(self, text: str, mend: str) -> None:
+    def trouble(self, text: str, hint: str) -> None:
         """Print what went wrong, and the way out."""
         self._console.print(Text(visible(self._rewrite(text)), style=TROUBLE))
-        if mend:
-            self._console.print(Text(f"  {visible(self._rewrite(mend))}"))
+        if hint:
+            self._console.print(Text(f"  {visible(self._rewrite(hint))}"))
 
     def region(self) -> tuple[str, str]:
         """Return the end of the reply so far, wrapped and as much of it as leaves room for the prompt, and a line of state.

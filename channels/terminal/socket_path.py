@@ -47,7 +47,7 @@ def bind(wanted: Path) -> socket.socket:
     except OSError as error:
         sock.close()
         raise ChannelBroken(
-            f"cannot serve the terminal at {wanted}: {error}", mend=f"check the rights on {path.parent}"
+            f"cannot serve the terminal at {wanted}: {error}", hint=f"check the rights on {path.parent}"
         ) from error
     return sock
 
@@ -72,12 +72,12 @@ def private_directory(path: Path, *, through_symlink: bool = True) -> None:
         trouble = _unfit(entry)
         if trouble:
             raise ChannelBroken(
-                f"{path} {trouble}: no place for the terminal's socket", mend=f"remove {path}, or run as its owner"
+                f"{path} {trouble}: no place for the terminal's socket", hint=f"remove {path}, or run as its owner"
             )
         if stat.S_IMODE(entry.st_mode) & 0o077:
             path.chmod(0o700)
     except OSError as error:
-        raise ChannelBroken(f"cannot use {path} for the terminal's socket: {error}", mend=f"check {path}") from error
+        raise ChannelBroken(f"cannot use {path} for the terminal's socket: {error}", hint=f"check {path}") from error
 
 
 def _unfit(entry: os.stat_result) -> str:

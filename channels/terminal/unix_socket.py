@@ -87,8 +87,8 @@ class SocketServer:
             await self._session(reader, writer)
             why = ""
         except (ValueError, LookupError, TypeError, AttributeError, ChannelError) as error:
-            mend = error.mend if isinstance(error, ChannelError) else f"send lines of JSON, {MESSAGE_BYTES >> 20} MiB at most"
-            writer.write(_line({"error": str(error), "mend": mend}))
+            hint = error.hint if isinstance(error, ChannelError) else f"send lines of JSON, {MESSAGE_BYTES >> 20} MiB at most"
+            writer.write(_line({"error": str(error), "mend": hint}))
             why = str(error)
         except ConnectionError:
             why = ""
@@ -131,7 +131,7 @@ async def _say(attachment: ClientConnection, said: Mapping[str, Any]) -> dict[st
     try:
         await attachment.say(str(said["text"]), key=key, hints=hints)
     except ChannelError as error:
-        return {"error": str(error), "mend": error.mend, "key": key}
+        return {"error": str(error), "mend": error.hint, "key": key}
     return {"ok": key}
 
 
@@ -151,7 +151,7 @@ def _same_user(writer: asyncio.StreamWriter) -> None:
     peer = writer.get_extra_info("socket")
     _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     if uid != os.getuid():
-        raise ChannelError(f"user {uid} may not talk to the gateway of user {os.getuid()}", mend="use your own gateway")
+        raise ChannelError(f"user {uid} may not talk to the gateway of user {os.getuid()}", hint="use your own gateway")
 
 
 class SocketLink:
@@ -162,7 +162,7 @@ class SocketLink:
         self._writer = writer
         self._frames: asyncio.Queue[LiveEvent | None] = asyncio.Queue()
         self._answers: dict[str, asyncio.Future[None]] = {}
-        self._lost = LinkLost("the gateway went away", mend=f"start it again ({_START}), then say it again")
+        self._lost = LinkLost("the gateway went away", hint=f"start it again ({_START}), then say it again")
         self._closed = False
         self._reading = asyncio.ensure_future(self._read_all())
 
@@ -178,7 +178,7 @@ class SocketLink:
         try:
             reader, writer = await asyncio.open_unix_connection(real, limit=FRAME_BYTES)
         except OSError as error:
-            raise LinkLost(f"no gateway answers at {real}: {error.strerror or error}", mend=_START) from error
+            raise LinkLost(f"no gateway answers at {real}: {error.strerror or error}", hint=_START) from error
         link = cls(reader, writer)
         try:
             await link._ask({"attach": conversation_id}, "attach")
@@ -219,7 +219,7 @@ class SocketLink:
         if len(line) > MESSAGE_BYTES:
             raise ChannelError(
                 f"the message is {len(line) / 2**20:.1f} MiB, and {MESSAGE_BYTES >> 20} MiB is the most that is taken",
-                mend="put the text into a file in the workspace, and name the file",
+                hint="put the text into a file in the workspace, and name the file",
             )
         if self._reading.done():
             raise self._lost
@@ -236,7 +236,7 @@ class SocketLink:
             while (message := await _read(self._reader)) is not None:
                 self._hear(message)
         except (ConnectionError, ValueError, ChannelError) as error:
-            self._lost = LinkLost(f"the line to the gateway broke: {error}", mend=self._lost.mend)
+            self._lost = LinkLost(f"the line to the gateway broke: {error}", hint=self._lost.hint)
         finally:
             for answer in self._answers.values():
                 if not answer.done():
@@ -252,11 +252,11 @@ class SocketLink:
             if answer is not None and not answer.done():
                 answer.set_result(None)
         elif "error" in message:
-            error = ChannelError(str(message["error"]), mend=str(message.get("mend", "")))
+            error = ChannelError(str(message["error"]), hint=str(message.get("mend", "")))
             key = message.get("key")
             for name in [str(key)] if key is not None else list(self._answers):
                 answer = self._answers.pop(name, None)
                 if answer is not None and not answer.done():
                     answer.set_exception(error)
         elif "closing" in message:
-            self._lost = LinkLost(f"the gateway closed the line: {message['closing']}", mend=self._lost.mend)
+            self._lost = LinkLost(f"the gateway closed the line: {message['closing']}", hint=self._lost.hint)

@@ -65,7 +65,7 @@ async def gives_up_on_a_wrong_password(stage: Peer) -> None:
         async with asyncio.timeout(stage.patience):
             await channel.run(door)
     except ChannelBroken as error:
-        expect(error.mend, f"a step that puts it right, besides {error}")
+        expect(error.hint, f"a step that puts it right, besides {error}")
     except TimeoutError:
         expect(holds=False, what="ChannelBroken for what the platform does not let in, not trying for ever")
     except Exception as error:  # noqa: BLE001 - whatever a channel raises is what is being judged

@@ -102,7 +102,7 @@ def keep_memory(
         raise UsageWrong(
             f"no installed package brings the memory {slot!r} (there is: {', '.join([OURS, NOBODY, *sorted(found)])})",
             where="plugins.slots.memory",
-            mend="Install its package beside homebody, or run `homebody config set plugins.slots.memory memory-core`.",
+            hint="Install its package beside homebody, or run `homebody config set plugins.slots.memory memory-core`.",
         )
     make = found[slot].load()
     kept: KeptMemory = make(

@@ -54,7 +54,7 @@ class AdminServer:
             call, given = self._calls[asked["call"]], asked.get("with", {})
             signature(call).bind(**given)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            return HomebodyError(f"not a call that this gateway knows: {error}", mend="Restart the gateway.").as_json()
+            return HomebodyError(f"not a call that this gateway knows: {error}", hint="Restart the gateway.").as_json()
         try:
             return {"result": await call(**given)}
         except HomebodyError as error:
@@ -63,7 +63,7 @@ class AdminServer:
             known = as_homebody_error(error)
             if known is None:
                 log.exception("an admin call failed")
-            return (known or HomebodyError("the gateway failed over this", mend="Its log tells more.")).as_json()
+            return (known or HomebodyError("the gateway failed over this", hint="Its log tells more.")).as_json()
 
 
 async def ask(state: Path, call: str, **arguments: Any) -> Any:
@@ -76,7 +76,7 @@ async def ask(state: Path, call: str, **arguments: Any) -> Any:
     try:
         reader, writer = await asyncio.open_unix_connection(socket_path.locate(state / SOCKET), limit=LONGEST_LINE)
     except OSError as error:
-        raise NotAnswering("the gateway does not answer", where=str(state), mend="Start it again: homebody gateway") from error
+        raise NotAnswering("the gateway does not answer", where=str(state), hint="Start it again: homebody gateway") from error
     try:
         writer.write(json.dumps({"call": call, "with": arguments}).encode() + b"\n")
         await writer.drain()
@@ -84,9 +84,9 @@ async def ask(state: Path, call: str, **arguments: Any) -> Any:
     finally:
         writer.close()
     if not line:
-        raise HomebodyError("the gateway closed the line without an answer", where=str(state), mend="Its log tells more.")
+        raise HomebodyError("the gateway closed the line without an answer", where=str(state), hint="Its log tells more.")
     answer = json.loads(line)
     if "error" in answer:
         kind = _KINDS.get(answer.get("exitCode"), HomebodyError)
-        raise kind(answer["error"], where=answer.get("where", ""), mend=answer.get("mend", ""))
+        raise kind(answer["error"], where=answer.get("where", ""), hint=answer.get("mend", ""))
     return answer["result"]

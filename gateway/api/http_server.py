@@ -109,8 +109,8 @@ class HttpDoor:
     async def _on_status(self, request: Request) -> Response:
         if not self._may_know(request):
             self._log.warning("request refused", reason="no-token", path="/status")
-            mend = "Send the header 'Authorization: Bearer TOKEN'; the token is in state/gateway.token, and never goes into an address."
-            return _refused(Refusal(401, "no-token", "the token is missing or wrong", mend), {"www-authenticate": "Bearer"})
+            hint = "Send the header 'Authorization: Bearer TOKEN'; the token is in state/gateway.token, and never goes into an address."
+            return _refused(Refusal(401, "no-token", "the token is missing or wrong", hint), {"www-authenticate": "Bearer"})
         return _json(dict(await self._status()))
 
     def _reasons(self) -> dict[str, str]:
@@ -137,15 +137,15 @@ def _json(answer: dict[str, Any], status: int = 200, headers: dict[str, str] | N
 
 
 def _refused(refusal: Refusal, headers: dict[str, str] | None = None) -> Response:
-    answer = {"error": refusal.error, "reason": refusal.reason, "mend": refusal.mend}
+    answer = {"error": refusal.error, "reason": refusal.reason, "mend": refusal.hint}
     return _json(answer, refusal.status, headers)
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     reason = _REASONS.get(error.status_code, "not-allowed")
-    mend = "There are GET /healthz, /readyz and /status."
-    return _refused(Refusal(error.status_code, reason, error.detail, mend), dict(error.headers or {}))
+    hint = "There are GET /healthz, /readyz and /status."
+    return _refused(Refusal(error.status_code, reason, error.detail, hint), dict(error.headers or {}))
 
 
 async def _on_defect(_: Request, __: Exception) -> Response:

@@ -56,10 +56,10 @@ def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.soc
 def _not_opened(error: OSError, address: str, port: int) -> HomebodyError:
     where = "gateway.port"
     if error.errno == errno.EADDRINUSE:
-        mend = "Stop the program that uses it, or set gateway.port to another one (homebody config set gateway.port 18791)."
-        return HomebodyError(f"port {port} on {address} is taken", where=where, mend=mend)
+        hint = "Stop the program that uses it, or set gateway.port to another one (homebody config set gateway.port 18791)."
+        return HomebodyError(f"port {port} on {address} is taken", where=where, hint=hint)
     if error.errno == errno.EACCES:
-        mend = "Set gateway.port to a port above 1023 (homebody config set gateway.port 18790)."
-        return HomebodyError(f"port {port} on {address} is reserved for the system", where=where, mend=mend)
-    mend = "Set gateway.bind to loopback, or mend the network of this machine."
-    return HomebodyError(f"port {port} on {address} could not be opened: {error.strerror}", where=where, mend=mend)
+        hint = "Set gateway.port to a port above 1023 (homebody config set gateway.port 18790)."
+        return HomebodyError(f"port {port} on {address} is reserved for the system", where=where, hint=hint)
+    hint = "Set gateway.bind to loopback, or mend the network of this machine."
+    return HomebodyError(f"port {port} on {address} could not be opened: {error.strerror}", where=where, hint=hint)

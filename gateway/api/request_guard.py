@@ -38,16 +38,16 @@ FIRST_ERROR: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer that is not what was asked for. ``reason`` is a fixed word for programs, ``mend`` a step for people."""
+    """An answer that is not what was asked for. ``reason`` is a fixed word for programs, ``hint`` a step for people."""
 
     status: int
     reason: str
     error: str
-    mend: str
+    hint: str
 
     def body(self) -> bytes:
         """The same as JSON."""
-        return json.dumps({"error": self.error, "reason": self.reason, "mend": self.mend}, ensure_ascii=False).encode()
+        return json.dumps({"error": self.error, "reason": self.reason, "mend": self.hint}, ensure_ascii=False).encode()
 
 
 class _BodyTooLarge(Exception):

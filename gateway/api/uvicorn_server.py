@@ -53,8 +53,8 @@ class Wire(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP, in the form of all other errors."""
-        mend = f"Send HTTP/1.1 with a head of at most {LARGEST_HEAD} bytes."
-        body = json.dumps({"error": msg, "reason": "bad-request", "mend": mend}).encode()
+        hint = f"Send HTTP/1.1 with a head of at most {LARGEST_HEAD} bytes."
+        body = json.dumps({"error": msg, "reason": "bad-request", "mend": hint}).encode()
         headers = [(b"content-type", b"application/json"), (b"connection", b"close"), (b"content-length", b"%d" % len(body))]
         events = (
             h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),

@@ -135,7 +135,7 @@ def _seed(workspace: Workspace, notices: Notices) -> tuple[str, ...]:
     try:
         made = workspace.seed(workspace_templates())
     except WorkspaceFileError as trouble:
-        notices.tell(f"The workspace cannot be written to: {trouble} {trouble.mend}".strip())
+        notices.tell(f"The workspace cannot be written to: {trouble} {trouble.hint}".strip())
         return ()
     else:
         if made:

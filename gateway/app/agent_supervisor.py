@@ -181,7 +181,7 @@ class Household:
         try:
             self._welcome(await settle_in(self._house, agent_id, self._house.on.settings))
         except (HomebodyError, AgentError) as error:
-            self._house.owner.say(f"⚠️ The agent {agent_id} cannot come back: {error} {error.mend}".strip())
+            self._house.owner.say(f"⚠️ The agent {agent_id} cannot come back: {error} {error.hint}".strip())
         self._house.schedule.look_again()
 
     async def _renew(self, agent_id: str) -> bool:
@@ -201,7 +201,7 @@ class Household:
                 log.warning("agent %s could not be made anew: %s", agent_id, error)
                 self._house.owner.say(
                     f"⚠️ The agent {agent_id} stays as it was, because what the settings say of it now cannot be used: "
-                    f"{error} {error.mend}".strip()
+                    f"{error} {error.hint}".strip()
                 )
                 return False
             await former.close()

@@ -140,14 +140,14 @@ class Reload:
             loaded = await asyncio.to_thread(load, on.paths, on.env)
         if self._had_file and loaded.source is None:
             raise HomebodyError(
-                "the settings file is gone", where=str(on.paths.config_file()), mend="Put it back; until then nothing changes."
+                "the settings file is gone", where=str(on.paths.config_file()), hint="Put it back; until then nothing changes."
             )
         has_settings = loaded.source is not None and (
             bool(loaded.given) or await asyncio.to_thread(_says_something, loaded.source)
         )
         if self._had_settings and not has_settings:
-            mend = "Put the settings back (dated copies lie beside it); until then nothing changes. For defaults alone, restart me."
-            raise HomebodyError("the settings file is empty", where=str(loaded.source), mend=mend)
+            hint = "Put the settings back (dated copies lie beside it); until then nothing changes. For defaults alone, restart me."
+            raise HomebodyError("the settings file is empty", where=str(loaded.source), hint=hint)
         self._had_file, self._had_settings = loaded.source is not None, has_settings
         await asyncio.to_thread(on.learn_all, loaded.settings)  # first: also what waits for a restart, or is refused below
         for warning in loaded.warnings:
@@ -189,7 +189,7 @@ class Reload:
         for channel, _ in found:
             before, now = (channels.plugins.get(channel.name) for channels in (on.settings.channels, settings.channels))
             if isinstance(channel, AbsentChannel) and not alike(before, now):
-                raise UsageWrong(channel.why, where=f"channels.plugins.{channel.name}", mend=channel.mend)
+                raise UsageWrong(channel.why, where=f"channels.plugins.{channel.name}", hint=channel.hint)
         return {f"{channel.name}:{channel.account}": (channel, policy) for channel, policy in found}
 
     async def _take(

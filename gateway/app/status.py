@@ -65,7 +65,7 @@ class HouseDesk:
         platforms = [one for one in self._house.keepers if not one.startswith("terminal:")]
         named = [one for one in platforms if one == name or one.partition(":")[0] == name]
         if not named:
-            raise UsageWrong(f"no channel {name!r} runs here", mend=f"There is: {', '.join(platforms) or 'none'}.")
+            raise UsageWrong(f"no channel {name!r} runs here", hint=f"There is: {', '.join(platforms) or 'none'}.")
         for one in named:
             self._house.keepers.restart(one)
         return {"restarted": named}
@@ -78,10 +78,10 @@ class HouseDesk:
         """
         agent = next((agent for agent in self._house.agents.values() if agent.store.get(key)), None)
         if agent is None:
-            raise UsageWrong(f"there is no session {key!r}", mend="`homebody sessions list` shows them.")
+            raise UsageWrong(f"there is no session {key!r}", hint="`homebody sessions list` shows them.")
         if any(ticket.session == key for ticket in self._house.lanes.running()):
             raise UsageWrong(
-                f"the session {key} is at work", mend="Wait for its answer, or say /stop, and run the command again."
+                f"the session {key} is at work", hint="Wait for its answer, or say /stop, and run the command again."
             )
         return await agent.repair(key)
 
@@ -94,11 +94,11 @@ class HouseDesk:
         house = self._house
         found = house.agents.get(agent or house.on.settings.default_agent)
         if found is None:
-            raise UsageWrong(f"there is no agent {agent!r}", mend=f"There is: {', '.join(house.agents)}.")
+            raise UsageWrong(f"there is no agent {agent!r}", hint=f"There is: {', '.join(house.agents)}.")
         record = found.store.get(session or found.main_key)
         if record is None:
             known = ", ".join(one.key for one in found.store.all()[:5]) or "none yet"
-            raise UsageWrong(f"there is no session {session or found.main_key!r}", mend=f"The latest are: {known}.")
+            raise UsageWrong(f"there is no session {session or found.main_key!r}", hint=f"The latest are: {known}.")
         conversation = await found.conversations.glance(record, house.router.audience(record.key))
         return {
             "agent": found.id,

@@ -34,7 +34,7 @@ def fresh_token() -> str:
     return secrets.token_urlsafe(_BYTES)
 
 
-def checked(token: str, *, where: str, mend: str) -> str:
+def checked(token: str, *, where: str, hint: str) -> str:
     """Return the token, without white space around it. Raises HomebodyError for one that is blank, short, or an example's.
 
     ``where`` names the file or setting it came from; the token itself is never told.
@@ -50,14 +50,14 @@ def checked(token: str, *, where: str, mend: str) -> str:
     elif len(set(token)) < FEWEST_KINDS or _EXAMPLES.fullmatch(token):
         problem = "holds a token that anyone could guess"
     if problem:
-        raise HomebodyError(problem, where=where, mend=mend)
+        raise HomebodyError(problem, where=where, hint=hint)
     return token
 
 
 def token_from_settings(token: str) -> str:
     """Check a token that `gateway.auth.token` gives. Raises HomebodyError."""
-    mend = "Remove the key, and a good token is made for you; or make one: openssl rand -hex 32"
-    return checked(token, where="gateway.auth.token", mend=mend)
+    hint = "Remove the key, and a good token is made for you; or make one: openssl rand -hex 32"
+    return checked(token, where="gateway.auth.token", hint=hint)
 
 
 def token_from_file(file: Path, make: Callable[[], str] = fresh_token) -> str:
@@ -86,7 +86,7 @@ def token_from_file(file: Path, make: Callable[[], str] = fresh_token) -> str:
     finally:
         with contextlib.suppress(OSError):
             fresh.unlink(missing_ok=True)
-    return checked(token, where=str(file), mend="Delete it and start again.")
+    return checked(token, where=str(file), hint="Delete it and start again.")
 
 
 def _read(file: Path) -> str:
@@ -96,19 +96,19 @@ def _read(file: Path) -> str:
     except OSError as error:
         if file.is_symlink():
             raise HomebodyError(
-                "is a symbolic link, and a secret is not kept behind one", where=str(file), mend=again
+                "is a symbolic link, and a secret is not kept behind one", where=str(file), hint=again
             ) from error
         raise StorageFailed.from_os(error, "read the gateway's token", file) from error
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise HomebodyError("is not a plain file", where=str(file), mend=again)
+            raise HomebodyError("is not a plain file", where=str(file), hint=again)
         if found.st_mode & 0o077:
-            raise HomebodyError("can be read by other users of this machine, so it may be known", where=str(file), mend=again)
+            raise HomebodyError("can be read by other users of this machine, so it may be known", where=str(file), hint=again)
         text = os.read(descriptor, _READ_AT_MOST).decode("utf-8", "replace")
     finally:
         os.close(descriptor)
-    return checked(text, where=str(file), mend=again)
+    return checked(text, where=str(file), hint=again)
 
 
 def same(offered: bytes, token: str) -> bool:

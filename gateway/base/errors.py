@@ -37,7 +37,7 @@ STORAGE_FAILED = 6
 INTERRUPTED = 130
 
 _STORAGE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO})
-_STORAGE_MENDS = {
+_STORAGE_HINTS = {
     errno.ENOSPC: "Free some space on that disk and run the command again.",
     errno.EDQUOT: "Free some of your disk quota and run the command again.",
     errno.EFBIG: "Raise the limit on the size of files (ulimit -f) and run the command again.",
@@ -48,26 +48,26 @@ _STORAGE_MENDS = {
 
 
 class HomebodyError(Exception):
-    """Base of this room. ``where`` is a file, a key or an address; ``mend`` is the command or step that puts it right."""
+    """Base of this room. ``where`` is a file, a key or an address; ``hint`` is the command or step that puts it right."""
 
     exit_code: ClassVar[int] = FAILED
 
-    def __init__(self, message: str, *, where: str = "", mend: str = "") -> None:
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.where = where
-        self.mend = mend
+        self.hint = hint
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message
 
     def as_json(self) -> dict[str, Any]:
         """The same, for programs."""
-        return {"error": self.message, "where": self.where, "mend": self.mend, "exitCode": self.exit_code}
+        return {"error": self.message, "where": self.where, "mend": self.hint, "exitCode": self.exit_code}
 
     def as_text(self) -> str:
         """The same, for people: one line, and one more that says what to do."""
-        return _one_line(str(self)) + (f"\n  {self.mend}" if self.mend else "")
+        return _one_line(str(self)) + (f"\n  {self.hint}" if self.hint else "")
 
 
 class UsageWrong(HomebodyError):
@@ -81,9 +81,9 @@ class SettingsWrong(HomebodyError):
 
     exit_code = SETTINGS_WRONG
 
-    def __init__(self, problems: Sequence[Problem], *, where: str = "", mend: str = "") -> None:
+    def __init__(self, problems: Sequence[Problem], *, where: str = "", hint: str = "") -> None:
         count = f"{len(problems)} errors" if len(problems) != 1 else "1 error"
-        super().__init__(f"{count} in the configuration", where=where, mend=mend)
+        super().__init__(f"{count} in the configuration", where=where, hint=hint)
         self.problems = tuple(problems)
 
     def as_json(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class SettingsWrong(HomebodyError):
     def as_text(self) -> str:
         """The same, for people: each error on a line of its own with its mend below it."""
         lines = [problem.as_text() for problem in self.problems]
-        return "\n".join([*lines, *([self.mend] if self.mend else [])])
+        return "\n".join([*lines, *([self.hint] if self.hint else [])])
 
 
 class NoModel(HomebodyError):
@@ -124,24 +124,24 @@ class StorageFailed(HomebodyError):
     @classmethod
     def from_os(cls, error: OSError, doing: str, where: object) -> StorageFailed:
         """Tell an OSError that came up while ``doing`` something (``"write the settings"``) at ``where``."""
-        mend = _STORAGE_MENDS.get(error.errno or 0, "")
+        hint = _STORAGE_HINTS.get(error.errno or 0, "")
         if error.errno in (errno.EACCES, errno.EPERM) and isinstance(where, str | Path):
-            mend = access_hint(Path(where), "u+rwX") or mend
-        return cls(f"could not {doing}: {error.strerror or error}", where=str(where), mend=mend)
+            hint = access_hint(Path(where), "u+rwX") or hint
+        return cls(f"could not {doing}: {error.strerror or error}", where=str(where), hint=hint)
 
 
 def as_homebody_error(error: Exception) -> HomebodyError | None:
     """Translate an error of any room into this one's words, or return None for a defect.
 
-    The other rooms' errors carry a ``mend`` of their own; an OSError that speaks of the disk is a StorageFailed.
+    The other rooms' errors carry a ``hint`` of their own; an OSError that speaks of the disk is a StorageFailed.
     """
     if isinstance(error, HomebodyError):
         return error
     if isinstance(error, OSError) and error.errno in _STORAGE_ERRNOS:
         return StorageFailed.from_os(error, "use this file", error.filename or "storage")
-    mend = getattr(error, "mend", None)
-    if isinstance(mend, str):
-        return HomebodyError(str(error) or type(error).__name__, mend=mend)
+    hint = getattr(error, "hint", None)
+    if isinstance(hint, str):
+        return HomebodyError(str(error) or type(error).__name__, hint=hint)
     return None
 
 

@@ -103,7 +103,7 @@ class Paths:
                     Problem(
                         f"both {YAML_NAME} and {JSON_NAME} are there",
                         file=str(self.home),
-                        mend="Keep one of them and move the other away.",
+                        hint="Keep one of them and move the other away.",
                     )
                 ],
                 where=str(self.home),
@@ -126,8 +126,8 @@ def _profile(name: str) -> str:
     if name in {"", "default"}:
         return ""
     if not _PROFILE.fullmatch(name):
-        mend = "Use up to 32 small letters, figures, - and _, such as --profile work."
-        raise UsageWrong(f"{name!r} cannot name a profile", mend=mend)
+        hint = "Use up to 32 small letters, figures, - and _, such as --profile work."
+        raise UsageWrong(f"{name!r} cannot name a profile", hint=hint)
     return name
 
 
@@ -138,10 +138,10 @@ def private_folder(folder: Path) -> Path:
         raise StorageFailed(
             "is a symbolic link, and state is not kept behind one",
             where=str(folder),
-            mend=f"Set HOMEBODY_HOME to the real place ({os.path.realpath(folder)}), or put a folder there.",
+            hint=f"Set HOMEBODY_HOME to the real place ({os.path.realpath(folder)}), or put a folder there.",
         )
     if not stat.S_ISDIR(found.st_mode):
-        raise StorageFailed("is not a folder", where=str(folder), mend="Move it away, or point HOMEBODY_HOME elsewhere.")
+        raise StorageFailed("is not a folder", where=str(folder), hint="Move it away, or point HOMEBODY_HOME elsewhere.")
     _make_private(folder, found)
     return folder
 
@@ -153,21 +153,21 @@ def _made(folder: Path) -> os.stat_result:
             folder.mkdir(mode=_PRIVATE)
         return folder.lstat()
     except (FileExistsError, NotADirectoryError) as error:
-        raise StorageFailed("a part of this path is a file", where=str(folder), mend="Move that file away.") from error
+        raise StorageFailed("a part of this path is a file", where=str(folder), hint="Move that file away.") from error
     except OSError as error:
         raise StorageFailed.from_os(error, "make this folder", folder) from error
 
 
 def _make_private(folder: Path, found: os.stat_result) -> None:
     if found.st_uid != os.geteuid() and os.geteuid() != 0:
-        raise StorageFailed("belongs to another user", where=str(folder), mend=access_hint(folder))
+        raise StorageFailed("belongs to another user", where=str(folder), hint=access_hint(folder))
     try:
         if found.st_mode & 0o077:
             folder.chmod(_PRIVATE)
     except OSError as error:
         raise StorageFailed.from_os(error, "make this folder private", folder) from error
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise StorageFailed("cannot be read and written", where=str(folder), mend=access_hint(folder, "u+rwx"))
+        raise StorageFailed("cannot be read and written", where=str(folder), hint=access_hint(folder, "u+rwx"))
 
 
 def _absolute(path: Path, env: Mapping[str, str]) -> Path:
@@ -180,6 +180,6 @@ def _absolute(path: Path, env: Mapping[str, str]) -> Path:
             try:
                 path = path.expanduser()
             except RuntimeError as error:
-                mend = "Set HOME, or HOMEBODY_HOME to a full path."
-                raise StorageFailed("your home folder is not known", where=text, mend=mend) from error
+                hint = "Set HOME, or HOMEBODY_HOME to a full path."
+                raise StorageFailed("your home folder is not known", where=text, hint=hint) from error
     return Path(os.path.abspath(path))  # noqa: PTH100 -- resolve() would follow links, which must be seen and refused

@@ -19,7 +19,7 @@ class Problem:
     path: str = ""
     file: str = ""
     line: int = 0
-    mend: str = ""
+    hint: str = ""
     environment: bool = False
 
     @property
@@ -34,10 +34,10 @@ class Problem:
             "file": self.file or None,
             "line": self.line or None,
             "message": self.message,
-            "mend": self.mend or None,
+            "mend": self.hint or None,
         }
 
     def as_text(self) -> str:
         """The same, for people."""
         head = ": ".join(part for part in (self.place, self.path, self.message) if part)
-        return f"{head}\n  {self.mend}" if self.mend else head
+        return f"{head}\n  {self.hint}" if self.hint else head

@@ -54,7 +54,7 @@ class StateLock:
             raise StateHeld(
                 f"another homebody holds this state{by}",
                 where=str(path.parent),
-                mend="Talk to it with `homebody chat`, or stop it first.",
+                hint="Talk to it with `homebody chat`, or stop it first.",
             )
         lock = cls(descriptor, path)
         lock.write(holder or Holder(pid=os.getpid()))

@@ -76,7 +76,7 @@ class MeteredEmbedder:
             name = reserved.broken.name if reserved.broken else "the budget"
             raise EmbeddingFailed(
                 f"Today's budget is used up ({name}), so nothing is embedded.",
-                mend=f"Words are searched meanwhile; to raise it: homebody config set {name} ...",
+                hint=f"Words are searched meanwhile; to raise it: homebody config set {name} ...",
             )
         spent = Spent(cost=0.0)
         try:

@@ -90,5 +90,5 @@ def _held(model: str, limit: Limit | None) -> AssistantMessage:
         else f"{(limit.tokens or 0) * 2 or 1_000_000}"
     )
     told = f"Today's budget is used up: the next answer could go beyond {name}{used}."
-    mend = f"Say /budget once, and then your message again; or raise it: homebody config set {name} {more}"
-    return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, mend=mend))
+    hint = f"Say /budget once, and then your message again; or raise it: homebody config set {name} {more}"
+    return AssistantMessage(content=(), model=model, stop="error", failure=Failure(kind="billing", message=told, hint=hint))

@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
             near = get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f"Did you mean `homebody {near[0]}`?" if near else "`homebody --help` lists the commands."
             hint = INSTEAD.get(args[0].casefold(), hint)
-            raise errors.UsageWrong(f"there is no command {args[0]!r}", mend=hint)
+            raise errors.UsageWrong(f"there is no command {args[0]!r}", hint=hint)
         return super().resolve_command(ctx, args)
 
 
@@ -163,11 +163,11 @@ def _tell_usage(wrong: click.ClickException, *, as_json: bool) -> int:
         wrong.show()
         return errors.USAGE
     context = getattr(wrong, "ctx", None)
-    mend = f"Try: {context.command_path} --help" if context else "Try: homebody --help"
+    hint = f"Try: {context.command_path} --help" if context else "Try: homebody --help"
     if context and context.command_path.endswith(" agent") and "extra argument" in wrong.format_message():
-        mend = 'A message is given with -m: homebody agent -m "..."'
+        hint = 'A message is given with -m: homebody agent -m "..."'
     kind = errors.UsageWrong if isinstance(wrong, click.UsageError) else errors.HomebodyError
-    return _tell(kind(wrong.format_message(), mend=mend), as_json=as_json)
+    return _tell(kind(wrong.format_message(), hint=hint), as_json=as_json)
 
 
 def _tell_any(error: Exception, arguments: Sequence[str], *, as_json: bool) -> int:
@@ -180,8 +180,8 @@ def _tell_any(error: Exception, arguments: Sequence[str], *, as_json: bool) -> i
         import traceback
 
         traceback.print_exception(error)
-    mend = "This is a defect. Run the command again as `homebody -v ...` to see where it comes from, and please report it."
-    return _tell(errors.HomebodyError(f"unexpected {type(error).__name__}: {error}", mend=mend), as_json=as_json)
+    hint = "This is a defect. Run the command again as `homebody -v ...` to see where it comes from, and please report it."
+    return _tell(errors.HomebodyError(f"unexpected {type(error).__name__}: {error}", hint=hint), as_json=as_json)
 
 
 def _tell(error: errors.HomebodyError, *, as_json: bool) -> int:

@@ -39,7 +39,7 @@ def agent(
     """Send one message and print the reply. Uses the running gateway, or none."""
     text = message if message not in (None, "-") else sys.stdin.buffer.read().decode("utf-8", "replace")
     if not text.strip():
-        raise UsageWrong("the message is empty", mend='Say something: homebody agent -m "..."')
+        raise UsageWrong("the message is empty", hint='Say something: homebody agent -m "..."')
     warn(invocation.loaded)
     hints = {name: value for name, value in (("agent", agent_id), ("session", session), ("model", model)) if value}
     facts = run_until_ended(_ask(invocation, text, hints))
@@ -80,7 +80,7 @@ async def answered(link: Link, key: str) -> dict[str, Any]:
     async for frame in link.frames():
         exchange.hear(frame)
         if exchange.rejected is not None:
-            raise HomebodyError(exchange.rejected.reason, mend=exchange.rejected.mend)
+            raise HomebodyError(exchange.rejected.reason, hint=exchange.rejected.hint)
         if exchange.over and exchange.done is not None:
             return dict(exchange.done.facts)
-    raise HomebodyError("the house closed before it answered", mend="Your message is kept; `homebody chat` shows the answer.")
+    raise HomebodyError("the house closed before it answered", hint="Your message is kept; `homebody chat` shows the answer.")

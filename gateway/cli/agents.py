@@ -62,10 +62,10 @@ def add(
 
     settings = invocation.loaded.settings
     if not re.fullmatch(AGENT_ID, agent_id):
-        mend = "An id has lower-case letters, figures, - and _, and begins with a letter or figure, such as `work`."
-        raise UsageWrong(f"{agent_id!r} cannot name an agent", mend=mend)
+        hint = "An id has lower-case letters, figures, - and _, and begins with a letter or figure, such as `work`."
+        raise UsageWrong(f"{agent_id!r} cannot name an agent", hint=hint)
     if agent_id in settings.agent_ids:
-        raise UsageWrong(f"there is an agent {agent_id!r} already", mend=f"There is: {', '.join(settings.agent_ids)}.")
+        raise UsageWrong(f"there is an agent {agent_id!r} already", hint=f"There is: {', '.join(settings.agent_ids)}.")
     wanted = {"id": agent_id, "name": name, "workspace": workspace, "model": model}
     entry = {key: value for key, value in wanted.items() if value}
     listed = len(settings.agents.list)
@@ -98,12 +98,12 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
     settings = invocation.loaded.settings
     place = next((place for place, entry in enumerate(settings.agents.list) if entry.id == agent_id), None)
     if place is None:
-        mend = f"There is: {', '.join(settings.agent_ids)}."
-        raise UsageWrong(f"there is no agent {agent_id!r} in the settings", mend=mend)
+        hint = f"There is: {', '.join(settings.agent_ids)}."
+        raise UsageWrong(f"there is no agent {agent_id!r} in the settings", hint=hint)
     if len(settings.agents.list) == 1:
         raise UsageWrong(
             f"{agent_id!r} is the only agent, and a house without any is none",
-            mend="Add another one first: homebody agents add ID",
+            hint="Add another one first: homebody agents add ID",
         )
     rules = [place for place, rule in enumerate(settings.bindings) if rule.agent_id.lower() == agent_id]
     files = [str(settings.agent(agent_id).workspace), *(str(path) for path in _places(invocation, agent_id) if path.exists())]

@@ -59,7 +59,7 @@ async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
             raise HomebodyError(
                 f"another homebody process ({holder.pid}) uses this folder for a conversation of its own",
                 where=str(invocation.paths.home),
-                mend="Close that conversation first, or run `homebody gateway` once and talk to it from everywhere.",
+                hint="Close that conversation first, or run `homebody gateway` once and talk to it from everywhere.",
             )
         return await SocketLink.open(Path(holder.socket), conversation)
 

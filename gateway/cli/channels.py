@@ -51,7 +51,7 @@ def restart(invocation: Invocation, name: str) -> int:
     It signs in again and reads its token file again. What waits to be sent there goes on waiting, and is sent.
     """
     if asyncio.run(_running(invocation)) is None:
-        raise errors.UsageWrong("no gateway runs", mend="Start it with: homebody gateway")
+        raise errors.UsageWrong("no gateway runs", hint="Start it with: homebody gateway")
     from gateway.api import admin_socket
 
     told = asyncio.run(admin_socket.ask(invocation.paths.state, "channels.restart", name=name))
@@ -111,7 +111,7 @@ async def _probe(channel: Channel) -> dict[str, Any]:
     try:
         return {"ok": True, "name": await asyncio.wait_for(ask(), PROBE_SECONDS)}
     except ChannelError as error:
-        return {"ok": False, "error": str(error), "mend": error.mend}
+        return {"ok": False, "error": str(error), "mend": error.hint}
     except TimeoutError:
         return {"ok": False, "error": f"no answer within {PROBE_SECONDS:.0f} seconds", "mend": "Check the network."}
     finally:

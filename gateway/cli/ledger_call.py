@@ -29,8 +29,8 @@ def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: s
     if holder is None:
         return asyncio.run(_without_gateway(invocation, desk, call, arguments))
     if not holder.socket:
-        mend = "End it (Ctrl-D), and run the command again."
-        raise StateHeld("a conversation in a terminal holds this state", where=str(state), mend=mend)
+        hint = "End it (Ctrl-D), and run the command again."
+        raise StateHeld("a conversation in a terminal holds this state", where=str(state), hint=hint)
     answer: dict[str, Any] = asyncio.run(starting.ask(state, call, **arguments))
     return answer
 

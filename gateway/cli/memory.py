@@ -68,7 +68,7 @@ def search(invocation: Invocation, /, query: str | None, queries: str | None, **
     """Find what the notes say about QUERY."""
     if (query is None) == (queries is None):
         raise UsageWrong(
-            "give one question, or --queries FILE", mend='Try: homebody memory search "where do we keep the spare key?"'
+            "give one question, or --queries FILE", hint='Try: homebody memory search "where do we keep the spare key?"'
         )
     if queries is not None:
         _run(_search_all(invocation, queries, options))

@@ -178,7 +178,7 @@ async def _standing_of(agent_id: str, settings: Settings, profiles: Profiles) ->
     try:
         place = await placed(settings, wanted, agent_id, profiles)
     except AgentError as error:
-        return {"id": agent_id, "model": None, "window": None, "chosen": chosen, "problem": str(error), "mend": error.mend}
+        return {"id": agent_id, "model": None, "window": None, "chosen": chosen, "problem": str(error), "mend": error.hint}
     known = (OFFLINE, NotebookModel.window) if place is None else (place.name, place.facts.window)
     return {"id": agent_id, "model": known[0], "window": known[1], "chosen": chosen, "problem": None, "mend": ""}
 

@@ -75,8 +75,8 @@ def list_(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
     known = {row["id"] for row in rows}
     for provider, order in invocation.loaded.settings.auth.order.items():
         for gone in [one for one in order if one not in known]:
-            mend = f"homebody models auth add {provider} --id {gone}"
-            say(f"homebody: warning: auth.order.{provider} names {gone}, and there is no such key ({mend})", err=True)
+            hint = f"homebody models auth add {provider} --id {gone}"
+            say(f"homebody: warning: auth.order.{provider} names {gone}, and there is no such key ({hint})", err=True)
 
 
 @auth.command()
@@ -90,7 +90,7 @@ def remove(invocation: Invocation, profile_id: str, agent_id: str | None, as_jso
     if not profiles.file(agent_id).remove(profile_id):
         raise UsageWrong(
             f"there is no key {profile_id!r} in {profiles.file(agent_id).path}",
-            mend=_elsewhere(invocation, profiles, profile_id) or f"There is: {_known(profiles, agent_id)}.",
+            hint=_elsewhere(invocation, profiles, profile_id) or f"There is: {_known(profiles, agent_id)}.",
         )
     came = taken_over(invocation)
     if as_json:
@@ -150,7 +150,7 @@ def _check_provider(invocation: Invocation, provider: str) -> None:
     if provider not in known:
         near = get_close_matches(provider, known, n=1)
         hint = f"Did you mean {near[0]}?" if near else f"There is: {', '.join(known)}; others are set up in models.providers."
-        raise UsageWrong(f"there is no provider {provider!r}", mend=hint)
+        raise UsageWrong(f"there is no provider {provider!r}", hint=hint)
 
 
 def _secret(provider: str) -> str:
@@ -162,11 +162,11 @@ def _secret(provider: str) -> str:
         given = sys.stdin.read(_LONGEST)
     secret = given.strip()
     if secret and Key("given", "profile", secret).is_quoted:
-        raise UsageWrong("the key stands in quotes, which are no part of it", mend="Give it without them.")
+        raise UsageWrong("the key stands in quotes, which are no part of it", hint="Give it without them.")
     if not secret or not Key("given", "profile", secret).is_sendable:
         raise UsageWrong(
             "that is no key: it is empty, or holds a blank, a line break or a letter beyond ASCII",
-            mend="Copy it again, and give it to the command alone.",
+            hint="Copy it again, and give it to the command alone.",
         )
     return secret
 

@@ -33,10 +33,10 @@ async def probed(settings: Settings, name: str | None, agent_id: str | None, pro
     try:
         place = await placed(settings, name or wanted_model(settings, agent), agent, profiles)
         if place is None:
-            raise NoModel("no language model is configured: the notebook answers", mend=_NO_MODEL)
+            raise NoModel("no language model is configured: the notebook answers", hint=_NO_MODEL)
         return await _asked(place)
     except AgentError as error:
-        raise NoModel(str(error).rstrip("."), mend=error.mend) from error
+        raise NoModel(str(error).rstrip("."), hint=error.hint) from error
 
 
 async def placed(settings: Settings, name: str | None, agent_id: str, profiles: Profiles) -> Place | None:
@@ -87,9 +87,9 @@ def _failed(place: Place, key: Key, failure: Failure, *, others: int) -> Excepti
     if failure.kind == "auth":
         also = f", nor {others} others before it" if others else ""
         where = f"{key.label}{also}" if _said(key) else place.base_url
-        return NoModel(failure.message.rstrip("."), where=where, mend=_renewed(place, key))
+        return NoModel(failure.message.rstrip("."), where=where, hint=_renewed(place, key))
     kind = NoModel if failure.kind in {"unknown_model", "billing"} else HomebodyError
-    return kind(failure.message.rstrip("."), where=f"{place.name} at {place.base_url}", mend=failure.mend)
+    return kind(failure.message.rstrip("."), where=f"{place.name} at {place.base_url}", hint=failure.hint)
 
 
 def _renewed(place: Place, key: Key) -> str:

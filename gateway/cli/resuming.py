@@ -41,7 +41,7 @@ def meant(stores: Mapping[str, SessionStore], wish: str) -> SessionRecord:
     if any(one.session == wish for one in left(stores)):
         raise UsageWrong(
             f"the conversation {wish} was left",
-            mend="`/undo` brings back the latest one that was left; `homebody sessions show` shows it.",
+            hint="`/undo` brings back the latest one that was left; `homebody sessions show` shows it.",
         )
     records = latest(stores)
     exact = [record for record in records if record.key.endswith(f":{wish.lower()}")]
@@ -49,8 +49,8 @@ def meant(stores: Mapping[str, SessionStore], wish: str) -> SessionRecord:
     if len(near) == 1:
         return near[0]
     if near:
-        raise UsageWrong(f"{wish!r} may mean {', '.join(record.key for record in near[:OFFERED])}", mend="Say more of it.")
-    raise UsageWrong(f"there is no session {wish!r}", mend=_LIST)
+        raise UsageWrong(f"{wish!r} may mean {', '.join(record.key for record in near[:OFFERED])}", hint="Say more of it.")
+    raise UsageWrong(f"there is no session {wish!r}", hint=_LIST)
 
 
 def offered(records: list[SessionRecord], zone: ZoneInfo) -> list[str]:

@@ -163,7 +163,7 @@ def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
     for store in stores_of(invocation, None).values():
         if record := store.get(key):
             return repair(store.transcript(record.session), SystemClock().now())
-    raise UsageWrong(f"there is no session {key!r}", mend="`homebody sessions list` shows them.")
+    raise UsageWrong(f"there is no session {key!r}", hint="`homebody sessions list` shows them.")
 
 
 def _found(invocation: Invocation, key: str) -> Found:
@@ -173,7 +173,7 @@ def _found(invocation: Invocation, key: str) -> Found:
     ends = [record.key for store in stores.values() for record in store.all() if record.key.endswith(f":{key.lower()}")]
     found = find(stores, key) or (find(stores, ends[0]) if len(ends) == 1 else None)
     if found is None:
-        raise UsageWrong(f"there is no session {key!r}", mend="`homebody sessions list --all` shows them.")
+        raise UsageWrong(f"there is no session {key!r}", hint="`homebody sessions list --all` shows them.")
     return found
 
 
@@ -182,7 +182,7 @@ def _write_new(target: Path, text: bytes) -> None:
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError as error:
-        raise UsageWrong(f"{target} is there already", mend="Name another file; nothing was written.") from error
+        raise UsageWrong(f"{target} is there already", hint="Name another file; nothing was written.") from error
     except OSError as error:
         raise StorageFailed.from_os(error, "write the export", target) from error
     with os.fdopen(descriptor, "wb") as file:

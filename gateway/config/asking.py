@@ -48,7 +48,7 @@ def named(text: str) -> tuple[KeyPath, str]:
     try:
         typed = parse(text)
     except ValueError as error:
-        raise UsageWrong(str(error), mend="Write it like agents.defaults.model or agents.list[0].id.") from error
+        raise UsageWrong(str(error), hint="Write it like agents.defaults.model or agents.list[0].id.") from error
     if typed[0] == AGENT_SHORTHAND:
         typed = (*_DEFAULTS, *typed[1:])
     path: KeyPath = ()

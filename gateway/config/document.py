@@ -42,14 +42,14 @@ def read_text(path: Path) -> str:
         raise
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        problem = Problem("is not UTF-8 text", file=str(path), line=line, mend="Save the file as UTF-8.")
+        problem = Problem("is not UTF-8 text", file=str(path), line=line, hint="Save the file as UTF-8.")
         raise SettingsWrong([problem]) from error
     except OSError as error:
-        mend = access_hint(path, "u+r") if error.errno == errno.EACCES else ""
-        raise SettingsWrong([Problem(f"cannot be read: {error.strerror}", file=str(path), mend=mend)]) from error
+        hint = access_hint(path, "u+r") if error.errno == errno.EACCES else ""
+        raise SettingsWrong([Problem(f"cannot be read: {error.strerror}", file=str(path), hint=hint)]) from error
     if stat.S_ISDIR(found.st_mode):
-        mend = "Move it away, or name a file with --config or HOMEBODY_CONFIG."
-        raise SettingsWrong([Problem("is a folder, not a file", file=str(path), mend=mend)])
+        hint = "Move it away, or name a file with --config or HOMEBODY_CONFIG."
+        raise SettingsWrong([Problem("is a folder, not a file", file=str(path), hint=hint)])
     if not stat.S_ISREG(found.st_mode):
         raise SettingsWrong([Problem("is not a plain file", file=str(path))])
     raise SettingsWrong([Problem(f"is larger than {MAX_BYTES} bytes, which no settings are", file=str(path))])
@@ -67,8 +67,8 @@ def read_document(text: str, file: str) -> Document:
     if root is not None and root.kind == "scalar" and root.value is None:
         root = None
     if root is not None and root.kind != "map":
-        mend = "Write the settings as `key: value` lines; `homebody config schema` lists the keys."
-        raise SettingsWrong([Problem("holds no keys", file=file, line=root.line, mend=mend)])
+        hint = "Write the settings as `key: value` lines; `homebody config schema` lists the keys."
+        raise SettingsWrong([Problem("holds no keys", file=file, line=root.line, hint=hint)])
     return Document(file, text, root)
 
 
@@ -96,7 +96,7 @@ class Tree:
             try:
                 self.values = plain(document.root)
             except TooMuch as error:
-                raise SettingsWrong([Problem(f"holds {error}", file=self.file, mend="Check its aliases (*name).")]) from error
+                raise SettingsWrong([Problem(f"holds {error}", file=self.file, hint="Check its aliases (*name).")]) from error
             self._lines = lines(document.root)
             self._fold()
 
@@ -123,9 +123,9 @@ class Tree:
                 return None
         return here
 
-    def problem(self, path: KeyPath, message: str, mend: str = "", *, environment: bool = False) -> Problem:
+    def problem(self, path: KeyPath, message: str, hint: str = "", *, environment: bool = False) -> Problem:
         """Tell what is wrong at a path."""
-        return Problem(message, self.spelled(path), self.file, self.line(path), mend, environment)
+        return Problem(message, self.spelled(path), self.file, self.line(path), hint, environment)
 
     def _written(self, path: KeyPath) -> KeyPath:
         for length in range(len(path), 1, -1):

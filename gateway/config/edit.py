@@ -48,7 +48,7 @@ def without(document: Document, path: KeyPath) -> str:
         parent = child(parent, step) if parent else None
     index = next((i for i, c in enumerate(_steps(parent)) if c == path[-1]), None) if parent else None
     if parent is None or index is None or document.root is None:
-        raise EditRefused(f"{dotted(path)} is not set in {document.file}", mend="`homebody config get` shows what is set.")
+        raise EditRefused(f"{dotted(path)} is not set in {document.file}", hint="`homebody config get` shows what is set.")
     expected = plain(document.root)
     section = expected
     for step in path[:-1]:
@@ -67,7 +67,7 @@ def _expected(values: Any, path: KeyPath, value: Any) -> Any:
             _put(here, step, _nested(path[depth + 1 :], value), path)
             return values
         if not isinstance(below, dict | list):
-            raise EditRefused(f"{dotted(path[: depth + 1])} is a single value, not a section", mend="Unset it first.")
+            raise EditRefused(f"{dotted(path[: depth + 1])} is a single value, not a section", hint="Unset it first.")
         here = below
     _put(here, path[-1], value, path)
     return values
@@ -124,7 +124,7 @@ def _verified(document: Document, text: str, expected: Any, path: KeyPath) -> st
     raise EditRefused(
         f"{dotted(path)} cannot be changed here without touching other settings",
         where=document.file,
-        mend="Change it by hand in an editor, then run: homebody config validate",
+        hint="Change it by hand in an editor, then run: homebody config validate",
     )
 
 

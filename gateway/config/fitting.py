@@ -71,13 +71,13 @@ class Fitting:
         try:
             return resolve(value, self.env, self.beside)
         except SecretMissing as missing:
-            self.tree.problems.append(self.tree.problem(path, str(missing), missing.mend, environment=True))
+            self.tree.problems.append(self.tree.problem(path, str(missing), missing.hint, environment=True))
             return _ABSENT
 
     def _unknown(self, key: str, path: KeyPath, known: list[str]) -> Problem:
         near = nearest(key, path, known, self.model)
-        mend = f"Did you mean {near}?" if near else f"Known here: {', '.join(sorted(known)[:12])}."
-        return self.tree.problem((*path, key), "is not a key of this version; it is kept and passed over", mend)
+        hint = f"Did you mean {near}?" if near else f"Known here: {', '.join(sorted(known)[:12])}."
+        return self.tree.problem((*path, key), "is not a key of this version; it is kept and passed over", hint)
 
 
 def nearest(key: str, path: KeyPath, known: list[str], model: type[BaseModel]) -> str:

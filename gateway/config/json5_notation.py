@@ -61,8 +61,8 @@ class _Reading:
     def line(self, position: int) -> int:
         return bisect_left(self._newlines, position) + 1
 
-    def fail(self, message: str, mend: str = "") -> NoReturn:
-        problem = Problem(f"is not valid JSON5: {message}", file=self.file, line=self.line(self.at), mend=mend)
+    def fail(self, message: str, hint: str = "") -> NoReturn:
+        problem = Problem(f"is not valid JSON5: {message}", file=self.file, line=self.line(self.at), hint=hint)
         raise SettingsWrong([*self.problems, problem])
 
     def skip(self) -> None:
@@ -100,7 +100,7 @@ class _Reading:
             entry = Entry(key, self.value(depth + 1), position, self.line(position))
             if key in entries:
                 message = f"the key {key!r} is there twice (first on line {entries[key].line})"
-                self.problems.append(Problem(message, file=self.file, line=entry.line, mend="Keep one of the two."))
+                self.problems.append(Problem(message, file=self.file, line=entry.line, hint="Keep one of the two."))
             entries.setdefault(key, entry)
             self._comma("}", bare=bare)
         self.at += 0 if bare else 1

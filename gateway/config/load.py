@@ -58,8 +58,8 @@ def load(paths: Paths, env: Mapping[str, str], *, only_look: bool = False) -> Lo
         text = read_text(source)
     except FileNotFoundError as error:
         if paths.chosen_config:
-            mend = "Check --config and HOMEBODY_CONFIG, or make the file with: homebody config set KEY VALUE"
-            raise SettingsWrong([Problem("there is no such file", file=str(source), mend=mend)]) from error
+            hint = "Check --config and HOMEBODY_CONFIG, or make the file with: homebody config set KEY VALUE"
+            raise SettingsWrong([Problem("there is no such file", file=str(source), hint=hint)]) from error
         settings = Settings().of_profile(paths.profile)
         if problems := _misplaced(settings, Tree(read_document("", str(source))), source, paths.home):
             raise SettingsWrong(problems, where=str(source)) from None
@@ -145,11 +145,11 @@ def _misplaced(settings: Settings, tree: Tree, source: Path, state: Path) -> lis
         if reason is not None:
             own: KeyPath = ("agents", "list", index, "workspace")
             place = own if tree.at(own) is not None else ("agents", "defaults", "workspace")
-            mend = "Give it a folder of its own, such as ~/homebody: homebody config set agents.defaults.workspace ~/homebody"
+            hint = "Give it a folder of its own, such as ~/homebody: homebody config set agents.defaults.workspace ~/homebody"
             if place == own:
-                mend = f"Give it a folder of its own, such as ~/homebody-{agent_id}, in its entry of agents.list."
+                hint = f"Give it a folder of its own, such as ~/homebody-{agent_id}, in its entry of agents.list."
             problems.append(
-                tree.problem(place, f"the workspace {workspaces[agent_id]} of the agent {agent_id!r} {reason}", mend)
+                tree.problem(place, f"the workspace {workspaces[agent_id]} of the agent {agent_id!r} {reason}", hint)
             )
     return problems
 
@@ -188,7 +188,7 @@ def _open_to_others(source: Path) -> list[Problem]:
         return []
     if not mode & 0o077:
         return []
-    return [Problem("holds a secret and can be read by other users", file=str(source), mend=f"Run: chmod 600 {source}")]
+    return [Problem("holds a secret and can be read by other users", file=str(source), hint=f"Run: chmod 600 {source}")]
 
 
 def _in_order(problems: list[Problem]) -> tuple[Problem, ...]:

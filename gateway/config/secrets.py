@@ -21,11 +21,11 @@ _PASSWORD = re.compile(r"(?i)([a-z][a-z0-9+.-]*://[^\s/:@\"]*):([^\s/@\"]+)@")
 
 
 class SecretMissing(LookupError):
-    """Raised for a reference that leads nowhere. ``mend`` says what to do."""
+    """Raised for a reference that leads nowhere. ``hint`` says what to do."""
 
-    def __init__(self, message: str, mend: str) -> None:
+    def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
-        self.mend = mend
+        self.hint = hint
 
 
 def unseen_passwords(value: Any) -> Any:
@@ -65,8 +65,8 @@ def _read(path: Path) -> str:
         with path.open("rb") as opened:
             value = opened.read(_MAX_BYTES).decode().strip()
     except OSError as error:
-        mend = access_hint(path, "u+r") if error.errno == errno.EACCES else "Check that file."
-        raise SecretMissing(f"{path} cannot be read: {error.strerror}", mend) from error
+        hint = access_hint(path, "u+r") if error.errno == errno.EACCES else "Check that file."
+        raise SecretMissing(f"{path} cannot be read: {error.strerror}", hint) from error
     except UnicodeDecodeError as error:
         raise SecretMissing(f"{path} is not UTF-8 text", "Put the secret, and nothing else, into that file.") from error
     if not value:

@@ -59,7 +59,7 @@ def _change(target: Path, env: Mapping[str, str], now: datetime, edit: Callable[
     checked = check(after, target, env)
     fresh = _new_errors(check(unix, target, env), checked)
     if fresh:
-        raise SettingsWrong(fresh, where=str(target), mend=_NO_CHANGE)
+        raise SettingsWrong(fresh, where=str(target), hint=_NO_CHANGE)
     copy = None if is_new else _dated_copy(target, before, now)
     write_whole(target, after.replace("\n", "\r\n") if before != unix else after, durable=True)
     missing = tuple(problem for problem in checked.problems if problem.environment)

@@ -44,14 +44,14 @@ def _fill(text: str, path: KeyPath, tree: Tree, env: Mapping[str, str]) -> str |
             return match[0][1:]
         if not closed or not _NAME.fullmatch(name):
             wrong = True
-            mend = "Write ${NAME} with the name of an environment variable, or $${ for the characters themselves."
-            tree.problems.append(tree.problem(path, f"{match[0]!r} names no variable", mend))
+            hint = "Write ${NAME} with the name of an environment variable, or $${ for the characters themselves."
+            tree.problems.append(tree.problem(path, f"{match[0]!r} names no variable", hint))
             return ""
         if name not in env:
             wrong = True
-            mend = f"Set it where homebody starts (export {name}=...), or write the value into the file."
+            hint = f"Set it where homebody starts (export {name}=...), or write the value into the file."
             message = f"the environment variable {name} is not set"
-            tree.problems.append(tree.problem(path, message, mend, environment=True))
+            tree.problems.append(tree.problem(path, message, hint, environment=True))
             return ""
         return env[name]
 

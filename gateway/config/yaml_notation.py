@@ -41,7 +41,7 @@ def read_yaml(text: str, file: str) -> Node | None:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         shown = f"U+{error.character:04X}"
-        problem = Problem(f"holds {shown}, which YAML does not allow", file=file, line=line, mend="Delete that character.")
+        problem = Problem(f"holds {shown}, which YAML does not allow", file=file, line=line, hint="Delete that character.")
         raise SettingsWrong([problem]) from error
     except RecursionError as error:
         raise SettingsWrong([Problem("is nested too deeply", file=file)]) from error
@@ -111,8 +111,8 @@ class _Reading:
         block = isinstance(node, yaml.CollectionNode) and not node.flow_style
         return Node(kind, value, start.index, end.index, start.line + 1, block)
 
-    def _wrong(self, node: yaml.Node, message: str, mend: str) -> Node:
-        self.problems.append(Problem(message, file=self.file, line=node.start_mark.line + 1, mend=mend))
+    def _wrong(self, node: yaml.Node, message: str, hint: str) -> Node:
+        self.problems.append(Problem(message, file=self.file, line=node.start_mark.line + 1, hint=hint))
         return self._place(node, "scalar", None)
 
 
@@ -134,11 +134,11 @@ def _told(error: yaml.MarkedYAMLError, file: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else 0
     message = " ".join(filter(None, (error.context, error.problem)))
-    mend = "Look at this line and the one above: a missing quote, bracket or colon, or wrong indentation."
+    hint = "Look at this line and the one above: a missing quote, bracket or colon, or wrong indentation."
     if "'\\t'" in message:
-        message, mend = "a tab stands where only spaces may", "Indent with spaces."
+        message, hint = "a tab stands where only spaces may", "Indent with spaces."
     elif "found undefined alias" in message or "found another document" in message or "but found another" in message:
-        mend = "A settings file is one document; remove what is below the `---`." if "document" in message else ""
+        hint = "A settings file is one document; remove what is below the `---`." if "document" in message else ""
     elif "<stream end>" in message or "unexpected end" in message:
-        mend = "The file seems to end too early: something was opened and never closed."
-    return Problem(f"is not valid YAML: {message}", file=file, line=line, mend=mend)
+        hint = "The file seems to end too early: something was opened and never closed."
+    return Problem(f"is not valid YAML: {message}", file=file, line=line, hint=hint)

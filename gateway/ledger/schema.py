@@ -175,7 +175,7 @@ def migrate(db: apsw.Connection, new_epoch: str, where: str) -> None:
         raise StorageFailed(
             f"this ledger is of version {version}, and this homebody knows {len(STEPS)} at most",
             where=where,
-            mend="Start the newer homebody that wrote it, or move the file away to begin with an empty one.",
+            hint="Start the newer homebody that wrote it, or move the file away to begin with an empty one.",
         )
     if version == len(STEPS):
         return

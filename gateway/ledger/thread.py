@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 GROUP = 100
 """Calls that share one commit at most."""
 
-_MENDS = {
+_HINTS = {
     apsw.FullError: "Free some space on that disk; nothing that was confirmed is lost.",
     apsw.ReadOnlyError: "Give your user write access to it (chown, chmod, remount), or point HOMEBODY_HOME elsewhere.",
     apsw.CantOpenError: "Give your user access to the folder (chown, chmod), or point HOMEBODY_HOME elsewhere.",
@@ -34,9 +34,9 @@ _MENDS = {
 
 def storage_error(error: apsw.Error, where: str) -> StorageFailed | None:
     """Translate what the disk is to blame for, or return None for a defect of ours."""
-    for kind, mend in _MENDS.items():
+    for kind, hint in _HINTS.items():
         if isinstance(error, kind):
-            return StorageFailed(f"the ledger could not be used: {error}", where=where, mend=mend)
+            return StorageFailed(f"the ledger could not be used: {error}", where=where, hint=hint)
     return None
 
 
@@ -77,7 +77,7 @@ class LedgerThread:
     async def run(self, work: Callable[[apsw.Connection], Result], after: Callable[[], None] | None = None) -> Result:
         """Run ``work`` and return its result once it is durable."""
         if self._closed:
-            raise StorageFailed("the ledger is closed", where=self._where, mend="Start the gateway again.")
+            raise StorageFailed("the ledger is closed", where=self._where, hint="Start the gateway again.")
         answer: asyncio.Future[Result] = self._loop.create_future()
         self._calls.put(_Call(work, answer, after))
         return await answer

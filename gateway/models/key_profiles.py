@@ -98,7 +98,7 @@ class ProfileFile:
             raise StorageFailed(
                 "this file of keys cannot be read",
                 where=str(self.path),
-                mend=f"Mend it, or put it away and add the keys again: mv {self.path} {self.path}.broken",
+                hint=f"Mend it, or put it away and add the keys again: mv {self.path} {self.path}.broken",
             ) from error
 
     def _write(self, profiles: Mapping[str, Profile]) -> None:

@@ -203,7 +203,7 @@ class ModelShelf:
                 try:
                     models.append(await self._named(name, owner))
                 except AgentError as error:
-                    log.warning("the fallback %s is left out: %s %s", name, error, error.mend)
+                    log.warning("the fallback %s is left out: %s %s", name, error, error.hint)
             line = self._standby[owner, choice] = _Line(FailoverMiddleware(models, clock=self._clock), keys)
         return line.model
 
@@ -259,7 +259,7 @@ def _price_list(settings: ModelsSettings) -> PriceList:
     try:
         return read_prices(Path(settings.prices_file).expanduser())
     except AgentError as error:
-        log.warning("models.pricesFile is passed over: %s %s", error, error.mend)
+        log.warning("models.pricesFile is passed over: %s %s", error, error.hint)
         return PriceList()
 
 

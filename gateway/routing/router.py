@@ -164,7 +164,7 @@ class Router:
             if agent is not None and named != agent:
                 raise UsageWrong(
                     f"session {wish!r} belongs to agent {named!r}, not {agent!r}",
-                    mend="Leave --agent out, or name another session.",
+                    hint="Leave --agent out, or name another session.",
                 )
             agent, key = named, wish
         else:
@@ -172,14 +172,14 @@ class Router:
             key = f"agent:{agent}:{wish}"
         if not re.fullmatch(r"agent:[a-z0-9_-]+(:[^\s:\x00-\x1f/\\]{1,200}){1,6}", key):
             raise UsageWrong(
-                f"{wish!r} cannot name a session", mend="Use a word such as `travel`, or a key that `homebody sessions` lists."
+                f"{wish!r} cannot name a session", hint="Use a word such as `travel`, or a key that `homebody sessions` lists."
             )
         return Route(agent=agent, session=key, audience=self.audience(key))
 
     def _known(self, agent: str) -> str:
         wanted = agent.strip().lower()
         if wanted not in self._agents:
-            raise UsageWrong(f"there is no agent {agent!r}", mend=f"There is: {', '.join(sorted(self._agents))}.")
+            raise UsageWrong(f"there is no agent {agent!r}", hint=f"There is: {', '.join(sorted(self._agents))}.")
         return wanted
 
     def _bound_agent(self, places: Sequence[ChatAddress]) -> str:

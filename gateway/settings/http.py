@@ -49,7 +49,7 @@ def _good_token(token: SecretStr) -> SecretStr:
     try:
         token_from_settings(token.get_secret_value())
     except HomebodyError as error:
-        raise ValueError(f"{error} ({error.mend})") from error
+        raise ValueError(f"{error} ({error.hint})") from error
     return token
 
 
@@ -98,5 +98,5 @@ class GatewaySettings(Section):
             return GatewaySettings.model_validate({**dict(self), key: value})
         except ValidationError as error:
             reason = error.errors(include_url=False, include_input=False)[0]["msg"]
-            mend = f"Set {variable} to a value that gateway.{key} takes, or unset it."
-            raise HomebodyError(f"{value!r} will not do: {reason}", where=variable, mend=mend) from error
+            hint = f"Set {variable} to a value that gateway.{key} takes, or unset it."
+            raise HomebodyError(f"{value!r} will not do: {reason}", where=variable, hint=hint) from error

@@ -209,7 +209,7 @@ class Settings(Section):
         A relative workspace counts from the owner's home folder. Raises UsageWrong for an agent that is not there.
         """
         if agent_id not in self.agent_ids:
-            raise UsageWrong(f"there is no agent {agent_id!r}", mend=f"There is: {', '.join(self.agent_ids)}.")
+            raise UsageWrong(f"there is no agent {agent_id!r}", hint=f"There is: {', '.join(self.agent_ids)}.")
         entry = next((entry for entry in self.agents.list if entry.id == agent_id), None)
         resolved = AgentDefaults.model_validate(laid_over(_said(self.agents.defaults), _said(entry) if entry else {}))
         parts = ("homebody", self._profile, "" if agent_id == MAIN else agent_id)

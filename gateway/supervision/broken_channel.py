@@ -19,15 +19,15 @@ class AbsentChannel:
     absent = True
     """Trying again changes nothing: only another process, or other settings, make the true one."""
 
-    def __init__(self, name: str, why: str, mend: str, *, account: str = "default") -> None:
+    def __init__(self, name: str, why: str, hint: str, *, account: str = "default") -> None:
         self.name = name
         self.account = account
         self.why = why
-        self.mend = mend
+        self.hint = hint
 
     async def run(self, door: InboundSink) -> None:  # noqa: ARG002 - it never opens
         """Raise ``ChannelBroken``."""
-        raise ChannelBroken(self.why, mend=self.mend)
+        raise ChannelBroken(self.why, hint=self.hint)
 
     def chunks(self, markdown: str) -> list[str]:
         """Leave a reply whole: nobody knows the platform's limits."""
@@ -35,14 +35,14 @@ class AbsentChannel:
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:  # noqa: ARG002 - for nobody
         """Raise ``NotSent``."""
-        raise NotSent(self.why, mend=self.mend)
+        raise NotSent(self.why, hint=self.hint)
 
     async def typing(self, conversation: ChatAddress) -> None:
         """Show nothing."""
 
     async def probe(self) -> str:
         """Raise ``ChannelBroken``."""
-        raise ChannelBroken(self.why, mend=self.mend)
+        raise ChannelBroken(self.why, hint=self.hint)
 
     async def close(self) -> None:
         """Nothing is open."""

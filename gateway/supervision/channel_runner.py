@@ -61,7 +61,7 @@ class ChannelKeeper:
         self._random = random
         self._state = "starting"
         self._trouble = ""
-        self._mend = ""
+        self._hint = ""
         self._heard = ""
         self._since = clock.monotonic()
 
@@ -72,7 +72,7 @@ class ChannelKeeper:
             name = f"{self.channel.name}:{self.channel.account}"
             log.info("%s is connected%s", name, f" as {known_as}" if known_as else "")
         self._state = "connected"
-        self._trouble = self._mend = self._told_owner = ""
+        self._trouble = self._hint = self._told_owner = ""
         self._heard = self._clock.now().isoformat(timespec="seconds")
         self._since = self._clock.monotonic()
 
@@ -87,7 +87,7 @@ class ChannelKeeper:
             trouble = f"Nothing was heard from the platform for {silent:.0f} seconds; what is to be sent there waits."
             return facts | {"state": "silent", "trouble": trouble, "mend": SILENT}
         trouble = self._trouble or getattr(self.channel, "trouble", "")
-        return facts | ({"trouble": trouble, "mend": self._mend} if trouble else {})
+        return facts | ({"trouble": trouble, "mend": self._hint} if trouble else {})
 
     @property
     def broken(self) -> bool:
@@ -162,11 +162,11 @@ class ChannelKeeper:
     def _off(self, name: str, broken: ChannelBroken) -> None:
         """Say what is wrong and what mends it, once as long as it stays the same."""
         again = f"Then it comes back within {BROKEN_PAUSE / 60:.0f} minutes, or at once with: homebody channels restart {name}"
-        mend = f"{broken.mend.rstrip('.')}. {again}" if broken.mend else again
+        hint = f"{broken.hint.rstrip('.')}. {again}" if broken.hint else again
         if getattr(self.channel, "absent", False):
-            mend = broken.mend
-        self._state, self._trouble, self._mend = "broken", str(broken), mend
-        told = f"{name} is off: {ChannelBroken(str(broken), mend=mend).in_full()}"
+            hint = broken.hint
+        self._state, self._trouble, self._hint = "broken", str(broken), hint
+        told = f"{name} is off: {ChannelBroken(str(broken), hint=hint).in_full()}"
         if told != self._told_owner:
             self._told_owner = told
             log.error("%s", told)

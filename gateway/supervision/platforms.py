@@ -125,7 +125,7 @@ def _made(name: str, found: Mapping[str, EntryPoint], settings: Mapping[str, Any
             revealed(settings), account="default", clock=clock, log=structlog.get_logger(f"channels.{name}")
         )
     except ChannelError as error:
-        return AbsentChannel(name, str(error), error.mend)
+        return AbsentChannel(name, str(error), error.hint)
     except Exception as error:  # noqa: BLE001  (whatever goes wrong in another's package is told as that channel's trouble)
         why = f"The channel {name!r} could not be made: {type(error).__name__}: {error}."
         return AbsentChannel(name, why, f"Look at channels.plugins.{name}.settings; the package's documentation tells.")
@@ -202,7 +202,7 @@ def _tools(where: str, *given: GroupTools | None) -> tuple[ToolRules, ...]:
         return tuple(ToolRules(allow=one.allow, deny=one.deny) for one in given if one is not None)
     except ValidationError as error:
         raise UsageWrong(
-            str(error.errors()[0]["msg"]), where=f"{where}: tools", mend="Correct it there; `homebody config get` shows it."
+            str(error.errors()[0]["msg"]), where=f"{where}: tools", hint="Correct it there; `homebody config get` shows it."
         ) from error
 
 

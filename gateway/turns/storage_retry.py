@@ -65,7 +65,7 @@ class Setback:
             else:
                 self._stopped.append((ticket.session, ticket.item))
         self._pause.begin(
-            "storage", f"{error}. I keep what is said to me, and go on by myself as soon as I can write. {error.mend}"
+            "storage", f"{error}. I keep what is said to me, and go on by myself as soon as I can write. {error.hint}"
         )
         if self._waiting is None:
             first = self._clock.monotonic() - self._over > FORGOTTEN_AFTER

@@ -130,8 +130,8 @@ class Turns:
             return
         known = errors.as_homebody_error(error)
         reason = str(known) if known else "something in me failed over this; the log tells more"
-        mend = known.mend if known else "It is kept, and I try again when I am started next."
-        show_frame(self._channel(item.place), item.place, Rejected(item.message_id, reason, mend))
+        hint = known.hint if known else "It is kept, and I try again when I am started next."
+        show_frame(self._channel(item.place), item.place, Rejected(item.message_id, reason, hint))
 
     async def _queued(self, ticket: Ticket[Any], head: Queued) -> None:
         """Deal with a message, and with those in line behind it that belong to it."""

@@ -92,8 +92,8 @@ async def _vectors(embedder: Embedder, group: Sequence[tuple[K, str]]) -> list[l
 async def _blame_the_text(embedder: Embedder, failure: EmbeddingFailed) -> None:
     """Raise ``failure`` as the provider's own when it does not embed a plain sentence either."""
     if isinstance(await _vectors(embedder, [(None, PLAIN)]), EmbeddingFailed):
-        mend = failure.mend or "Try it with `homebody memory status --deep`; the notes are embedded once it works again."
-        raise EmbeddingFailed(str(failure), mend=mend, passing=True) from failure
+        hint = failure.hint or "Try it with `homebody memory status --deep`; the notes are embedded once it works again."
+        raise EmbeddingFailed(str(failure), hint=hint, passing=True) from failure
 
 
 async def _halved(

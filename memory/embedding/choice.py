@@ -103,7 +103,7 @@ def _named(settings: EmbeddingSettings, provider: str, around: Surroundings, *, 
             return Choice(embedder=embedder, reason=f"{embedder.model} runs here, because {why}.")
         return _remote(provider, settings.remote, around, chosen=True, model=settings.model)
     except EmbeddingFailed as failure:
-        return Choice(embedder=None, reason=f"Keyword search alone: {failure} {failure.mend}".rstrip(), failure=failure)
+        return Choice(embedder=None, reason=f"Keyword search alone: {failure} {failure.hint}".rstrip(), failure=failure)
 
 
 def _remote(provider: str, remote: RemoteSettings, around: Surroundings, *, chosen: bool, model: str | None) -> Choice:

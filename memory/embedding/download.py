@@ -57,7 +57,7 @@ class HubFile:
         """Read an ``hf:`` address. Raises ``EmbeddingFailed`` when it is not one."""
         match = re.fullmatch(r"hf:(?://)?([\w.-]+/[\w.-]+)/([\w./ -]+?)(?:#([\w./-]+))?", uri)
         if match is None or ".." in uri.split("/"):
-            raise EmbeddingFailed(f"{uri!r} is not a model address.", mend="Write it as hf:owner/repo/file.gguf.")
+            raise EmbeddingFailed(f"{uri!r} is not a model address.", hint="Write it as hf:owner/repo/file.gguf.")
         return cls(match.group(1), match.group(2), match.group(3) or "main")
 
     def __str__(self) -> str:
@@ -120,7 +120,7 @@ async def fetch(
             await asyncio.to_thread(_throw_away, handle, part)
         raise EmbeddingFailed(
             f"{file} could not be written to {place.parent}: {error.strerror}.",
-            mend="Free some space, or point memorySearch.local.modelCacheDir to a larger disk.",
+            hint="Free some space, or point memorySearch.local.modelCacheDir to a larger disk.",
         ) from error
     finally:
         handle.close()
@@ -232,19 +232,19 @@ class _Download:
         if answer.is_error and status < 500 and status not in {408, 429}:  # noqa: PLR2004 - server errors pass
             raise EmbeddingFailed(
                 f"{self._url} answered {status}: the model {self._file} cannot be fetched.",
-                mend="Check memorySearch.local.modelPath, or fetch the file yourself and name its path there.",
+                hint="Check memorySearch.local.modelPath, or fetch the file yourself and name its path there.",
             )
         if answer.is_error or answer.headers.get("content-type", "").startswith("text/html"):
             raise EmbeddingFailed(
                 f"{self._url} answered {status} without the model.",
-                mend="Try again later, or check memorySearch.local.hubUrl.",
+                hint="Try again later, or check memorySearch.local.hubUrl.",
                 passing=True,
             )
 
     def _unreachable(self, reason: str) -> EmbeddingFailed:
         return EmbeddingFailed(
             f"The download of {self._file} stopped: {reason}. What is here is kept and will be continued.",
-            mend="Check the network and memorySearch.local.hubUrl.",
+            hint="Check the network and memorySearch.local.hubUrl.",
             passing=True,
         )
 
@@ -257,7 +257,7 @@ def _open_part(part: Path) -> FileIO:
     except OSError as error:
         raise EmbeddingFailed(
             f"{part.parent} cannot be written: {error.strerror}.",
-            mend="Set memorySearch.local.modelCacheDir to another folder.",
+            hint="Set memorySearch.local.modelCacheDir to another folder.",
         ) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -285,7 +285,7 @@ def _require_space(expected: _Expected, handle: FileIO, folder: Path, free_bytes
     if missing > 0 and free < missing + _SPARE:
         raise EmbeddingFailed(
             f"The model needs {missing >> 20} MB in {folder}, where {free >> 20} MB are free (256 MB must stay so).",
-            mend="Free some space, or point memorySearch.local.modelCacheDir to a larger disk.",
+            hint="Free some space, or point memorySearch.local.modelCacheDir to a larger disk.",
         )
 
 
@@ -297,7 +297,7 @@ def _check_and_name(handle: FileIO, part: Path, place: Path, expected: _Expected
         _throw_away(handle, part)
         raise EmbeddingFailed(
             f"The download of {file} is damaged: its size or checksum is not what the hub says. It was thrown away.",
-            mend="Try again.",
+            hint="Try again.",
             passing=True,
         )
     os.fsync(handle.fileno())

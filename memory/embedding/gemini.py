@@ -142,7 +142,7 @@ class GeminiEmbedder:
         except (ValueError, KeyError, TypeError) as error:
             raise EmbeddingFailed(
                 f"{self.model} at {self.endpoint.host} gave no usable answer.",
-                mend="Check that memorySearch.remote.baseUrl ends in /v1beta.",
+                hint="Check that memorySearch.remote.baseUrl ends in /v1beta.",
                 passing=True,
             ) from error
         return await unit_vectors(raw, count=len(requests), dims=self.dimensions, who=f"{self.model} at {self.endpoint.host}")

@@ -100,11 +100,11 @@ class GgufEmbedder:
             context = min(_CONTEXT, context_length(path) or _USUAL_CONTEXT)
         except OSError as error:
             raise EmbeddingFailed(
-                f"{path} cannot be read: {error.strerror}.", mend="Check memorySearch.local.modelPath."
+                f"{path} cannot be read: {error.strerror}.", hint="Check memorySearch.local.modelPath."
             ) from error
         except NotGguf as error:
             raise EmbeddingFailed(
-                f"{path} is not a GGUF model: {error}.", mend="Delete it if it was downloaded, or name another file."
+                f"{path} is not a GGUF model: {error}.", hint="Delete it if it was downloaded, or name another file."
             ) from error
         try:
             return package.Llama(
@@ -119,7 +119,7 @@ class GgufEmbedder:
             )
         except (ValueError, RuntimeError, OSError) as error:
             raise EmbeddingFailed(
-                f"llama.cpp cannot load {path}: {error}", mend="Use a GGUF file of an embedding model."
+                f"llama.cpp cannot load {path}: {error}", hint="Use a GGUF file of an embedding model."
             ) from error
 
     def _run(self, texts: list[str]) -> list[list[float]]:
@@ -145,4 +145,4 @@ def _llama_cpp() -> Any:
     try:
         return importlib.import_module("llama_cpp")
     except ImportError as error:
-        raise EmbeddingFailed("Local GGUF models need the package llama-cpp-python.", mend=f"Run: {INSTALL}") from error
+        raise EmbeddingFailed("Local GGUF models need the package llama-cpp-python.", hint=f"Run: {INSTALL}") from error

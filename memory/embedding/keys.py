@@ -106,8 +106,8 @@ def _fit_for(base_url: str, access: ProviderAccess, official: str) -> dict[str, 
 def _no_key(provider: str, base_url: str, official: str) -> EmbeddingFailed:
     if base_url == official:
         places = f"memorySearch.remote.apiKey, models.providers.{_MODELS_KEY[provider]}.apiKey or {_ENVIRONMENT[provider][0]}"
-        return EmbeddingFailed(f"There is no {provider} key for embeddings.", mend=f"Set {places}.")
+        return EmbeddingFailed(f"There is no {provider} key for embeddings.", hint=f"Set {places}.")
     return EmbeddingFailed(
         f"There is no key for embeddings at {base_url}: keys for chat or for {official} are not sent there.",
-        mend="Set memorySearch.remote.apiKey.",
+        hint="Set memorySearch.remote.apiKey.",
     )

@@ -53,7 +53,7 @@ def local_embedder(local: LocalSettings, *, cache_dir: Path, progress: Progress 
         return OnnxEmbedder(path, cache_dir=folder, hub_url=local.hub_url, threads=local.threads, progress=progress)
     raise EmbeddingFailed(
         f"There is no model at {path} (memorySearch.local.modelPath).",
-        mend=f"Give a .gguf file, a folder with an ONNX model, or an address such as {DEFAULT_LOCAL_MODEL}.",
+        hint=f"Give a .gguf file, a folder with an ONNX model, or an address such as {DEFAULT_LOCAL_MODEL}.",
     )
 
 

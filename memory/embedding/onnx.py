@@ -97,7 +97,7 @@ class OnnxEmbedder:
             except Exception as error:  # the errors of onnxruntime and tokenizers share no other base class
                 raise EmbeddingFailed(
                     f"The model {self.model} cannot be loaded: {error}",
-                    mend="The folder needs an .onnx file, tokenizer.json and tokenizer_config.json of an embedding model.",
+                    hint="The folder needs an .onnx file, tokenizer.json and tokenizer_config.json of an embedding model.",
                 ) from error
 
     async def _fetch_all(self, described: dict[str, Any]) -> Path:
@@ -164,7 +164,7 @@ def _described(package: Any, name: str) -> dict[str, Any]:
             return dict(model)
     raise EmbeddingFailed(
         f"fastembed knows no model {name!r} (memorySearch.local.modelPath).",
-        mend="Name one of those that `python -c 'import fastembed; print(fastembed.TextEmbedding.list_supported_models())'` lists.",
+        hint="Name one of those that `python -c 'import fastembed; print(fastembed.TextEmbedding.list_supported_models())'` lists.",
     )
 
 
@@ -172,4 +172,4 @@ def _fastembed() -> Any:
     try:
         return importlib.import_module("fastembed")
     except ImportError as error:
-        raise EmbeddingFailed("Local ONNX models need the package fastembed.", mend=f"Run: {INSTALL}") from error
+        raise EmbeddingFailed("Local ONNX models need the package fastembed.", hint=f"Run: {INSTALL}") from error

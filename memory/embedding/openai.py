@@ -109,7 +109,7 @@ class OpenAIEmbedder:
         reason = "text or a web page instead of the API's JSON" if isinstance(error, AttributeError) else str(error)
         return EmbeddingFailed(
             f"{self._who} gave no usable answer: {reason}",
-            mend="Check that memorySearch.remote.baseUrl ends where /embeddings begins (often in /v1).",
+            hint="Check that memorySearch.remote.baseUrl ends where /embeddings begins (often in /v1).",
             passing=True,
         )
 

@@ -32,14 +32,14 @@ def refused(
         where = endpoint.key_from or "no key was sent"
         return EmbeddingFailed(
             f"The key for embeddings was refused ({where}). {said}",
-            mend="Set a valid key in memorySearch.remote.apiKey, then run `homebody memory status --deep`.",
+            hint="Set a valid key in memorySearch.remote.apiKey, then run `homebody memory status --deep`.",
         )
     if status == 402 or code == "insufficient_quota":  # noqa: PLR2004 - Payment Required
-        return EmbeddingFailed(f"The account for embeddings has no credit left. {said}", mend="Add credit at the provider.")
+        return EmbeddingFailed(f"The account for embeddings has no credit left. {said}", hint="Add credit at the provider.")
     if status == 404:  # noqa: PLR2004 - Not Found
         return EmbeddingFailed(
             f"The embedding model {model!r} was not found. {said}",
-            mend="Check memorySearch.model and memorySearch.remote.baseUrl.",
+            hint="Check memorySearch.model and memorySearch.remote.baseUrl.",
         )
     if status in _PASSING or status >= _SERVER_ERROR:
         return EmbeddingFailed(said, passing=True, retry_after=retry_after(headers, now))
@@ -81,6 +81,6 @@ def unreachable(error: BaseException, endpoint: Endpoint) -> EmbeddingFailed:
     """Turn a broken connection into a passing failure."""
     return EmbeddingFailed(
         f"{endpoint.provider} at {endpoint.host} could not be reached ({type(error).__name__}).",
-        mend="Check the network and memorySearch.remote.baseUrl.",
+        hint="Check the network and memorySearch.remote.baseUrl.",
         passing=True,
     )

@@ -43,7 +43,7 @@ def _unit_vectors(raw: Sequence[Sequence[float]], count: int, dims: int | None, 
         if len(vector) != expected or not expected:
             raise EmbeddingFailed(
                 f"{who} returned a vector of {len(vector)} numbers for text {place + 1} of {count}; {expected} were expected.",
-                mend="Check memorySearch.remote.dimensions: not every model lets one choose.",
+                hint="Check memorySearch.remote.dimensions: not every model lets one choose.",
             )
     try:
         matrix = np.asarray(raw, dtype=np.float64)

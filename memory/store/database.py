@@ -93,11 +93,11 @@ class Database:
                 return cls._open(path, settings, parts or Parts(), told)
             except (apsw.NotADBError, apsw.CorruptError, _OtherFormat) as error:
                 if attempt == 2:  # noqa: PLR2004 - a fresh file was refused too
-                    raise IndexBroken(f"the memory index {path} cannot be made: {error}", mend="homebody doctor") from error
+                    raise IndexBroken(f"the memory index {path} cannot be made: {error}", hint="homebody doctor") from error
                 reason = f"of another version ({error})" if isinstance(error, _OtherFormat) else f"damaged (SQLite: {error})"
                 told = f"The memory index was {reason}; it was set aside as {set_aside(path, now).name} and is rebuilt from the notes."
             except (OSError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError) as error:
-                raise IndexBroken(f"the memory index {path} cannot be opened: {error}", mend=f"ls -ld {path.parent}") from error
+                raise IndexBroken(f"the memory index {path} cannot be opened: {error}", hint=f"ls -ld {path.parent}") from error
         raise AssertionError("unreachable")
 
     @classmethod

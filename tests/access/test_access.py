@@ -203,7 +203,7 @@ async def test_a_code_works_once_within_the_hour_and_on_its_channel(tmp_path: Pa
         g.clock.move(3600)
         with pytest.raises(UsageWrong) as caught:
             await g.desk.approve("telegram", late)
-        assert caught.value.mend
+        assert caught.value.hint
 
 
 async def test_whoever_is_revoked_is_a_stranger_again(tmp_path: Path) -> None:

@@ -46,12 +46,12 @@ async def answer_to(state: Path, line: bytes) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", [HomebodyError, UsageWrong, NoModel, StorageFailed])
 async def test_an_error_keeps_its_exit_code_over_the_socket(tmp_path: Path, kind: type[HomebodyError]) -> None:
     async def fail() -> None:
-        raise kind("it went wrong", where="here", mend="do this")
+        raise kind("it went wrong", where="here", hint="do this")
 
     async with serving(tmp_path, fail=fail):
         with pytest.raises(HomebodyError) as caught:
             await ask(tmp_path, "fail")
-    assert (caught.value.exit_code, caught.value.where, caught.value.mend) == (kind.exit_code, "here", "do this")
+    assert (caught.value.exit_code, caught.value.where, caught.value.hint) == (kind.exit_code, "here", "do this")
 
 
 async def test_a_defect_in_a_call_is_not_told_as_an_unknown_call(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path: Path) -> No
         with pytest.raises(StateHeld, match="process 4711") as caught:
             StateLock.acquire(path)
         assert caught.value.exit_code == STATE_HELD == 5
-        assert caught.value.mend
+        assert caught.value.hint
         found = describe(path)
         assert found is not None
         assert (found.pid, found.socket) == (4711, "/x/gateway.sock")

@@ -155,7 +155,7 @@ def test_a_local_client_that_looks_into_a_group_hears_what_the_group_hears() -> 
 def test_a_hint_that_cannot_be_followed_is_told(hints: dict[str, str]) -> None:
     with pytest.raises(UsageWrong) as caught:
         router().resolve(inbound("owner", channel="terminal", hints=hints), owner(local=True))
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_hints_of_others_are_not_heeded() -> None:

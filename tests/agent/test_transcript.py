@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import TranscriptWriteError
-from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
-from agent.transcript.entries import Compacted, FlushBegun, Opened, Said, Torn, decode, encode
+from agent.messages import AssistantMessage, Failure, Text, ToolCall, UserMessage
+from agent.transcript.entries import Compacted, Entry, FlushBegun, Opened, Said, Torn, decode, encode
 from agent.transcript.transcript import Transcript
 from gateway.base.clock import ManualClock
 from tests.full_disk import no_file_may_hold_more_than
@@ -52,10 +52,18 @@ async def test_the_same_place_is_written_once(tmp_path: Path) -> None:
     assert len(path.read_bytes().splitlines()) == 1
 
 
+def test_the_hint_of_a_failure_has_its_former_name_on_disk() -> None:
+    failure = Failure(kind="auth", message="The key was rejected.", hint="Add another one.")
+    answer = AssistantMessage(content=(), model="m", stop="error", failure=failure)
+    entry = Entry(id="t:0", parent=None, at=AT, body=Said(message=answer))
+    line = encode(entry)
+    assert b'"mend":"Add another one."' in line
+    assert b'"hint"' not in line
+    assert decode(line) == entry
+
+
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=60))
 def test_any_text_survives_a_line(text: str) -> None:
-    from agent.transcript.entries import Entry
-
     line = encode(Entry(id="t:0", parent=None, at=AT, body=said(text)))
     assert line.endswith(b"\n")
     assert b"\n" not in line[:-1]
@@ -126,7 +134,7 @@ async def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     folder.symlink_to("/dev/full")
     with pytest.raises(TranscriptWriteError) as refused:
         await one.append("t", said("lost"))
-    assert "symbolic link" in refused.value.mend
+    assert "symbolic link" in refused.value.hint
     folder.unlink()
     (tmp_path / "away").rename(folder)
     assert folder.read_bytes() == before

@@ -59,7 +59,7 @@ async def test_no_reply_is_silence(room: Make) -> None:
 
 
 async def test_a_failing_model_is_told_with_its_mend_and_the_next_turn_works(room: Make) -> None:
-    r = room(Failure(kind="auth", message="The key was refused.", mend="export ANTHROPIC_API_KEY=..."), "back")
+    r = room(Failure(kind="auth", message="The key was refused.", hint="export ANTHROPIC_API_KEY=..."), "back")
     result = await r.say("hello")
     assert result.outcome == "failed"
     assert "The key was refused." in result.reply

@@ -199,7 +199,7 @@ async def test_a_model_and_a_depth_of_thought_are_chosen_by_pressing(village: Ma
 
 async def test_when_the_brake_stops_the_owner_may_press_once_more(village: Make) -> None:
     v = village()
-    v.model.then([Failure(kind="billing", message="The budget is used up.", mend="Say /budget once.")])
+    v.model.then([Failure(kind="billing", message="The budget is used up.", hint="Say /budget once.")])
     async with v.house() as (_, phone):
         await phone.say("hello")
         await phone.until(lambda: len(phone.sent) == 1)

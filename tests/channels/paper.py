@@ -165,7 +165,7 @@ class PaperChannel:
         if self.password != PASSWORD and self.flaw == "says nothing of a wrong password":
             return
         if self.password != PASSWORD and self.flaw != "tries a wrong password for ever":
-            raise ChannelBroken("a wrong password", mend="" if self.flaw == "does not say what to do" else "ask for it")
+            raise ChannelBroken("a wrong password", hint="" if self.flaw == "does not say what to do" else "ask for it")
         if self.password != PASSWORD:
             await asyncio.Event().wait()
         if self.flaw == "gives up":

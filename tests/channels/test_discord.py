@@ -136,7 +136,7 @@ async def test_a_wrong_token_says_where_to_get_one(peer: DiscordPeer) -> None:
     line = Line(peer, token="wrong")
     with pytest.raises(ChannelBroken, match="token") as caught:
         await line.channel.run(line.door)
-    assert "discord.com/developers" in caught.value.mend
+    assert "discord.com/developers" in caught.value.hint
 
 
 async def test_a_missing_intent_names_the_switch(peer: DiscordPeer) -> None:
@@ -144,7 +144,7 @@ async def test_a_missing_intent_names_the_switch(peer: DiscordPeer) -> None:
     line = Line(peer)
     with pytest.raises(ChannelBroken, match="Message Content Intent") as caught:
         await line.channel.run(line.door)
-    assert "Privileged Gateway Intents" in caught.value.mend
+    assert "Privileged Gateway Intents" in caught.value.hint
 
 
 async def test_a_server_in_trouble_is_tried_again_with_growing_pauses(peer: DiscordPeer) -> None:

@@ -218,7 +218,7 @@ async def test_a_file_over_the_limit_is_not_tried_and_says_how_large_one_may_be(
         with pytest.raises(NotSent, match="10 MB from a bot") as caught:
             await line.send("", enclosure=enclosed(tmp_path, bytes(10 * 1024 * 1024 + 1)))
     assert (caught.value.permanent, peer.count(POST)) == (True, 0)
-    assert "mediaMaxMb" in caught.value.mend
+    assert "mediaMaxMb" in caught.value.hint
 
 
 async def test_a_file_that_discord_refuses_is_explained(peer: DiscordPeer, tmp_path: Path) -> None:

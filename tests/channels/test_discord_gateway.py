@@ -99,7 +99,7 @@ async def test_a_gateway_that_closes_for_good_is_not_asked_again(peer: DiscordPe
     line = Line(peer)
     with pytest.raises(ChannelBroken, match=told) as caught:
         await line.channel.run(line.door)
-    assert caught.value.mend
+    assert caught.value.hint
     assert peer.sessions.connections == 1
 
 

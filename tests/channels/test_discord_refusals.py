@@ -23,7 +23,7 @@ async def peer() -> AsyncIterator[DiscordPeer]:
 
 
 @pytest.mark.parametrize(
-    ("code", "told", "mend"),
+    ("code", "told", "hint"),
     [
         (50001, "does not see this channel", "Server Settings, Roles"),
         (50013, "may not do this here", "Send Messages in Threads"),
@@ -35,14 +35,14 @@ async def peer() -> AsyncIterator[DiscordPeer]:
         (200000, "AutoMod", "Server Settings, Safety Setup"),
     ],
 )
-async def test_a_refusal_is_given_up_and_names_its_switch(peer: DiscordPeer, code: int, told: str, mend: str) -> None:
+async def test_a_refusal_is_given_up_and_names_its_switch(peer: DiscordPeer, code: int, told: str, hint: str) -> None:
     line = Line(peer)
     async with line.running():
         peer.dm(ANNA).denied = code
         with pytest.raises(NotSent, match=told) as caught:
             await line.send("hello")
     assert caught.value.permanent
-    assert mend in caught.value.mend
+    assert hint in caught.value.hint
     assert str(code) in str(caught.value)
 
 

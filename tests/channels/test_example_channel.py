@@ -37,7 +37,7 @@ async def test_a_wrong_password_says_which_setting_it_is(example: Any) -> None:
     async with example.Server(FastClock(), NoLog()) as server:
         with pytest.raises(ChannelBroken) as caught:
             await server.intruder().run(WithoutCursors())
-    assert "channels.plugins.linechat.settings.password" in caught.value.mend
+    assert "channels.plugins.linechat.settings.password" in caught.value.hint
 
 
 class WithoutCursors:

@@ -203,7 +203,7 @@ async def test_a_wrong_token_says_where_to_get_one(peer: SlackPeer, settings: di
     line = Line(peer, **settings)
     with pytest.raises(ChannelBroken, match=told) as caught:
         await asyncio.wait_for(line.channel.run(line.door), PATIENCE)
-    assert "api.slack.com/apps" in caught.value.mend
+    assert "api.slack.com/apps" in caught.value.hint
 
 
 async def test_a_server_in_trouble_is_tried_again_with_growing_pauses(peer: SlackPeer) -> None:

@@ -89,7 +89,7 @@ async def test_slacks_sign_in_page_in_place_of_a_file_is_recognised(peer: SlackP
         attachment = await received(line)
         with pytest.raises(NotFetched, match="sign-in page") as caught:
             await line.channel.fetch(attachment, tmp_path / "saved", 100_000)
-    assert "files:read" in caught.value.mend
+    assert "files:read" in caught.value.hint
     assert not (tmp_path / "saved").exists()
     assert [one for one in peer.file_requests if one.startswith("signin")] == [], "no token goes after a redirection"
 
@@ -144,7 +144,7 @@ async def test_a_scope_that_is_missing_for_files_is_named(peer: SlackPeer, tmp_p
         attachment = await received(line)
         with pytest.raises(NotFetched, match="files:read") as caught:
             await line.channel.fetch(attachment, tmp_path / "saved", 100_000)
-    assert "install the app anew" in caught.value.mend
+    assert "install the app anew" in caught.value.hint
 
 
 @pytest.mark.parametrize(

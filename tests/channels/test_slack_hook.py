@@ -277,6 +277,6 @@ async def test_without_a_signing_secret_the_channel_does_not_start(peer: SlackPe
     channel = SlackChannel(SlackSettings.model_validate(given), "default", clock=FastClock())
     with pytest.raises(ChannelBroken, match="signingSecret") as caught:
         await channel.run(Line(peer).door)
-    assert "Signing Secret" in caught.value.mend
+    assert "Signing Secret" in caught.value.hint
     assert peer.calls == []
     assert (await channel.hear(signed(message(), secret=secret or "x"))).status == 503

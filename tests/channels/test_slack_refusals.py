@@ -34,7 +34,7 @@ async def peer() -> AsyncIterator[SlackPeer]:
 
 
 @pytest.mark.parametrize(
-    ("code", "permanent", "told", "mend"),
+    ("code", "permanent", "told", "hint"),
     [
         ("not_in_channel", True, "not in this channel", "/invite"),
         ("channel_not_found", True, "no such channel", "/invite"),
@@ -50,14 +50,14 @@ async def peer() -> AsyncIterator[SlackPeer]:
     ],
 )
 async def test_a_refusal_says_what_is_wrong_and_what_mends_it(
-    peer: SlackPeer, code: str, *, permanent: bool, told: str, mend: str
+    peer: SlackPeer, code: str, *, permanent: bool, told: str, hint: str
 ) -> None:
     line = Line(peer)
     async with line.running():
         peer.fault(POST, "error", text=code)
         with pytest.raises(NotSent, match=told) as caught:
             await line.send("hello?")
-    assert (caught.value.permanent, mend in caught.value.mend) == (permanent, True)
+    assert (caught.value.permanent, hint in caught.value.hint) == (permanent, True)
     assert peer.count(POST) == 1
 
 

@@ -180,8 +180,8 @@ async def test_a_wrong_token_ends_the_channel_with_the_mend(peer: TelegramPeer, 
     line = Line(peer, botToken=token)
     with pytest.raises(ChannelBroken, match=r"channels\.telegram\.botToken is not accepted") as caught:
         await line.channel.run(line.door)
-    assert "@BotFather" in caught.value.mend
-    assert token not in str(caught.value) + caught.value.mend
+    assert "@BotFather" in caught.value.hint
+    assert token not in str(caught.value) + caught.value.hint
     with pytest.raises(ChannelBroken):
         await line.channel.probe()
     await line.channel.close()
@@ -210,7 +210,7 @@ async def test_a_rival_that_stays_ends_the_channel(peer: TelegramPeer, line: Lin
     peer.fault("getUpdates", "refuse", times=1000, code=409, text="Conflict: terminated by other getUpdates request")
     with pytest.raises(ChannelBroken, match="another program polls the bot") as caught:
         await line.channel.run(line.door)
-    assert "stop the other program" in caught.value.mend
+    assert "stop the other program" in caught.value.hint
     assert 120 <= sum(line.clock.slept) < 240
 
 

@@ -88,7 +88,7 @@ async def test_a_file_that_telegram_calls_too_big_is_explained(tmp_path: Path) -
         with pytest.raises(NotFetched, match="too big") as caught:
             await line.channel.fetch(attachment, tmp_path / "copy", 10**9)
     assert caught.value.permanent
-    assert "channels.telegram.apiRoot" in caught.value.mend
+    assert "channels.telegram.apiRoot" in caught.value.hint
 
 
 async def test_telegrams_own_limit_is_told_without_asking(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ async def test_a_file_that_the_server_finds_too_large_is_given_up_with_the_limit
         with pytest.raises(NotSent, match="Too Large") as caught:
             await line.send("", enclosure=enclosed(tmp_path, BYTES, "application/pdf"))
     assert caught.value.permanent
-    assert "50 MB" in caught.value.mend
+    assert "50 MB" in caught.value.hint
 
 
 async def test_a_file_over_telegrams_limit_is_given_up_without_sending_it(tmp_path: Path) -> None:

@@ -135,25 +135,25 @@ async def test_a_deleted_topic_is_told_with_the_reason_and_nothing_is_said_elsew
         line.peer.chats.closed.add((FAMILY, TOPIC))
         with pytest.raises(NotSent) as closed:
             await line.send("lost", IN_TOPIC)
-        assert "reopen the topic" in closed.value.mend
+        assert "reopen the topic" in closed.value.hint
     assert line.peer.chats.said(FAMILY) == []
 
 
 @pytest.mark.parametrize(
-    ("state", "wording", "mend"),
+    ("state", "wording", "hint"),
     [
         ("kicked", "bot was kicked", "add the bot to the group again"),
         ("silent", "Not enough rights", "let the bot send messages"),
     ],
 )
-async def test_a_group_that_keeps_the_bot_out_is_given_up_with_the_mend(state: str, wording: str, mend: str) -> None:
+async def test_a_group_that_keeps_the_bot_out_is_given_up_with_the_mend(state: str, wording: str, hint: str) -> None:
     async with opened() as line:
         line.peer.chats.group(FAMILY)
         getattr(line.peer.chats, state).add(FAMILY)
         with pytest.raises(NotSent, match=wording) as caught:
             await line.send("hello?", GROUP)
     assert caught.value.permanent
-    assert mend in caught.value.mend
+    assert hint in caught.value.hint
 
 
 async def test_a_group_that_became_a_supergroup_is_told_before_its_messages() -> None:

@@ -166,4 +166,4 @@ def test_a_token_file_that_is_none_says_what_to_do(tmp_path: Path, content: byte
         (tmp_path / "token").write_bytes(content)
     with pytest.raises(ChannelBroken, match="tokenFile") as caught:
         settings(tokenFile=str(tmp_path / "token")).account("default").token()
-    assert "@BotFather" in caught.value.mend
+    assert "@BotFather" in caught.value.hint

@@ -155,7 +155,7 @@ async def test_without_a_secret_the_webhook_does_not_start() -> None:
         with pytest.raises(ChannelBroken, match="webhookSecret is not set") as caught:
             await line.channel.run(line.door)
         assert (await line.channel.hear(call(secret=""))).status == 401
-    assert "openssl rand" in caught.value.mend
+    assert "openssl rand" in caught.value.hint
 
 
 async def test_an_address_that_telegram_does_not_take_is_told_with_the_mend() -> None:
@@ -164,7 +164,7 @@ async def test_an_address_that_telegram_does_not_take_is_told_with_the_mend() ->
         with pytest.raises(ChannelBroken, match="https url must be provided") as caught:
             await line.channel.run(line.door)
         await line.channel.close()
-    assert "https" in caught.value.mend
+    assert "https" in caught.value.hint
 
 
 async def test_a_wrong_token_ends_the_webhook_too() -> None:

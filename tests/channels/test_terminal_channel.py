@@ -196,7 +196,7 @@ async def test_closing_the_channel_ends_the_frames() -> None:
 async def test_a_name_that_is_none_is_refused_with_the_rule(name: str) -> None:
     with pytest.raises(ChannelError, match="cannot name a conversation") as caught:
         House().channel.attach(name)
-    assert "letters, digits" in caught.value.mend
+    assert "letters, digits" in caught.value.hint
 
 
 @given(
@@ -243,4 +243,4 @@ def test_a_frame_survives_the_wire(frame: LiveEvent) -> None:
 def test_a_frame_that_is_none_is_an_error_with_a_mend(raw: dict[str, object]) -> None:
     with pytest.raises(ChannelError, match="frame") as caught:
         from_json(raw)
-    assert caught.value.mend
+    assert caught.value.hint

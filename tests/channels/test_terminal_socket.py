@@ -145,7 +145,7 @@ async def test_a_socket_left_by_a_killed_gateway_is_replaced(tmp_path: Path) -> 
     assert path.is_socket()
     with pytest.raises(LinkLost, match="no gateway answers") as caught:
         await SocketLink.open(path)
-    assert caught.value.mend == "homebody gateway"
+    assert caught.value.hint == "homebody gateway"
     running = asyncio.ensure_future((house := Served(path)).channel.run(house.door))
     while True:
         try:
@@ -164,7 +164,7 @@ async def test_a_stopping_gateway_ends_the_frames_with_a_clear_error(tmp_path: P
         link = await house.link()
     with pytest.raises(LinkLost, match="the gateway is stopping") as caught:
         await anext(link.frames())
-    assert "homebody gateway" in caught.value.mend
+    assert "homebody gateway" in caught.value.hint
     with pytest.raises(LinkLost):
         await link.say("anybody?", key="m1")
     await link.close()
@@ -185,10 +185,10 @@ async def test_a_reply_to_a_client_that_left_waits_for_the_next(house: Served) -
 
 async def test_a_refused_message_tells_why_and_the_line_goes_on(house: Served) -> None:
     link = await house.link()
-    house.door.refuse = ChannelError("the disk is full", mend="make room")
+    house.door.refuse = ChannelError("the disk is full", hint="make room")
     with pytest.raises(ChannelError, match="the disk is full") as caught:
         await link.say("hello", key="m1")
-    assert caught.value.mend == "make room"
+    assert caught.value.hint == "make room"
     house.door.refuse = None
     await link.say("hello", key="m1")
     assert house.door.texts == ["hello"]
@@ -201,7 +201,7 @@ async def test_five_megabytes_are_taken_and_nine_are_refused(house: Served) -> N
     assert len(house.door.texts[0]) == 5_000_000
     with pytest.raises(ChannelError, match="8 MiB is the most") as caught:
         await link.say("x" * 9_000_000, key="m2")
-    assert "file" in caught.value.mend
+    assert "file" in caught.value.hint
     await link.say("still here", key="m3")
     await link.close()
 

@@ -116,18 +116,18 @@ def test_every_kind_of_error_has_its_exit_code():
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "mend"),
+    ("error", "code", "hint"),
     [
-        (MemoryTrouble("no such note", mend="List them."), 1, "List them."),
+        (MemoryTrouble("no such note", hint="List them."), 1, "List them."),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x"), 6, "Free some space"),
         (PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/x"), 6, "Give your user access"),
     ],
 )
-def test_errors_of_other_rooms_are_told_in_the_same_form(error, code, mend):
+def test_errors_of_other_rooms_are_told_in_the_same_form(error, code, hint):
     known = as_homebody_error(error)
     assert known is not None
     assert known.exit_code == code
-    assert known.mend.startswith(mend)
+    assert known.hint.startswith(hint)
 
 
 def test_a_defect_is_not_taken_for_an_error():
@@ -135,7 +135,7 @@ def test_a_defect_is_not_taken_for_an_error():
 
 
 def test_an_error_is_one_line_and_its_mend_another():
-    error = StorageFailed("could not\nwrite", where="/x", mend="Free some space.")
+    error = StorageFailed("could not\nwrite", where="/x", hint="Free some space.")
     assert told(error, as_json=False) == "homebody: /x: could not write\n  Free some space."
     assert json.loads(told(error, as_json=True)) == {
         "error": "could not\nwrite", "where": "/x", "mend": "Free some space.", "exitCode": 6,

@@ -104,7 +104,7 @@ session: {reset: {atHour: 24}}
         "logging.level": 10,
         "session.reset.atHour": 11,
     }
-    assert found["agents.defaults.promptMode"].mend == "Did you mean full?"
+    assert found["agents.defaults.promptMode"].hint == "Did you mean full?"
     assert (
         found["agents.defaults.compaction.reserveTokensFloor"].message == '"many" is not allowed here; allowed: a whole number'
     )
@@ -117,12 +117,12 @@ def test_an_unknown_key_is_a_warning_with_the_nearest_key(tmp_path):
     loaded = load(
         written(tmp_path, "agents:\n  defaults:\n    modle: x\n    reserveTokensFloor: 1\nagnts: {}\nmystery: 1\n"), {}
     )
-    assert [(warning.path, warning.line, warning.mend) for warning in loaded.warnings][:3] == [
+    assert [(warning.path, warning.line, warning.hint) for warning in loaded.warnings][:3] == [
         ("agents.defaults.modle", 3, "Did you mean agents.defaults.model?"),
         ("agents.defaults.reserveTokensFloor", 4, "Did you mean agents.defaults.compaction.reserveTokensFloor?"),
         ("agnts", 5, "Did you mean agents?"),
     ]
-    assert "Known here: agents" in loaded.warnings[3].mend
+    assert "Known here: agents" in loaded.warnings[3].hint
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_state_is_not_kept_behind_a_link(tmp_path):
     (tmp_path / "house").symlink_to(tmp_path / "real")
     with pytest.raises(StorageFailed, match="symbolic link") as caught:
         Paths(tmp_path / "house").prepare()
-    assert str(tmp_path / "real") in caught.value.mend
+    assert str(tmp_path / "real") in caught.value.hint
 
 
 def test_a_dangling_link_is_refused_too(tmp_path):

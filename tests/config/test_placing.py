@@ -31,7 +31,7 @@ def refusal(house: Paths, workspace: str) -> str:
     checked = check(f"agents: {{defaults: {{workspace: {workspace!r}}}}}", house.config_file(), os.environ, house)
     for problem in checked.problems:
         assert problem.path == ("agents", "defaults", "workspace") or str(problem.path) == "agents.defaults.workspace"
-        assert problem.mend
+        assert problem.hint
     return " ".join(problem.message for problem in checked.problems)
 
 

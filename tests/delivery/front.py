@@ -17,7 +17,7 @@ _PAGE = "<html><head><title>502 Bad Gateway</title></head><body><center><h1>502 
 
 
 class Front:
-    """Passes requests on to ``behind``, but for those between ``fail`` and ``mend``. ``failed`` counts the requests that failed."""
+    """Passes requests on to ``behind``, but for those between ``fail`` and ``hint``. ``failed`` counts the requests that failed."""
 
     def __init__(self, behind: str) -> None:
         self._behind = behind
@@ -50,7 +50,7 @@ class Front:
         if way == "refused":
             await self._close()
 
-    async def mend(self) -> None:
+    async def hint(self) -> None:
         """Work again."""
         self._way = None
         if self._runner is None:

@@ -231,7 +231,7 @@ async def test_a_channel_that_is_ready_again_cuts_our_own_back_off_short(tmp_pat
 
 
 async def test_what_is_refused_for_good_is_dead_and_does_not_block(tmp_path: Path) -> None:
-    async with scene(tmp_path, NotSent("blocked by the person.", permanent=True, mend="Ask them to unblock it.")) as s:
+    async with scene(tmp_path, NotSent("blocked by the person.", permanent=True, hint="Ask them to unblock it.")) as s:
         await s.say("one", "two")
         await s.still()
         assert s.texts == ["two"]

@@ -64,7 +64,7 @@ async def outage(folder: Path, way: Way) -> None:
         await front.fail(way)
         await ledger.notice([NewOutbound(conversation=place, text=text) for place in places for text in ("answer", "and more")])
         await asyncio.sleep(SECONDS)
-        await front.mend()
+        await front.hint()
         await said_all(peer, "and more")
         await delivery.settled()
         for chat in CHATS:

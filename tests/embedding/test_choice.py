@@ -121,7 +121,7 @@ def test_keys_are_looked_for_in_their_order(provider: str) -> None:
     nothing = decide({"provider": provider})
     assert nothing.embedder is None
     assert nothing.failure is not None
-    assert "memorySearch.remote.apiKey" in nothing.failure.mend
+    assert "memorySearch.remote.apiKey" in nothing.failure.hint
 
 
 def test_a_key_for_the_providers_own_address_is_never_sent_elsewhere() -> None:

@@ -99,7 +99,7 @@ async def test_a_file_that_the_hub_does_not_have(peer: EmbeddingPeer, tmp_path: 
 async def test_a_disk_without_room_is_told_before_anything_is_fetched(peer: EmbeddingPeer, tmp_path: Path) -> None:
     with pytest.raises(EmbeddingFailed, match=r"needs 4 MB in .*, where 200 MB are free") as failed:
         await get(peer, tmp_path, free_bytes=lambda _folder: 200 << 20)
-    assert "modelCacheDir" in failed.value.mend
+    assert "modelCacheDir" in failed.value.hint
     assert peer.hub_ranges == []
 
 
@@ -140,7 +140,7 @@ async def test_a_folder_that_cannot_be_written_is_named(peer: EmbeddingPeer, tmp
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(EmbeddingFailed, match="cannot be written") as failed:
         await get(peer, tmp_path / "file")
-    assert "modelCacheDir" in failed.value.mend
+    assert "modelCacheDir" in failed.value.hint
 
 
 @pytest.mark.parametrize("uri", ["hf:model.gguf", "hf:a/b", "hf:a/../b/c.gguf", "http://x/y", "hf:a/b/c?d.gguf", ""])

@@ -126,8 +126,8 @@ async def test_without_llama_cpp_the_command_that_installs_it_is_given_and_nothi
     embedder = GgufEmbedder(HubFile.parse("hf:owner/repo/words.gguf"), cache_dir=tmp_path, hub_url=peer.url)
     with pytest.raises(EmbeddingFailed, match="llama-cpp-python") as failed:
         await embedder.embed(["a"], purpose="query")
-    assert failed.value.mend == f"Run: {sys.executable} -m pip install 'llama-cpp-python>=0.3.16,<0.4'"
-    assert failed.value.mend in embedder.trouble
+    assert failed.value.hint == f"Run: {sys.executable} -m pip install 'llama-cpp-python>=0.3.16,<0.4'"
+    assert failed.value.hint in embedder.trouble
     assert peer.hub_ranges == []
     await embedder.close()
 
@@ -137,8 +137,8 @@ async def test_without_fastembed_the_command_that_installs_it_is_given(tmp_path:
     embedder = OnnxEmbedder(tmp_path, cache_dir=tmp_path, hub_url="http://127.0.0.1:9")
     with pytest.raises(EmbeddingFailed, match="fastembed") as failed:
         await embedder.embed(["a"], purpose="query")
-    assert failed.value.mend == f"Run: {sys.executable} -m pip install 'fastembed>=0.7,<1'"
-    assert failed.value.mend in embedder.trouble
+    assert failed.value.hint == f"Run: {sys.executable} -m pip install 'fastembed>=0.7,<1'"
+    assert failed.value.hint in embedder.trouble
     await embedder.close()
 
 

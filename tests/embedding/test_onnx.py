@@ -79,5 +79,5 @@ async def test_a_folder_without_a_model_says_what_it_needs(tmp_path: Path) -> No
     embedder = OnnxEmbedder(tmp_path, cache_dir=tmp_path, hub_url="http://127.0.0.1:9")
     with pytest.raises(EmbeddingFailed, match="cannot be loaded") as failed:
         await embedder.embed(["a"], purpose="query")
-    assert "tokenizer.json" in failed.value.mend
+    assert "tokenizer.json" in failed.value.hint
     await embedder.close()

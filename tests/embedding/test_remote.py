@@ -115,7 +115,7 @@ async def test_a_refused_key_is_not_tried_again_and_the_message_names_where_it_c
         await embedder.embed(["a"], purpose="query")
     assert not failed.value.passing
     assert "good-key" not in str(failed.value)
-    assert "memorySearch.remote.apiKey" in failed.value.mend
+    assert "memorySearch.remote.apiKey" in failed.value.hint
     assert len(peer.embedding_calls()) == 1
 
 
@@ -177,7 +177,7 @@ async def test_a_page_in_place_of_the_service_is_told_as_such(peer: EmbeddingPee
     embedder = OpenAIEmbedder(model="m", endpoint=endpoint, retries=Retries(clock, lambda: 0.5))
     with pytest.raises(EmbeddingFailed, match="was not found") as failed:
         await embedder.embed(["a"], purpose="query")
-    assert "memorySearch.remote.baseUrl" in failed.value.mend
+    assert "memorySearch.remote.baseUrl" in failed.value.hint
     await embedder.close()
 
 

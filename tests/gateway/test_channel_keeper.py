@@ -89,15 +89,15 @@ async def test_a_channel_that_dies_begins_anew_and_another_runs_on(caplog: Any) 
     assert (dying.closed, sound.closed) == (1, 1)
 
 
-MEND = "get a new one. Then it comes back within 5 minutes, or at once with: homebody channels restart telegram:default"
+HINT = "get a new one. Then it comes back within 5 minutes, or at once with: homebody channels restart telegram:default"
 
 
 async def test_a_broken_channel_says_what_mends_it_and_comes_back_when_that_was_done() -> None:
-    channel, clock = Shaky([ChannelBroken("the token was revoked", mend="get a new one")] * 3), ManualClock(NOON)
+    channel, clock = Shaky([ChannelBroken("the token was revoked", hint="get a new one")] * 3), ManualClock(NOON)
     kept = keeper(channel, clock)
     task = asyncio.create_task(kept.run())
     await still()
-    assert kept.facts() == {"state": "broken", "heard": None, "trouble": "the token was revoked", "mend": MEND}
+    assert kept.facts() == {"state": "broken", "heard": None, "trouble": "the token was revoked", "mend": HINT}
     assert (kept.hook, kept.broken) == ("not running", True)
     for runs in (1, 2, 3):
         clock.move(299)
@@ -192,14 +192,14 @@ async def test_a_platform_that_need_not_give_signs_of_life_is_not_called_silent(
 
 async def test_the_owner_is_told_elsewhere_that_a_channel_is_off() -> None:
     told: list[str] = []
-    channel, clock = Shaky([ChannelBroken("the token was revoked", mend="get a new one")] * 2), ManualClock(NOON)
+    channel, clock = Shaky([ChannelBroken("the token was revoked", hint="get a new one")] * 2), ManualClock(NOON)
     kept = ChannelKeeper(channel, Policy(), None, clock, random.Random(1), tell_owner=told.append)  # type: ignore[arg-type]
     task = asyncio.create_task(kept.run())
     await still()
     clock.move(300)
     await still()
     assert channel.runs == 2
-    assert told == [f"⚠️ telegram:default is off: the token was revoked: {MEND}"], "once"
+    assert told == [f"⚠️ telegram:default is off: the token was revoked: {HINT}"], "once"
     assert kept.broken
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

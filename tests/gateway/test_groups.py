@@ -137,16 +137,16 @@ async def trouble_of(channel: Any) -> tuple[str, str]:
     with pytest.raises(NotSent) as kept:
         await channel.send(None, None)
     assert not kept.value.permanent, "an answer waits for the true channel"
-    return str(told.value), told.value.mend
+    return str(told.value), told.value.hint
 
 
 async def test_a_channel_of_a_package_that_is_not_installed_is_named_and_holds_up_no_other() -> None:
     given = {"plugins": {"carrier-pigeon": {}}, "telegram": {"botToken": "1:a"}}
     found = list(platforms(Settings.model_validate({"channels": given}), ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), {}))
     assert [channel.name for channel, _ in found] == ["telegram", "carrier-pigeon"]
-    told, mend = await trouble_of(found[1][0])
+    told, hint = await trouble_of(found[1][0])
     assert "carrier-pigeon" in told
-    assert "channels.plugins.carrier-pigeon.enabled" in mend
+    assert "channels.plugins.carrier-pigeon.enabled" in hint
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,9 @@ async def test_a_channel_that_cannot_be_made_says_why_and_holds_up_no_other(
     monkeypatch.syspath_prepend(str(tmp_path))
     settings = Settings.model_validate({"channels": {"plugins": {"rook": {"settings": {"roof": 1}}}}})
     [(channel, _)] = platforms(settings, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), {})
-    why, mend = await trouble_of(channel)
+    why, hint = await trouble_of(channel)
     assert told in why
-    assert mend
+    assert hint
 
 
 def test_a_channel_of_another_package_is_made_with_its_settings(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,7 +197,7 @@ async def test_the_next_message_resets_too_when_no_scheduler_was_awake(street: M
 
 async def test_a_failing_model_is_told_with_an_exit_code(street: Make) -> None:
     s = street()
-    s.model.then(Failure(kind="auth", message="The key was refused.", mend="export KEY"))
+    s.model.then(Failure(kind="auth", message="The key was refused.", hint="export KEY"))
     async with s.house() as (_, talk):
         facts = await talk.ask("hi")
     assert facts["exit"] == 4

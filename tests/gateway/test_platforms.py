@@ -116,4 +116,4 @@ async def test_of_two_accounts_with_one_token_the_second_is_off_and_says_so() ->
     ]
     with pytest.raises(ChannelBroken, match="default and copy of telegram have one token") as told:
         await found[2][0].run(None)  # type: ignore[arg-type]
-    assert "channels.telegram.accounts.copy" in told.value.mend
+    assert "channels.telegram.accounts.copy" in told.value.hint

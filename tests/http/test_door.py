@@ -303,7 +303,7 @@ async def test_a_taken_port_is_told_with_the_port_and_the_setting() -> None:
             await door(GatewaySettings(port=taken)).run(lambda _: None)
     assert str(taken) in str(caught.value)
     assert "gateway.port" in str(caught.value)
-    assert "homebody config set gateway.port" in caught.value.mend
+    assert "homebody config set gateway.port" in caught.value.hint
 
 
 async def test_when_cancelled_it_lets_the_port_and_the_signals_go() -> None:

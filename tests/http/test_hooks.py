@@ -170,7 +170,7 @@ async def test_a_channel_that_does_not_run_asks_to_be_called_again() -> None:
 
 
 async def test_what_cannot_be_stored_is_to_be_sent_again() -> None:
-    async with serving(Called(fails=StorageFailed("full", where="x", mend="y"))) as port:
+    async with serving(Called(fails=StorageFailed("full", where="x", hint="y"))) as port:
         assert (await call(port, "/hooks/slack/default", *SIGNED))[0] == 503
 
 

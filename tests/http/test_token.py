@@ -53,7 +53,7 @@ def test_a_weak_token_is_refused_wherever_it_comes_from(tmp_path: Path, weak: st
     with pytest.raises(HomebodyError) as in_file:
         token_from_file(file)
     assert in_file.value.where == str(file)
-    assert f"rm {file}" in in_file.value.mend
+    assert f"rm {file}" in in_file.value.hint
     with pytest.raises(HomebodyError, match=r"gateway\.auth\.token"):
         token_from_settings(weak)
 
@@ -61,22 +61,22 @@ def test_a_weak_token_is_refused_wherever_it_comes_from(tmp_path: Path, weak: st
 @given(st.text(max_size=SHORTEST - 1))
 def test_a_short_token_never_passes(text: str) -> None:
     with pytest.raises(HomebodyError):
-        checked(text, where="here", mend="")
+        checked(text, where="here", hint="")
 
 
 @given(st.binary(min_size=32, max_size=32).map(lambda entropy: base64.urlsafe_b64encode(hashlib.sha256(entropy).digest())))
 def test_random_bits_always_pass(encoded: bytes) -> None:
     token = encoded.decode().rstrip("=")
-    assert checked(f" {token}\n", where="here", mend="") == token
+    assert checked(f" {token}\n", where="here", hint="") == token
 
 
 def test_a_made_token_passes() -> None:
-    assert len(checked(fresh_token(), where="here", mend="")) == 43
+    assert len(checked(fresh_token(), where="here", hint="")) == 43
 
 
 def test_the_error_does_not_tell_the_token() -> None:
     with pytest.raises(HomebodyError) as caught:
-        checked("abcabcabcabcabcabcabcabcabc", where="here", mend="mend it")
+        checked("abcabcabcabcabcabcabcabcabc", where="here", hint="mend it")
     assert "abcabc" not in caught.value.as_text()
 
 

@@ -413,7 +413,7 @@ async def test_a_second_connection_is_kept_out(tmp_path: Path, clock: ManualCloc
     async with opened(tmp_path, clock):
         with pytest.raises(StorageFailed) as caught:
             await SqliteLedger.open(tmp_path / "state" / "ledger.sqlite", clock)
-        assert caught.value.mend
+        assert caught.value.hint
 
 
 @pytest.mark.parametrize("damage", ["garbage", "foreign", "page"])
@@ -486,7 +486,7 @@ async def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path, clock: Ma
     db.close()
     with pytest.raises(StorageFailed, match="version 99") as caught:
         await SqliteLedger.open(path, clock)
-    assert "newer" in caught.value.mend
+    assert "newer" in caught.value.hint
     assert path.exists()
 
 

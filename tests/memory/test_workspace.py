@@ -322,7 +322,7 @@ async def test_a_provider_that_fails_leaves_keyword_search_with_a_note(workspace
     told: list[str] = []
     memory = opened(workspace, embedder=embedder, tell=told.append)
     await memory.sync()
-    embedder.failure = EmbeddingFailed("the key has expired", mend="renew it")
+    embedder.failure = EmbeddingFailed("the key has expired", hint="renew it")
     answer = await memory.search("jasmine tea", audience=OWNER)
     assert answer.hits[0].path == "MEMORY.md"
     assert answer.provider == "none"

@@ -181,7 +181,7 @@ async def test_errors_are_sorted(
     assert answer.failure is not None
     assert (answer.failure.kind, answer.failure.retry_after) == (kind, seconds)
     assert answer.stop == ("overflow" if kind == "overflow" else "error")
-    assert answer.failure.mend
+    assert answer.failure.hint
     assert "\n" not in answer.failure.message
     assert "test-key" not in repr(answer)
     assert deltas == []

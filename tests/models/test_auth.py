@@ -84,7 +84,7 @@ def test_a_key_of_another_file_is_taken_out_by_the_command_that_is_told(run: Run
     run("auth", "add", "openai", "--agent", "main", given="sk-of-main")
     refused = run("auth", "remove", "openai:default")
     assert isinstance(refused.exception, UsageWrong)
-    assert refused.exception.mend == "homebody models auth remove openai:default --agent main"
+    assert refused.exception.hint == "homebody models auth remove openai:default --agent main"
     gone = run("auth", "remove", "openai:default", "--agent", "main", "--json")
     assert json.loads(gone.stdout) == {"id": "openai:default", "agent": "main", "removed": True, "gateway": None}
 

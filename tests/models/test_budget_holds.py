@@ -209,7 +209,7 @@ class Sick:
         async def call(*given: Any, **more: Any) -> Any:
             if self.sick and name in {"reserve", "settle_call", "first_time"}:
                 raise StorageFailed(
-                    "the ledger could not be used: disk I/O error", where="ledger.sqlite", mend="Free some space."
+                    "the ledger could not be used: disk I/O error", where="ledger.sqlite", hint="Free some space."
                 )
             return await getattr(self.whole, name)(*given, **more)
 

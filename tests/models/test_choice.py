@@ -120,7 +120,7 @@ def test_an_unknown_name_is_told_with_the_nearest(name: str, nearest: str) -> No
         find(name, NOTHING, {})
     assert any(nearest in one for one in caught.value.nearest)
     assert nearest in str(caught.value)
-    assert "homebody models list" in caught.value.mend
+    assert "homebody models list" in caught.value.hint
 
 
 def test_nothing_near_is_no_guess() -> None:
@@ -132,14 +132,14 @@ def test_nothing_near_is_no_guess() -> None:
 def test_a_missing_key_is_told_with_the_command_that_sets_it() -> None:
     with pytest.raises(ModelNotConfigured, match="needs a key of Anthropic") as caught:
         find("anthropic/claude-opus-5", NOTHING, {})
-    assert "export ANTHROPIC_API_KEY=" in caught.value.mend
+    assert "export ANTHROPIC_API_KEY=" in caught.value.hint
 
 
 @pytest.mark.parametrize("key", ["sk-\u201cquoted\u201d", "two words", "line\nbreak", "b\x00d"])
 async def test_a_key_that_cannot_be_one_is_refused_without_showing_it(key: str) -> None:
     with pytest.raises(ModelNotConfigured) as caught:
         await choose("anthropic/claude-opus-5", NOTHING, {"ANTHROPIC_API_KEY": key})
-    assert key not in str(caught.value) + caught.value.mend
+    assert key not in str(caught.value) + caught.value.hint
 
 
 async def test_blanks_around_a_key_are_no_part_of_it() -> None:
@@ -149,7 +149,7 @@ async def test_blanks_around_a_key_are_no_part_of_it() -> None:
 def test_a_provider_of_ones_own_needs_an_address() -> None:
     with pytest.raises(ModelNotConfigured, match="has no address") as caught:
         find("nas/qwen3", settings(nas={}), {})
-    assert "models.providers.nas.baseUrl" in caught.value.mend
+    assert "models.providers.nas.baseUrl" in caught.value.hint
 
 
 def test_settings_go_before_the_environment() -> None:
@@ -218,7 +218,7 @@ async def test_a_model_that_the_server_does_not_know_is_told_when_asked(compatib
     _, answer = await hear(model, ask(user("hello")))
     assert answer.failure is not None
     assert answer.failure.kind == "unknown_model"
-    assert "homebody models list" in answer.failure.mend
+    assert "homebody models list" in answer.failure.hint
     await model.close()
 
 

@@ -54,7 +54,7 @@ def test_of_several_all_are_named() -> None:
     with pytest.raises(UnknownModel, match=r"claude-opus-4-8, .*claude-opus-4-7, .*claude-opus-4-6") as caught:
         names().resolve("opus-4")
     assert len(caught.value.nearest) == 4
-    assert "/models" in caught.value.mend
+    assert "/models" in caught.value.hint
 
 
 def test_the_owners_short_names_go_before_ours() -> None:
@@ -75,7 +75,7 @@ def test_where_models_are_listed_no_other_may_be_chosen_but_what_is_configured()
     assert (made.resolve("gpt"), made.resolve("qwen3")) == ("openai/gpt-6.1-terra", "ollama/qwen3")
     with pytest.raises(ModelNotConfigured, match="openai/gpt-6-sol is not among") as caught:
         made.resolve("openai/gpt-6-sol")
-    assert "anthropic/" in caught.value.mend
+    assert "anthropic/" in caught.value.hint
 
 
 def test_nothing_near_is_told_as_unknown() -> None:

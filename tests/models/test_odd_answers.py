@@ -102,14 +102,14 @@ async def test_whatever_a_server_streams_the_answer_is_data(path: str, place: in
     _, answer = await hear(model, ask(user("a")))
     await model.close()
     await runner.cleanup()
-    assert answer.failure is None or answer.failure.mend or answer.failure.message
+    assert answer.failure is None or answer.failure.hint or answer.failure.message
 
 
 @pytest.mark.parametrize("text", ["Incorrect API key provided: sk-verysecret.", "sk-verysecretsk-verysecret", "no such key"])
 def test_a_key_that_a_provider_repeats_is_taken_out_of_what_is_told(text: str) -> None:
-    failed = AssistantMessage(content=(), model="m", stop="error", failure=Failure(kind="auth", message=text, mend="Mend it."))
+    failed = AssistantMessage(content=(), model="m", stop="error", failure=Failure(kind="auth", message=text, hint="Mend it."))
     told = without_key(failed, Key("OPENAI_API_KEY", "environment", "sk-verysecret")).failure
     assert told is not None
     assert "verysecret" not in told.message
     assert (HIDDEN in told.message) == ("verysecret" in text)
-    assert told.mend == "Mend it."
+    assert told.hint == "Mend it."

@@ -279,7 +279,7 @@ async def test_errors_are_sorted(compatible_peer: CompatiblePeer, model: OpenAIC
     _, answer = await hear(model, ask(user("a")))
     assert answer.failure is not None
     assert answer.failure.kind == kind
-    assert answer.failure.mend
+    assert answer.failure.hint
     assert len(compatible_peer.requests) == 1, "the SDK must not try again by itself"
     assert answer.failure.retry_after == (3.0 if refusal.headers else None)
 
@@ -299,7 +299,7 @@ async def test_a_model_without_tools_is_named_as_such(
     _, answer = await hear(model, ask(user("a"), tools=(READ,)))
     assert answer.failure is not None
     assert "cannot use tools" in answer.failure.message
-    assert "homebody config set agents.defaults.model" in answer.failure.mend
+    assert "homebody config set agents.defaults.model" in answer.failure.hint
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ async def test_ollama_is_never_sent_what_it_would_cut_without_a_word(compatible_
     _, answer = await hear(made, ask(user("word " * 8_000)))
     assert answer.failure is not None
     assert (answer.failure.kind, answer.stop) == ("overflow", "overflow")
-    assert "OLLAMA_CONTEXT_LENGTH" in answer.failure.mend
+    assert "OLLAMA_CONTEXT_LENGTH" in answer.failure.hint
     assert compatible_peer.requests == []
     await made.close()
 

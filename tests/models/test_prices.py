@@ -121,7 +121,7 @@ def test_a_file_without_prices_is_refused_by_name(tmp_path: Path, text: str) -> 
     path.write_text(text)
     with pytest.raises(InvalidPriceFile, match=r"prices\.yaml") as refused:
         read_prices(path)
-    assert "models.pricesFile" in refused.value.mend
+    assert "models.pricesFile" in refused.value.hint
 
 
 def test_a_file_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:

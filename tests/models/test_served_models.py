@@ -70,7 +70,7 @@ async def test_a_model_that_is_not_there_names_those_that_are(compatible_peer: C
     _, answer = await hear(model, ask(user("a")))
     await model.close()
     assert answer.failure is not None
-    assert answer.failure.mend == (
+    assert answer.failure.hint == (
         "There is: qwen3:8b, fake-1. Choose one: homebody config set agents.defaults.model custom/qwen3:8b"
     )
 
@@ -87,7 +87,7 @@ async def test_without_any_server_there_is_the_notebook() -> None:
 
 async def test_a_provider_that_repeats_the_key_is_not_quoted_with_it() -> None:
     key = Key("OPENAI_API_KEY", "environment", "sk-verysecret")
-    within = ScriptedModel(lambda _: Failure(kind="bad_request", message="Incorrect key sk-verysecret.", mend="Mend it."))
+    within = ScriptedModel(lambda _: Failure(kind="bad_request", message="Incorrect key sk-verysecret.", hint="Mend it."))
     model = KeyRotationMiddleware(lambda: [key], lambda _: within, KeyHealth(ManualClock(NOON)))
     _, answer = await hear(model, ask(user("a")))
     assert answer.failure is not None

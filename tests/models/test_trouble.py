@@ -128,7 +128,7 @@ async def test_what_does_not_pass_is_told_at_once_and_asked_once(
     _, answer = await outcome(bench, bench.refuse(status, kind, message))
     assert answer.failure is not None
     assert (answer.failure.kind, bench.asked) == (sorted_as, 1)
-    assert answer.failure.mend
+    assert answer.failure.hint
 
 
 @pytest.mark.parametrize("how", ["cut", "garbage", "end", "stall"])

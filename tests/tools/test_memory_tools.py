@@ -52,7 +52,7 @@ async def test_the_audience_of_the_session_is_asked_for(house: House) -> None:
 
 
 async def test_trouble_is_told_and_the_tool_stays(house: House) -> None:
-    house.memory.trouble = IndexBroken("the index cannot be read", mend="homebody memory index")
+    house.memory.trouble = IndexBroken("the index cannot be read", hint="homebody memory index")
     text = await house.refused("memory_search", query="key")
     assert text == "the memory cannot be searched now: the index cannot be read; grep still works (homebody memory index)"
     house.memory.trouble = MemoryUnreadable("memory/a.md: no such note")

@@ -161,7 +161,7 @@ def test_a_root_that_is_a_link_is_followed_and_one_that_leads_nowhere_is_told(ro
     root.symlink_to(tmp_path / "unmounted")
     with pytest.raises(WorkspaceFileError, match="leads nowhere") as trouble:
         Workspace(root)
-    assert trouble.value.mend
+    assert trouble.value.hint
     assert not (tmp_path / "unmounted").exists()
 
 
@@ -169,7 +169,7 @@ def test_a_root_that_is_a_file_is_told_with_what_to_set(root: Path) -> None:
     root.write_text("x")
     with pytest.raises(WorkspaceFileError, match="is a file") as trouble:
         Workspace(root)
-    assert "agents.defaults.workspace" in trouble.value.mend
+    assert "agents.defaults.workspace" in trouble.value.hint
 
 
 def test_what_a_first_hello_costs_stays_small(root: Path) -> None:

@@ -262,14 +262,14 @@ class _Answer:
             return Failure(
                 kind="overflow",
                 message=f"The answer filled the window of {self._model}.",
-                mend="Shorten the conversation with /compact, or begin anew with /new.",
+                hint="Shorten the conversation with /compact, or begin anew with /new.",
             )
         if stop == "refusal":
             reason = f" ({' '.join(self._refusal.split())})" if self._refusal else ""
             return Failure(
                 kind="refusal",
                 message=f"{self._model} declined to answer this{reason}.",
-                mend="Say it differently, or choose another model with /model.",
+                hint="Say it differently, or choose another model with /model.",
             )
         return None
 

@@ -149,7 +149,7 @@ def _too_small(name: str, window: int) -> Failure:
     return Failure(
         kind="overflow",
         message=f"{name} is loaded with a window of only {window:,} tokens, which this conversation does not fit into.",
-        mend="Start Ollama with a larger one (OLLAMA_CONTEXT_LENGTH=32768 ollama serve), or shorten the conversation with /compact.",
+        hint="Start Ollama with a larger one (OLLAMA_CONTEXT_LENGTH=32768 ollama serve), or shorten the conversation with /compact.",
     )
 
 

@@ -86,7 +86,7 @@ class ChatAnswer:
         if self._finish == "error":
             return failures.answer_with(
                 Failure(
-                    kind="overloaded", message=f"{self._label} ended the answer with an error.", mend="Try again in a moment."
+                    kind="overloaded", message=f"{self._label} ended the answer with an error.", hint="Try again in a moment."
                 ),
                 model=self._model,
             )
@@ -108,7 +108,7 @@ class ChatAnswer:
         return Failure(
             kind="refusal",
             message=f"{self._model} declined to answer this.",
-            mend="Say it differently, or choose another model with /model.",
+            hint="Say it differently, or choose another model with /model.",
         )
 
     def _said(self) -> tuple[Text, ...]:

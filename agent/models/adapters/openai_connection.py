@@ -79,11 +79,11 @@ class Connection:
         if not names or self._model in names:
             return answer
         more = " …" if len(names) > _MOST_NAMES else ""
-        mend = (
+        hint = (
             f"There is: {', '.join(names[:_MOST_NAMES])}{more}. "
             f"Choose one: homebody config set agents.defaults.model {self._provider}/{names[0]}"
         )
-        return replace(answer, failure=replace(answer.failure, mend=mend))
+        return replace(answer, failure=replace(answer.failure, hint=hint))
 
     def keep(self, answer: AssistantMessage) -> AssistantMessage:
         """Return the answer. A window that its failure names is kept, if it is smaller than what was known."""

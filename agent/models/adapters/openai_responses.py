@@ -233,7 +233,7 @@ def _refusal(model: str) -> Failure:
     return Failure(
         kind="refusal",
         message=f"{model} declined to answer this.",
-        mend="Say it differently, or choose another model with /model.",
+        hint="Say it differently, or choose another model with /model.",
     )
 
 

@@ -205,7 +205,7 @@ def _guess(name: str, settings: ModelsSettings) -> tuple[str, str]:
     hint = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
     raise UnknownModel(
         f"No model answers to {name!r}.{hint}",
-        mend="Write it as provider/model, such as anthropic/claude-sonnet-5-5 or ollama/qwen3; see: homebody models list",
+        hint="Write it as provider/model, such as anthropic/claude-sonnet-5-5 or ollama/qwen3; see: homebody models list",
         nearest=nearest,
     )
 
@@ -246,7 +246,7 @@ def _address(provider: str, own: ProviderSettings, known: Provider | None, env: 
         return env.get(known.address, "").strip() or known.base_url
     raise ModelNotConfigured(
         f"The provider {provider!r} has no address.",
-        mend=f"homebody config set models.providers.{provider}.baseUrl http://HOST:PORT/v1",
+        hint=f"homebody config set models.providers.{provider}.baseUrl http://HOST:PORT/v1",
     )
 
 
@@ -256,7 +256,7 @@ def _missing(provider: str, model: str, own: ProviderSettings, known: Provider |
         return _NO_KEY
     raise ModelNotConfigured(
         f"{provider}/{model} needs a key of {known.label}, and there is none.",
-        mend=f"export {known.keys[0]}=...   (or: homebody models auth add {provider})",
+        hint=f"export {known.keys[0]}=...   (or: homebody models auth add {provider})",
     )
 
 
@@ -267,12 +267,12 @@ def _sendable(place: Place, key: Key) -> str:
     if key.is_quoted:
         raise ModelNotConfigured(
             f"The key for {place.provider} ({key.label}) stands in quotes, which are no part of it.",
-            mend=f"Write it without them: homebody models auth add {place.provider}   (or mend it where it stands)",
+            hint=f"Write it without them: homebody models auth add {place.provider}   (or mend it where it stands)",
         )
     raise ModelNotConfigured(
         f"The key for {place.provider} ({key.label}) holds a character that no key has (a blank, a line break or a letter "
         "beyond ASCII).",
-        mend=f"Copy it again: homebody models auth add {place.provider}   (or write it anew where it stands)",
+        hint=f"Copy it again: homebody models auth add {place.provider}   (or write it anew where it stands)",
     )
 
 

@@ -66,12 +66,12 @@ class ModelNames:
         """
         ref = self._meant(self.full(wanted))
         if any(letter.isspace() for letter in ref):
-            raise UnknownModel(f"No model answers to {wanted!r}.", mend="Say its name alone. /models lists them all.")
+            raise UnknownModel(f"No model answers to {wanted!r}.", hint="Say its name alone. /models lists them all.")
         full = ref if ref in self._ready else self._found(ref)
         if not self.may_choose(full):
             raise ModelNotConfigured(
                 f"{full} is not among the models that may be chosen here.",
-                mend=f"There is: {', '.join(self.offered()[:_MOST])}. More: homebody config set 'agents.defaults.models' ...",
+                hint=f"There is: {', '.join(self.offered()[:_MOST])}. More: homebody config set 'agents.defaults.models' ...",
             )
         return full
 
@@ -114,7 +114,7 @@ class ModelNames:
         if len(near) > 1:
             raise UnknownModel(
                 f"Several models answer to {wanted!r}: {', '.join(near[:_MOST])}{' …' if len(near) > _MOST else ''}.",
-                mend="Say a little more of the name. /models lists them all.",
+                hint="Say a little more of the name. /models lists them all.",
                 nearest=tuple(near),
             )
         return near[0] if near else wanted

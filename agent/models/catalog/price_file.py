@@ -47,22 +47,22 @@ def read_prices(path: Path) -> PriceList:
     """
     try:
         if path.stat().st_size > _LONGEST:
-            raise InvalidPriceFile(f"{path} is larger than {_LONGEST:,} bytes.", mend=_MEND)
+            raise InvalidPriceFile(f"{path} is larger than {_LONGEST:,} bytes.", hint=_HINT)
         text, changed = path.read_text(encoding="utf-8"), datetime.fromtimestamp(path.stat().st_mtime, UTC)
         told = _parsed(text)
     except OSError as error:
-        raise InvalidPriceFile(f"{path} cannot be read: {error.strerror or error}.", mend=_MEND) from error
+        raise InvalidPriceFile(f"{path} cannot be read: {error.strerror or error}.", hint=_HINT) from error
     except (ValueError, RecursionError) as error:
-        raise InvalidPriceFile(f"{path} is neither JSON nor YAML: {' '.join(str(error).split())[:200]}", mend=_MEND) from error
+        raise InvalidPriceFile(f"{path} is neither JSON nor YAML: {' '.join(str(error).split())[:200]}", hint=_HINT) from error
     listed = told.get("models") if isinstance(told.get("models"), dict) else None
     as_of = str(told.get("asOf") or f"{changed:%Y-%m-%d}")
     found = _read(told, _LITELLM, MILLION, as_of) if listed is None else _read(listed, _OURS, 1.0, as_of)
     if not found:
-        raise InvalidPriceFile(f"{path} holds no price.", mend=_MEND)
+        raise InvalidPriceFile(f"{path} holds no price.", hint=_HINT)
     return PriceList(found, as_of)
 
 
-_MEND = "Its form is in docs/cost.md; without it: homebody config unset models.pricesFile"
+_HINT = "Its form is in docs/cost.md; without it: homebody config unset models.pricesFile"
 
 
 def _parsed(text: str) -> dict[str, Any]:

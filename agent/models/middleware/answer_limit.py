@@ -76,7 +76,7 @@ def _ended(name: str, text: str, *, looped: bool, most: int) -> AssistantMessage
     failure = Failure(
         kind="bad_request",
         message=f"{name} {told}, so it was stopped.",
-        mend="Say it differently, or choose another model with /model.",
+        hint="Say it differently, or choose another model with /model.",
     )
     return AssistantMessage(content=(), model=name, stop="error", failure=failure)
 

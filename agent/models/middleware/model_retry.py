@@ -149,7 +149,7 @@ def _heard(answer: AssistantMessage, request: Request) -> AssistantMessage:
     failure = Failure(
         kind="overloaded",
         message=f"{answer.model} gave an empty answer.",
-        mend="Say it again, or choose another model with /model.",
+        hint="Say it again, or choose another model with /model.",
     )
     return answer_with(failure, model=answer.model)
 
@@ -196,5 +196,5 @@ class _Pace:
         else:
             message = f"{self._model} said nothing for {self._first:g} seconds."
         return Failure(
-            kind="timeout", message=message, mend="Try again; a local model may need a smaller context or a faster machine."
+            kind="timeout", message=message, hint="Try again; a local model may need a smaller context or a faster machine."
         )

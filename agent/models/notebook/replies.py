@@ -165,8 +165,8 @@ def _to_remove(turn: Asked, results: Sequence[ToolMessage]) -> str:
     said_so = _found(turn, results)
     if said_so.startswith((_NOTHING[:-1], "I could not")):
         return said_so
-    mend = "Open the file and delete the line, or take a whole change back: `homebody memory log`, then `homebody memory undo NUMBER`."
-    return f"I take nothing out by myself. {said_so}\n\n{mend}"
+    hint = "Open the file and delete the line, or take a whole change back: `homebody memory log`, then `homebody memory undo NUMBER`."
+    return f"I take nothing out by myself. {said_so}\n\n{hint}"
 
 
 def _shown(turn: Asked, results: Sequence[ToolMessage]) -> str:

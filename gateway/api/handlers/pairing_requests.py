@@ -52,14 +52,14 @@ class PairingDesk:
         pending = await self._ledger.pending_pairings()
         request = next((one for one in pending if (one.channel, one.code) == (channel, code)), None)
         if request is None:
-            raise UsageWrong(f"no open pairing request on {channel} has the code {code}", mend=_mend(channel, pending))
+            raise UsageWrong(f"no open pairing request on {channel} has the code {code}", hint=_hint(channel, pending))
         before = await self._ledger.approved()
         owners = self._access.owners(before)
         is_owner = owner or not owners or self._access.person(channel, request.sender) in owners
         role: Role = "owner" if is_owner else "peer"
         found = await self._ledger.approve(channel, code, role, _WELCOME[role])
         if found is None:
-            raise UsageWrong("the request expired just now", mend="Let them write again; they get a new code.")
+            raise UsageWrong("the request expired just now", hint="Let them write again; they get a new code.")
         if role == "peer":
             await self._tell_owner(found, before)
         return {"approved": self._guest(found, await self._ledger.approved())}
@@ -69,8 +69,8 @@ class PairingDesk:
         before = await self._ledger.approved()
         gone = await self._ledger.revoke(channel.strip().lower(), sender.strip())
         if not gone:
-            mend = "`homebody pairing list` shows who was. People in allowFrom are removed in the settings."
-            raise UsageWrong(f"nobody with the id {sender} was let in on {channel}", mend=mend)
+            hint = "`homebody pairing list` shows who was. People in allowFrom are removed in the settings."
+            raise UsageWrong(f"nobody with the id {sender} was let in on {channel}", hint=hint)
         return {"revoked": [self._guest(one, before) for one in gone]}
 
     async def _tell_owner(self, guest: ApprovedSender, before: Sequence[ApprovedSender]) -> None:
@@ -106,7 +106,7 @@ def _request(one: PairingRequest) -> dict[str, Any]:
     }
 
 
-def _mend(channel: str, pending: Sequence[PairingRequest]) -> str:
+def _hint(channel: str, pending: Sequence[PairingRequest]) -> str:
     open_here = sorted({one.channel for one in pending})
     if channel in open_here:
         return "Look at the code again: `homebody pairing list` shows the open ones."

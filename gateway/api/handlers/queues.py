@@ -71,8 +71,8 @@ class MailDesk:
             if self._hand_out is not None:
                 await self._hand_out(found)
 
-        mend = "`homebody inbox missed` shows them with their numbers."
-        await self._step(take_up, row, "is in doubt since the ledger was damaged, with its text still kept", mend)
+        hint = "`homebody inbox missed` shows them with their numbers."
+        await self._step(take_up, row, "is in doubt since the ledger was damaged, with its text still kept", hint)
         return {"retried": row}
 
     async def _step(
@@ -80,12 +80,12 @@ class MailDesk:
         step: Callable[[int], Awaitable[None]],
         row: int,
         wanted: str,
-        mend: str = "`homebody outbox list` shows them with their numbers.",
+        hint: str = "`homebody outbox list` shows them with their numbers.",
     ) -> None:
         try:
             await step(row)
         except OutOfStep as error:
-            raise UsageWrong(f"there is no message {row} that {wanted}", mend=mend) from error
+            raise UsageWrong(f"there is no message {row} that {wanted}", hint=hint) from error
 
 
 def _sent(row: OutboxRow) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class RouteDesk:
         policies = self._policies()
         if (channel, account) not in policies:
             known = ", ".join(f"{name}:{one}" for name, one in sorted(policies)) or "none"
-            raise UsageWrong(f"no channel {channel}:{account} is set up", mend=f"There is: {known}.")
+            raise UsageWrong(f"no channel {channel}:{account} is set up", hint=f"There is: {known}.")
         kind, place = ("group", group) if group else ("direct", chat or peer)
         conversation = ChatAddress(channel=channel, account=account, kind=kind, id=place, thread=thread, space=space)  # type: ignore[arg-type]
         sender = Sender(id=peer)

@@ -81,7 +81,7 @@ class LineChat:
             case {"welcome": _}:
                 door.ready()
             case {"refused": why}:
-                raise ChannelBroken(f"linechat: {why}", mend="set channels.plugins.linechat.settings.password anew")
+                raise ChannelBroken(f"linechat: {why}", hint="set channels.plugins.linechat.settings.password anew")
             case {"answer": key} if key in self._answers and not self._answers[key].done():
                 self._answers[key].set_result(told)
             case {"id": int(number), "from": str(person), "text": str(text), "at": str(at)}:
