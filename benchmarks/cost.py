@@ -25,7 +25,8 @@ from typing import Any
 from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.catalog.known_models import facts_of
 from channels.live import Done
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.clock import ManualClock
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
@@ -149,8 +150,8 @@ async def run(
     workspace = root / "workspace"
     defaults = {"model": MODEL, "workspace": str(workspace), "userTimezone": "UTC", **agent}
     settings = Settings.model_validate({"agents": {"defaults": defaults}, "session": session})
-    on = Foundation(settings=settings, paths=Paths(root / "home"), env={}, clock=clock, random=random.Random(1))
-    house = await House.open(on)
+    on = Dependencies(settings=settings, paths=Paths(root / "home"), env={}, clock=clock, random=random.Random(1))
+    house = await Gateway.open(on)
     facts = facts_of("anthropic", "claude-opus-4-5")
     house.shelf.put(MODEL, AnthropicModel("claude-opus-4-5", key="k", facts=facts, base_url=peer.url))
     running = asyncio.ensure_future(house.run())

@@ -22,7 +22,8 @@ import time
 from pathlib import Path
 
 from channels.live import Done
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
@@ -125,8 +126,8 @@ async def measure(label: str, port: int, longest: Longest) -> None:
                 "budgets": {"enabled": False},
             }
         )
-        on = Foundation(settings=settings, paths=Paths(root / "state"), env={}, clock=SystemClock(), random=random.Random(1))
-        house = await House.open(on)
+        on = Dependencies(settings=settings, paths=Paths(root / "state"), env={}, clock=SystemClock(), random=random.Random(1))
+        house = await Gateway.open(on)
         running = asyncio.ensure_future(house.run())
         link = house.terminal.attach("bench")
         frames = link.frames()

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from agent.models.scripted import ScriptedModel
 from channels.live import Done
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.base.state_lock import describe
@@ -101,12 +102,12 @@ class Bench:
                 }
             }
         )
-        self.on = Foundation(
+        self.on = Dependencies(
             settings=settings, paths=Paths(root / "state"), env={}, clock=SystemClock(), random=random.Random(1)
         )
 
     async def run(self) -> None:
-        house = await House.open(self.on)
+        house = await Gateway.open(self.on)
         house.shelf.put("scripted/model", ScriptedModel(lambda _: "ok"))
         running = asyncio.ensure_future(house.run())
         await self.one_after_the_other(house, "same session", 200, "same")
@@ -118,7 +119,7 @@ class Bench:
         await running
         await house.close()
 
-    async def one_after_the_other(self, house: House, label: str, count: int, session: str) -> None:
+    async def one_after_the_other(self, house: Gateway, label: str, count: int, session: str) -> None:
         link = house.terminal.attach("bench")
         frames = link.frames()
         times = []
@@ -138,7 +139,7 @@ class Bench:
         say("    its CPU, all threads together", f"{cpu:.1f} ms", "at most 6 ms")
         await link.close()
 
-    async def at_once(self, house: House, count: int, bar: str = "") -> None:
+    async def at_once(self, house: Gateway, count: int, bar: str = "") -> None:
         link = house.terminal.attach(f"many{count}")
         began = time.perf_counter()
         for n in range(count):

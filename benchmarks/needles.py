@@ -25,7 +25,8 @@ from typing import Any
 from agent.messages import Failure, ToolCall, ToolMessage
 from agent.models.scripted import ScriptedModel
 from channels.live import Done
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.clock import ManualClock
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
@@ -137,8 +138,8 @@ async def run(
         {"agents": {"defaults": defaults}, "session": {"reset": {"mode": "none"}}, "hooks": hook}
     )
     person = Forgetful(random.Random(seed + 1))
-    on = Foundation(settings=settings, paths=Paths(root / "home"), env={}, clock=clock, random=random.Random(1))
-    house = await House.open(on)
+    on = Dependencies(settings=settings, paths=Paths(root / "home"), env={}, clock=clock, random=random.Random(1))
+    house = await Gateway.open(on)
     house.shelf.put("scripted/model", ScriptedModel(person, window=window))
     running = asyncio.ensure_future(house.run())
     link = house.terminal.attach("needles")
@@ -179,7 +180,7 @@ async def run(
         await house.close()
 
 
-async def _looked(house: House, wanted: list[Needle], person: Forgetful) -> dict[str, Any]:
+async def _looked(house: Gateway, wanted: list[Needle], person: Forgetful) -> dict[str, Any]:
     agent = house.agents["main"]
     audience = house.router.audience(KEY)
     record = agent.store.get(KEY)

@@ -19,7 +19,8 @@ from pathlib import Path
 from agent.models.scripted import ScriptedModel
 from channels.messages import ChatAddress, Outbound
 from channels.testing import RecordingSink
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
@@ -234,8 +235,8 @@ async def through_a_house(name: str, messages: int, chats: int) -> None:
                 "logging": {"consoleLevel": "error"},
             }
             paths = Paths(Path(folder) / "home")
-            house = await House.open(
-                Foundation(settings=Settings.model_validate(given), paths=paths, env={}, clock=SystemClock(), serving=True)
+            house = await Gateway.open(
+                Dependencies(settings=Settings.model_validate(given), paths=paths, env={}, clock=SystemClock(), serving=True)
             )
             house.shelf.put("scripted/model", ScriptedModel(lambda request: request.messages[-1].text.splitlines()[-1]))
             running = asyncio.ensure_future(house.run())

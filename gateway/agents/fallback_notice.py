@@ -12,15 +12,15 @@ THOUGHT_CHARS = 4000
 """The most that is shown of a turn's thinking."""
 
 
-def stand_in(result: TurnResult) -> str:
+def fallback_of(result: TurnResult) -> str:
     """Return the model that answered in the place of the chosen one, or an empty text."""
     return result.model if result.chosen and result.model != result.chosen else ""
 
 
-def told(record: SessionRecord, result: TurnResult) -> str:
+def fallback_text(record: SessionRecord, result: TurnResult) -> str:
     """Return the line to tell with a reply; an empty text where nothing changed since the last one or nobody answered."""
-    now = stand_in(result)
-    if result.outcome != "answered" or now == record.stand_in:
+    now = fallback_of(result)
+    if result.outcome != "answered" or now == record.fallback_of:
         return ""
     if not now:
         return f"↩️ {result.chosen} answers again."
@@ -40,5 +40,5 @@ def with_asides(text: str, record: SessionRecord, result: TurnResult | None, *, 
         thoughts = result.thoughts if len(result.thoughts) <= THOUGHT_CHARS else f"{result.thoughts[:THOUGHT_CHARS]}…"
         quoted = "\n".join(f"> {line}".rstrip() for line in f"💭 {thoughts}".splitlines())
         text = "\n\n".join(filter(None, (text, quoted) if continued else (quoted, text)))
-    lines = [*result.asides, *filter(None, [told(record, result)])]
+    lines = [*result.asides, *filter(None, [fallback_text(record, result)])]
     return "\n\n".join(filter(None, [text, "\n".join(lines)])) if lines else text

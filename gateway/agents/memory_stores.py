@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from agent.context.workspace_files import workspace_templates
 from gateway.base.clock import SystemClock
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.config.secrets import revealed
 from gateway.models.key_profiles import Profiles
 from gateway.routing.router import is_owners
@@ -77,7 +77,7 @@ def keep_memory(
     """Make the memory that fills the slot for an agent; None where it is to have none. See ``open_memory``.
 
     Raises:
-        UsageWrong: no installed package brings the memory that the settings name.
+        UsageError: no installed package brings the memory that the settings name.
     """
     slot = settings.plugins.slots.memory
     if slot == NOBODY or not profile.memory.enabled:
@@ -99,7 +99,7 @@ def keep_memory(
         return memory
     found = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
     if slot not in found:
-        raise UsageWrong(
+        raise UsageError(
             f"no installed package brings the memory {slot!r} (there is: {', '.join([OURS, NOBODY, *sorted(found)])})",
             where="plugins.slots.memory",
             hint="Install its package beside homebody, or run `homebody config set plugins.slots.memory memory-core`.",
@@ -168,7 +168,7 @@ def template_lines() -> frozenset[str]:
     return frozenset(line.strip() for file in files for line in file.read_text("utf-8").splitlines() if line.strip())
 
 
-def embedding_footing(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:
+def embedder_key(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:
     """Return what an agent's embedder stands on, to be compared: which one it is, where it is asked, and where its key stands.
 
     The key itself does not count: it is looked up for each call.

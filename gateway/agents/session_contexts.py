@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from agent.models.protocol import Model
     from agent.timing import Clock
     from agent.tools.settings import ToolRules
-    from gateway.budget.guard import Brake
+    from gateway.budget.guard import BudgetGuard
     from gateway.models.registry import AgentModels
     from gateway.sessions.record import SessionRecord
     from gateway.sessions.store import SessionStore
     from gateway.settings.root import AgentProfile
-    from gateway.tools.registry import ToolRack
+    from gateway.tools.registry import ToolRegistry
     from memory.audience import Audience
     from memory.protocol import KeptMemory
 
 log = logging.getLogger(__name__)
 
 KEPT_OPEN = 32
-"""Conversations kept in memory beside those in which a turn runs; others are read from their transcripts again."""
+"""Sessions kept in memory beside those in which a turn runs; others are read from their transcripts again."""
 
 
 def main_key(agent: str) -> str:
@@ -40,7 +40,7 @@ def main_key(agent: str) -> str:
     return f"agent:{agent}:main"
 
 
-class Conversations:
+class SessionContexts:
     """Opens them. ``narrowed`` gives the further rules on tools that hold in a session, such as those of a group.
 
     ``busy`` says whether a turn runs in the session of a key.
@@ -52,14 +52,14 @@ class Conversations:
         profile: AgentProfile,
         workspace: Workspace,
         memory: KeptMemory | None,
-        rack: ToolRack,
+        rack: ToolRegistry,
         store: SessionStore,
         zone: ZoneInfo,
         clock: Clock,
         models: AgentModels,
         narrowed: Callable[[SessionRecord], Sequence[ToolRules]] = lambda _: (),
         tell: Callable[[str], None] = log.warning,
-        brake: Brake | None = None,
+        brake: BudgetGuard | None = None,
         busy: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._busy = busy

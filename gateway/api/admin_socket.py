@@ -10,7 +10,15 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from channels.terminal import socket_path
-from gateway.base.errors import HomebodyError, NoModel, NotAnswering, StateHeld, StorageFailed, UsageWrong, as_homebody_error
+from gateway.base.errors import (
+    AlreadyRunning,
+    GatewayNotResponding,
+    HomebodyError,
+    NoModel,
+    StorageFailed,
+    UsageError,
+    as_homebody_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -22,7 +30,7 @@ Call: TypeAlias = "Callable[..., Awaitable[Any]]"
 """Takes keyword arguments and returns what JSON can carry."""
 SOCKET = "admin.sock"
 LONGEST_LINE = 4 * 1024 * 1024
-_KINDS = {kind.exit_code: kind for kind in (UsageWrong, NoModel, StateHeld, StorageFailed)}
+_KINDS = {kind.exit_code: kind for kind in (UsageError, NoModel, AlreadyRunning, StorageFailed)}
 
 
 class AdminServer:
@@ -70,13 +78,15 @@ async def ask(state: Path, call: str, **arguments: Any) -> Any:
     """Make a call to the gateway that holds ``state`` and return its result.
 
     Raises:
-        NotAnswering: nobody listens there.
+        GatewayNotResponding: nobody listens there.
         HomebodyError: the call failed; with the exit code that it had over there.
     """
     try:
         reader, writer = await asyncio.open_unix_connection(socket_path.locate(state / SOCKET), limit=LONGEST_LINE)
     except OSError as error:
-        raise NotAnswering("the gateway does not answer", where=str(state), hint="Start it again: homebody gateway") from error
+        raise GatewayNotResponding(
+            "the gateway does not answer", where=str(state), hint="Start it again: homebody gateway"
+        ) from error
     try:
         writer.write(json.dumps({"call": call, "with": arguments}).encode() + b"\n")
         await writer.drain()

@@ -17,10 +17,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gateway.api.listening_sockets import open_sockets
-from gateway.api.request_guard import HEADERS, Doorkeeper, Refusal
+from gateway.api.request_guard import HEADERS, Refusal, RequestGuard
 from gateway.api.uvicorn_server import HEAD_SECONDS, Server
 from gateway.api.webhooks import PATH as HOOK_PATH
-from gateway.api.webhooks import Hooks
+from gateway.api.webhooks import Webhooks
 from gateway.base.api_token import same
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _SCHEME = b"bearer "
 _REASONS = {404: "not-found", 408: "too-slow", 503: "not-now"}
 
 
-class HttpDoor:
+class HttpServer:
     """Serves the addresses until cancelled.
 
     ``token`` is one that `gateway.base.api_token` has checked. ``ready`` are the checks by name: each returns at once, None for ready
@@ -64,7 +64,7 @@ class HttpDoor:
         self._status = status
         self._log = log
         self._head_seconds = head_seconds
-        self._hooks = Hooks(hook, log)
+        self._hooks = Webhooks(hook, log)
 
     async def run(self, started: Callable[[int], None]) -> None:
         """Listen, call ``started`` with the port, and serve until cancelled; then finish what is being answered (3 s at most).
@@ -73,7 +73,7 @@ class HttpDoor:
         """
         sockets = open_sockets(self._settings)
         port: int = sockets[0].getsockname()[1]
-        app = Doorkeeper(self._app(), self._settings, port, self._log)
+        app = RequestGuard(self._app(), self._settings, port, self._log)
         server = Server(app, lambda: started(port), self._head_seconds)
         self._log.info("listening", port=port, bind=self._settings.bind)
         serving = asyncio.create_task(server.serve(sockets=sockets), name="http")

@@ -54,7 +54,7 @@ class _BodyTooLarge(Exception):
     """Raised to whoever reads on beyond the largest body."""
 
 
-class Doorkeeper:
+class RequestGuard:
     """ASGI middleware in front of everything. ``port`` is the one really listened on."""
 
     def __init__(

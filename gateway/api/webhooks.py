@@ -32,7 +32,7 @@ _OWN = frozenset({"content-length", "transfer-encoding", "connection"})
 """Headers of an answer that are the server's to set."""
 
 
-class Hooks:
+class Webhooks:
     """Hands requests on. Neither host, origin nor token is asked for here: the channel checks the platform's signature."""
 
     def __init__(self, find: FindHook, log: structlog.typing.FilteringBoundLogger, body_seconds: float = BODY_SECONDS) -> None:

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 from agent.context.workspace_files import RITUAL, Workspace, workspace_templates
 from agent.errors import WorkspaceFileError
-from gateway.agents.agent import HousedAgent
-from gateway.agents.memory_stores import embedding_footing, keep_memory, owner_zone
-from gateway.agents.session_contexts import Conversations
-from gateway.budget.embedding import MeteredEmbedder
-from gateway.budget.guard import Brake
+from gateway.agents.memory_stores import embedder_key, keep_memory, owner_zone
+from gateway.agents.running_agent import RunningAgent
+from gateway.agents.session_contexts import SessionContexts
+from gateway.budget.embedding import BudgetEmbedder
+from gateway.budget.guard import BudgetGuard
 from gateway.config.placing import closed_inodes
 from gateway.routing.group_tools import GroupToolRules
 from gateway.sessions.store import SessionStore
-from gateway.tools.registry import ToolRack, tools_of
+from gateway.tools.registry import ToolRegistry, tools_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
     from gateway.base.paths import Paths
-    from gateway.outbound.startup_notices import Notices
+    from gateway.outbound.startup_notices import StartupNotices
     from gateway.settings.root import AgentProfile, Settings
     from memory.protocol import KeptMemory
 
@@ -33,12 +33,12 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Resident:
-    """An agent with its memory, where it has one. ``footing`` is what it cannot change while it lives."""
+class BuiltAgent:
+    """An agent with its memory, where it has one. ``build_key`` is what it cannot change while it lives."""
 
-    agent: HousedAgent
+    agent: RunningAgent
     memory: KeptMemory | None
-    footing: object
+    build_key: object
 
     def start(self) -> None:
         """Begin what its memory does in the background."""
@@ -51,27 +51,27 @@ class Resident:
             await self.memory.close()
 
 
-def footing(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:
+def build_key(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:
     """Return what an agent stands on, to be compared: where it differs, the agent has to be made anew. Looks at files."""
-    kept = settings.plugins.slots.memory, settings.plugins.memory, embedding_footing(profile, settings, paths, env)
+    kept = settings.plugins.slots.memory, settings.plugins.memory, embedder_key(profile, settings, paths, env)
     return profile.workspace, profile.settings.user_timezone, profile.settings.shared_paths, profile.memory, kept
 
 
-async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident:
+async def build_agent(house: Gateway, agent_id: str, settings: Settings) -> BuiltAgent:
     """Make an agent of a house by ``settings``, with its memory where it has one.
 
     Raises:
         StorageFailed, AgentError: one of its folders cannot be used.
-        UsageWrong: its memory is one that no package brings.
+        UsageError: its memory is one that no package brings.
     """
     on = house.on
     profile = settings.agent(agent_id)
-    stands_on = await asyncio.to_thread(footing, profile, settings, on.paths, on.env)
+    stands_on = await asyncio.to_thread(build_key, profile, settings, on.paths, on.env)
     closed = await asyncio.to_thread(closed_inodes, on.paths.home)
     workspace = await asyncio.to_thread(Workspace, profile.workspace, closed)
     made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, house.notices)
     zone = owner_zone(profile)
-    brake = Brake(
+    brake = BudgetGuard(
         house.ledger,
         settings.budgets,
         on.clock,
@@ -91,18 +91,18 @@ async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident
         tell=house.notices.tell,
         present=lambda: house.on.settings,
         profiles=house.shelf.profiles,
-        meter=lambda embedder: MeteredEmbedder(embedder, brake, prices.find(embedder.provider, embedder.model)),
+        meter=lambda embedder: BudgetEmbedder(embedder, brake, prices.find(embedder.provider, embedder.model)),
     )
     store = SessionStore(on.paths.sessions(agent_id), on.clock)
     for notice in await store.load():
         house.notices.report(notice)
     if RITUAL in made and store.all():
         house.notices.report(_laid_anew(agent_id, workspace))
-    conversations = Conversations(
+    conversations = SessionContexts(
         profile=profile,
         workspace=workspace,
         memory=memory,
-        rack=ToolRack(
+        rack=ToolRegistry(
             tools_of(agent_id, workspace, memory, house.post.outgoing, shared=profile.settings.shared_paths), profile.tools
         ),
         narrowed=GroupToolRules(house.keepers.policies, house.moves.formers),
@@ -114,13 +114,13 @@ async def settle_in(house: House, agent_id: str, settings: Settings) -> Resident
         brake=brake,
         busy=house.lanes.busy,
     )
-    agent = HousedAgent(
+    agent = RunningAgent(
         conversations,
         session_settings=settings.session,
         hooks=settings.hooks.internal,
         new_id=lambda: f"{on.clock.now():%Y%m%d}-{secrets.token_hex(6)}",
     )
-    return Resident(agent, memory, stands_on)
+    return BuiltAgent(agent, memory, stands_on)
 
 
 def _laid_anew(agent_id: str, workspace: Workspace) -> str:
@@ -131,7 +131,7 @@ def _laid_anew(agent_id: str, workspace: Workspace) -> str:
     )
 
 
-def _seed(workspace: Workspace, notices: Notices) -> tuple[str, ...]:
+def _seed(workspace: Workspace, notices: StartupNotices) -> tuple[str, ...]:
     try:
         made = workspace.seed(workspace_templates())
     except WorkspaceFileError as trouble:

@@ -15,13 +15,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
-from gateway.app.agent_factory import Resident, footing, settle_in
+from gateway.app.agent_factory import BuiltAgent, build_agent, build_key
 from gateway.base.errors import HomebodyError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
     from gateway.settings.root import Settings
 
 log = logging.getLogger(__name__)
@@ -32,12 +32,12 @@ PAUSED_SECONDS = 1.0
 """How often a house that was paused is looked at, for messages of an agent that is to go."""
 
 
-class Household:
+class AgentSupervisor:
     """The agents of a house with their memories. ``house.agents`` is kept in step."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: Gateway) -> None:
         self._house = house
-        self._residents: dict[str, Resident] = {}
+        self._residents: dict[str, BuiltAgent] = {}
         self._started = False
         self._changing: dict[str, asyncio.Task[None]] = {}
         self._shut: dict[str, asyncio.Event] = {}
@@ -47,7 +47,7 @@ class Household:
     async def open(self, settings: Settings) -> None:
         """Settle all agents in. Raises what ``prepare`` raises; what was opened so far is closed by ``close``."""
         for agent_id in settings.agent_ids:
-            self._welcome(await settle_in(self._house, agent_id, settings))
+            self._welcome(await build_agent(self._house, agent_id, settings))
 
     def start(self) -> None:
         """Begin what memories do in the background, now and for those who come later."""
@@ -55,27 +55,27 @@ class Household:
         for resident in self._residents.values():
             resident.start()
 
-    async def prepare(self, settings: Settings) -> Sequence[Resident]:
+    async def prepare(self, settings: Settings) -> Sequence[BuiltAgent]:
         """Settle in who is new in ``settings``, and let nobody meet them yet: ``adopt`` or ``dismiss`` follows.
 
         Raises:
-            StorageFailed, AgentError, UsageWrong: one of their folders, or their memory, cannot be used.
+            StorageFailed, AgentError, UsageError: one of their folders, or their memory, cannot be used.
         """
-        newcomers: list[Resident] = []
+        newcomers: list[BuiltAgent] = []
         try:
             for agent_id in [one for one in settings.agent_ids if one not in self._residents]:
-                newcomers += [await settle_in(self._house, agent_id, settings)]
+                newcomers += [await build_agent(self._house, agent_id, settings)]
         except BaseException:  # also when cancelled: what was opened is closed
             await self.dismiss(newcomers)
             raise
         return newcomers
 
-    async def dismiss(self, newcomers: Sequence[Resident]) -> None:
+    async def dismiss(self, newcomers: Sequence[BuiltAgent]) -> None:
         """Close those who were prepared and are not wanted after all."""
         for resident in newcomers:
             await resident.close()
 
-    def adopt(self, settings: Settings, newcomers: Sequence[Resident], busy: Collection[str]) -> None:
+    def adopt(self, settings: Settings, newcomers: Sequence[BuiltAgent], busy: Collection[str]) -> None:
         """Let newcomers in and have the others go by ``settings``, which are in force; those who are to go or to change do so by and by."""
         for resident in newcomers:
             self._welcome(resident)
@@ -134,7 +134,7 @@ class Household:
         for resident in self._residents.values():
             await resident.close()
 
-    def _welcome(self, resident: Resident) -> None:
+    def _welcome(self, resident: BuiltAgent) -> None:
         self._residents[resident.agent.id] = resident
         self._house.agents[resident.agent.id] = resident.agent
         if self._started:
@@ -144,8 +144,8 @@ class Household:
         if agent_id not in settings.agent_ids:
             return False
         on = self._house.on
-        wanted = await asyncio.to_thread(footing, settings.agent(agent_id), settings, on.paths, on.env)
-        return wanted == self._residents[agent_id].footing
+        wanted = await asyncio.to_thread(build_key, settings.agent(agent_id), settings, on.paths, on.env)
+        return wanted == self._residents[agent_id].build_key
 
     async def _see_to(self, agent_id: str) -> None:
         """Bring one agent to what the settings want by the time that it is at rest."""
@@ -179,7 +179,7 @@ class Household:
     async def _come_back(self, agent_id: str) -> None:
         """It was wanted again while it was leaving."""
         try:
-            self._welcome(await settle_in(self._house, agent_id, self._house.on.settings))
+            self._welcome(await build_agent(self._house, agent_id, self._house.on.settings))
         except (HomebodyError, AgentError) as error:
             self._house.owner.say(f"⚠️ The agent {agent_id} cannot come back: {error} {error.hint}".strip())
         self._house.schedule.look_again()
@@ -196,7 +196,7 @@ class Household:
                 return True
             await former.agent.settle(SETTLE_SECONDS, flushing=False)
             try:
-                fresh = await settle_in(self._house, agent_id, settings)
+                fresh = await build_agent(self._house, agent_id, settings)
             except (HomebodyError, AgentError) as error:
                 log.warning("agent %s could not be made anew: %s", agent_id, error)
                 self._house.owner.say(

@@ -11,7 +11,7 @@ from gateway.app.known_secrets import known_secrets
 from gateway.base.clock import SystemClock
 from gateway.base.state_lock import Holder, boot_id
 from gateway.logs.redaction import Redactor
-from gateway.outbound.held_back import telling_apart
+from gateway.outbound.secret_filter import telling_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class Foundation:
+class Dependencies:
     """What a house stands on. ``serving`` says that platforms are connected; a conversation in the terminal does without.
 
     ``notices`` is what the owner should know of how the settings were come by; ``logs`` are those of this process, where it logs.

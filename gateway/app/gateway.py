@@ -1,8 +1,8 @@
 """The house, put together: the one place that knows every room.
 
-House.open    settings -> lock, ledger, agents, channels, lanes
-House.run     serve until ``stop``: deliveries and channels in one TaskGroup, interrupted turns first
-House.close   everything is let go, in the opposite order
+Gateway.open    settings -> lock, ledger, agents, channels, lanes
+Gateway.run     serve until ``stop``: deliveries and channels in one TaskGroup, interrupted turns first
+Gateway.close   everything is let go, in the opposite order
 """
 
 from __future__ import annotations
@@ -13,56 +13,55 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from channels.terminal.channel import TerminalChannel
-from gateway.app.agent_supervisor import Household
-from gateway.app.dependencies import Foundation
+from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.app.reload import Reload
 from gateway.base.errors import HomebodyError, StorageFailed
 from gateway.base.state_lock import StateLock
-from gateway.command_handlers.rights import Rights
-from gateway.command_handlers.urgent_commands import Urgent
+from gateway.command_handlers.rights import CommandRights
+from gateway.command_handlers.urgent_commands import UrgentCommands
 from gateway.commands.table import MENU
-from gateway.inbound.inbox import House as Ways
-from gateway.inbound.inbox import Inbox
+from gateway.inbound.inbox import Inbox, InboxHooks
 from gateway.inbound.mentions import Mentions
-from gateway.jobs.scheduler import Schedule
+from gateway.jobs.scheduler import Scheduler
 from gateway.ledger.sqlite import SqliteLedger, ledger_gone
-from gateway.media.service import PostRoom
-from gateway.models.registry import ModelShelf, open_shelf
-from gateway.outbound.ack_reactions import Acks
+from gateway.media.service import MediaService
+from gateway.models.registry import ModelRegistry, open_registry
+from gateway.outbound.ack_reactions import AckReactions
 from gateway.outbound.delivery import Delivery
-from gateway.outbound.delivery_notices import Telling
-from gateway.outbound.held_back import HeldBack
-from gateway.outbound.owner_notifications import OwnerLine
-from gateway.outbound.startup_notices import Notices
-from gateway.queue.enqueue import Entrance
+from gateway.outbound.delivery_notices import DeliveryNotices
+from gateway.outbound.owner_notifications import OwnerNotifications
+from gateway.outbound.secret_filter import SecretFilter
+from gateway.outbound.startup_notices import StartupNotices
+from gateway.queue.enqueue import Enqueuer
 from gateway.queue.lanes import Lanes, Ticket
-from gateway.queue.message_queue import Line
+from gateway.queue.message_queue import MessageQueue
 from gateway.queue.pause import Pause
-from gateway.queue.waiting_notice import Backlog
+from gateway.queue.waiting_notice import WaitingNotices
 from gateway.routing.access import Access, Policy, concerns
-from gateway.routing.chat_migrations import Moves
+from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.router import Router, router_of
 from gateway.settings.block_streaming import Manner, manner_of
 from gateway.settings.media import largest_file
-from gateway.supervision.channel_runner import ChannelKeeper
-from gateway.supervision.channel_supervisor import Keepers
-from gateway.supervision.crash_loop import OFTEN_CRASHED, TOO_OFTEN, Starts
+from gateway.supervision.channel_runner import ChannelRunner
+from gateway.supervision.channel_supervisor import ChannelSupervisor
+from gateway.supervision.crash_loop import OFTEN_CRASHED, TOO_OFTEN, CrashLoopBreaker
 from gateway.turns.answering import Answering
-from gateway.turns.storage_retry import Setback
-from gateway.turns.worker import Interrupted, ResetDue, Turns
+from gateway.turns.storage_retry import StorageRetry
+from gateway.turns.worker import InterruptedTurn, ResetDue, TurnWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from channels.messages import ChatAddress, Inbound
     from channels.protocol import Channel
-    from gateway.agents.agent import HousedAgent
-    from gateway.base.errors import UsageWrong
+    from gateway.agents.running_agent import RunningAgent
+    from gateway.app.dependencies import Dependencies
+    from gateway.base.errors import UsageError
     from gateway.ledger.rows import ApprovedSender
-    from gateway.queue.steering import UnderWay
-    from gateway.routing.routed_message import Arrived
+    from gateway.queue.steering import RunningTurn
+    from gateway.routing.routed_message import RoutedMessage
 
-__all__ = ["Foundation", "House"]
+
 log = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 8.0
@@ -72,18 +71,18 @@ ALONE_SECONDS = 5.0
 """A house that is opened for one question is closed again before it needs its scheduler, which takes a while to load."""
 
 
-class House:
+class Gateway:
     """A running house."""
 
-    def __init__(self, on: Foundation, lock: StateLock, ledger: SqliteLedger, shelf: ModelShelf) -> None:
+    def __init__(self, on: Dependencies, lock: StateLock, ledger: SqliteLedger, shelf: ModelRegistry) -> None:
         self.on = on
         self.ledger = ledger
         self.shelf = shelf
-        self.agents: dict[str, HousedAgent] = {}
-        self.household = Household(self)
-        self.notices = Notices()
+        self.agents: dict[str, RunningAgent] = {}
+        self.household = AgentSupervisor(self)
+        self.notices = StartupNotices()
         self.terminal = TerminalChannel(clock=on.clock, on_stop=self._stop_terminal, socket_path=on.socket)
-        self.post = PostRoom(
+        self.post = MediaService(
             on.paths.state,
             ledger=ledger,
             clock=on.clock,
@@ -91,16 +90,16 @@ class House:
             settings=lambda: self.on.settings.messages.attachments,
             largest=lambda place: largest_file(self.on.settings.channels, place),
         )
-        telling, jitter = Telling(self.notices, lambda: self.owner), on.random.random
-        held = HeldBack(on.outgoing, lambda text: self.owner.say(text))  # noqa: PLW0108 - it is made further down
+        telling, jitter = DeliveryNotices(self.notices, lambda: self.owner), on.random.random
+        held = SecretFilter(on.outgoing, lambda text: self.owner.say(text))  # noqa: PLW0108 - it is made further down
         self.delivery = Delivery(ledger, on.clock, jitter=jitter, delivered=self.post.delivered, telling=telling, held=held)
-        self.keepers = Keepers(self._keeper, self.delivery)
+        self.keepers = ChannelSupervisor(self._keeper, self.delivery)
         troubles, attached = self.delivery.troubles, self.terminal.attached
-        self.owner = OwnerLine(
+        self.owner = OwnerNotifications(
             ledger, self.agents, self.keepers.working, failing=troubles.failing, attached=attached, keys=self._owner_keys
         )
-        self.backlog = Backlog(ledger, on.clock, lambda: self.pause)
-        self.moves = Moves()
+        self.backlog = WaitingNotices(ledger, on.clock, lambda: self.pause)
+        self.moves = ChatMigrations()
         self.access = Access(
             ledger, self.keepers.policies, lambda: self.on.settings.session.identity_links, formers=self.moves.formers
         )
@@ -108,12 +107,12 @@ class House:
         self.lanes: Lanes[Any] = Lanes(
             self._work, limit=on.settings.agents.defaults.max_concurrent, broken=self._broken, hold=self._hold
         )
-        self.line = Line(self.lanes, lambda: self.on.settings.messages, self._queue_chosen, on.clock)
-        self.acks = Acks(lambda: self.on.settings.messages, self.channel)
+        self.line = MessageQueue(self.lanes, lambda: self.on.settings.messages, self._queue_chosen, on.clock)
+        self.acks = AckReactions(lambda: self.on.settings.messages, self.channel)
         self.pause = Pause(self.lanes, self.notices.report)
-        self.setback = Setback(ledger, self.lanes, self.pause, on.clock, self.owner.tell)
-        rights = Rights(lambda: self.on.settings.messages.group_commands)
-        self.urgent = Urgent(
+        self.setback = StorageRetry(ledger, self.lanes, self.pause, on.clock, self.owner.tell)
+        rights = CommandRights(lambda: self.on.settings.messages.group_commands)
+        self.urgent = UrgentCommands(
             ledger=ledger,
             lanes=self.lanes,
             agents=self.agents,
@@ -123,7 +122,7 @@ class House:
             under_way=self._under_way,
             rights=rights,
         )
-        self._entrance = Entrance(
+        self._entrance = Enqueuer(
             line=self.line,
             lanes=self.lanes,
             backlog=self.backlog,
@@ -133,7 +132,7 @@ class House:
             channel=self.channel,
         )
         mentions = Mentions(lambda: self.on.settings, lambda: self.router)
-        ways = Ways(
+        hooks = InboxHooks(
             arrived=self._arrived,
             urgent=self.urgent,
             refused=self._refused,
@@ -145,7 +144,13 @@ class House:
             housed=self.agents.__contains__,
         )
         self.inbox = Inbox(
-            ledger, self.access, lambda: self.router, ways, on.clock, moves=self.moves, habits=lambda: self.on.settings.messages
+            ledger,
+            self.access,
+            lambda: self.router,
+            hooks,
+            on.clock,
+            moves=self.moves,
+            habits=lambda: self.on.settings.messages,
         )
         answering = Answering(
             ledger=ledger,
@@ -160,7 +165,7 @@ class House:
             manner=self._manner,
             held=held,
         )
-        self.turns = Turns(
+        self.turns = TurnWorker(
             ledger=ledger,
             read=self.inbox.read,
             agents=self.agents,
@@ -172,7 +177,7 @@ class House:
             answering=answering,
             rights=rights,
         )
-        self.schedule = Schedule(self.agents, on.clock, reset=self._reset_due, sweep=self._sweep)
+        self.schedule = Scheduler(self.agents, on.clock, reset=self._reset_due, sweep=self._sweep)
         self.lock = lock
         self._closing = asyncio.Event()
         self.reload = Reload(self)
@@ -182,11 +187,11 @@ class House:
         return router_of(self.on.settings, self.moves.formers)
 
     @classmethod
-    async def open(cls, on: Foundation) -> House:
+    async def open(cls, on: Dependencies) -> Gateway:
         """Take the state and set everything up, without serving anybody yet.
 
         Raises:
-            StateHeld: another process has the state.
+            AlreadyRunning: another process has the state.
             StorageFailed, AgentError: a folder or the ledger cannot be used.
         """
         on.paths.prepare()
@@ -196,7 +201,7 @@ class House:
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
             lock.release()
             raise
-        shelf = open_shelf(on.settings, on.paths, on.env, clock=on.clock, random=on.random, learn=on.learn)
+        shelf = open_registry(on.settings, on.paths, on.env, clock=on.clock, random=on.random, learn=on.learn)
         house = cls(on, lock, ledger, shelf)
         for notice in (*on.notices, *([ledger.warning] if ledger.warning else [])):
             house.notices.report(notice)
@@ -222,7 +227,7 @@ class House:
         self.keepers.keep(self.terminal, Policy(local=True))
         if self.on.serving:
             self._keep_platforms()
-        starts = Starts(self.on.paths.state, self.on.clock)
+        starts = CrashLoopBreaker(self.on.paths.state, self.on.clock)
         if self.on.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
             self.pause.begin("crashes", OFTEN_CRASHED)
         self.notices.begin(partial(self.owner.say, waits=True))
@@ -265,9 +270,9 @@ class House:
         keeper = self.keepers.get(f"{place.channel}:{place.account}")
         return keeper.channel if keeper else self.terminal
 
-    def _keeper(self, channel: Channel, policy: Policy) -> ChannelKeeper:
+    def _keeper(self, channel: Channel, policy: Policy) -> ChannelRunner:
         door = self.inbox.door(channel.name, channel.account)
-        make = partial(ChannelKeeper, menu=MENU, before=self._learn_tokens, tell_owner=self.owner.say)
+        make = partial(ChannelRunner, menu=MENU, before=self._learn_tokens, tell_owner=self.owner.say)
         return make(channel, policy, door, self.on.clock, self.on.random)
 
     def _owner_keys(self, agent: str, place: ChatAddress, approved: Sequence[ApprovedSender]) -> set[str]:
@@ -275,7 +280,7 @@ class House:
         owners = self.access.owners_on(place.channel, place.account, approved)
         return {self.router.session_key(agent, place, owner) for owner in owners}
 
-    def _arrived(self, arrived: Arrived) -> None:
+    def _arrived(self, arrived: RoutedMessage) -> None:
         self.owner.heard(arrived)
         self._entrance(arrived)
 
@@ -302,7 +307,7 @@ class House:
     async def _take_up(self) -> None:
         """Put what the last process left into the lanes, interrupted turns before messages that wait."""
         for turn in await self.ledger.unfinished():
-            self.lanes.submit(turn.session, Interrupted(turn))
+            self.lanes.submit(turn.session, InterruptedTurn(turn))
         for agent in self.agents.values():
             agent.take_up_unsaved(self.router.audience)
         await self.inbox.replay()
@@ -318,15 +323,15 @@ class House:
         await self.line.hold(session)
         await self.household.hold(session)
 
-    def _under_way(self, session: str) -> UnderWay | None:
+    def _under_way(self, session: str) -> RunningTurn | None:
         return self.turns.under_way(session)
 
-    def _signature(self, arrived: Arrived) -> str:
+    def _signature(self, arrived: RoutedMessage) -> str:
         """What a reply begins with, where several agents answer and people must know who speaks."""
         several = not arrived.actor.local and len(self.router.answering(arrived.inbound.conversation)) > 1
         return f"**{self.agents[arrived.route.agent].profile.name}:** " if several else ""
 
-    def _manner(self, place: ChatAddress, agent: HousedAgent) -> Manner:
+    def _manner(self, place: ChatAddress, agent: RunningAgent) -> Manner:
         """How an agent's words are sent in a conversation."""
         settings = self.on.settings
         blocks = settings.messages.block_streaming
@@ -337,7 +342,7 @@ class House:
         found = (agent.store.get(session) for agent in self.agents.values())
         return next((record.queue for record in found if record is not None), "")
 
-    def _refused(self, inbound: Inbound, error: UsageWrong) -> None:
+    def _refused(self, inbound: Inbound, error: UsageError) -> None:
         self.turns.told_refused(inbound, error)
 
     def _reset_due(self, agent: str, key: str) -> None:

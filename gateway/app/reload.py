@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError
 from channels.errors import ChannelError
-from gateway.base.errors import HomebodyError, SettingsWrong, UsageWrong, as_homebody_error
+from gateway.base.errors import HomebodyError, SettingsError, UsageError, as_homebody_error
 from gateway.config.compare import alike, compare
 from gateway.config.last_good import keep
 from gateway.config.load import load
 from gateway.routing.access import concerns
-from gateway.supervision.broken_channel import AbsentChannel
+from gateway.supervision.broken_channel import BrokenChannel
 from gateway.supervision.platforms import platforms
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from channels.protocol import Channel
-    from gateway.app.agent_factory import Resident
-    from gateway.app.gateway import House
+    from gateway.app.agent_factory import BuiltAgent
+    from gateway.app.gateway import Gateway
     from gateway.config.compare import Difference
     from gateway.routing.access import Policy
     from gateway.settings.root import ChannelsSettings, Settings
@@ -49,7 +49,7 @@ _BUILT_IN = ("telegram", "discord", "slack")
 class Reload:
     """Reads the settings of a running house anew."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: Gateway) -> None:
         self._house = house
         self._one_at_a_time = asyncio.Lock()
         self._waiting: tuple[str, ...] = ()
@@ -157,7 +157,7 @@ class Reload:
 
     def _refused(self, wrong: HomebodyError) -> dict[str, Any]:
         """Keep the present settings, and tell the owner once, until the file can be used again."""
-        problems = wrong.problems if isinstance(wrong, SettingsWrong) else ()
+        problems = wrong.problems if isinstance(wrong, SettingsError) else ()
         first = problems[0].as_text().splitlines()[0] if problems else wrong.as_text()
         log.warning("the settings cannot be taken over: %s", wrong.as_text())
         if not self._complaint:
@@ -179,7 +179,7 @@ class Reload:
     def _fresh_channels(self, settings: Settings) -> dict[str, tuple[Channel, Policy]]:
         """The channels of all platforms, made anew.
 
-        Raises UsageWrong where a group of tools is not there, and for a changed channel of another package that cannot be made: what
+        Raises UsageError where a group of tools is not there, and for a changed channel of another package that cannot be made: what
         runs is not given up for it. At a start nothing runs, and it is listed as broken.
         """
         on = self._house.on
@@ -188,12 +188,12 @@ class Reload:
         found = list(platforms(settings, on.clock, on.env))
         for channel, _ in found:
             before, now = (channels.plugins.get(channel.name) for channels in (on.settings.channels, settings.channels))
-            if isinstance(channel, AbsentChannel) and not alike(before, now):
-                raise UsageWrong(channel.why, where=f"channels.plugins.{channel.name}", hint=channel.hint)
+            if isinstance(channel, BrokenChannel) and not alike(before, now):
+                raise UsageError(channel.why, where=f"channels.plugins.{channel.name}", hint=channel.hint)
         return {f"{channel.name}:{channel.account}": (channel, policy) for channel, policy in found}
 
     async def _take(
-        self, difference: Difference, fresh: dict[str, tuple[Channel, Policy]], newcomers: Sequence[Resident]
+        self, difference: Difference, fresh: dict[str, tuple[Channel, Policy]], newcomers: Sequence[BuiltAgent]
     ) -> None:
         house, former, settings = self._house, self._house.on.settings, difference.settings
         house.on = replace(house.on, settings=settings)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from gateway.api.admin_socket import SOCKET, AdminServer
-from gateway.api.handlers.pairing_requests import PairingDesk
-from gateway.api.handlers.queues import MailDesk
-from gateway.api.handlers.routes import RouteDesk
-from gateway.app.status import HouseDesk
+from gateway.api.handlers.pairing_requests import PairingHandlers
+from gateway.api.handlers.queues import QueueHandlers
+from gateway.api.handlers.routes import RouteHandlers
+from gateway.app.status import StatusHandlers
 from gateway.base.api_token import FILE_NAME, token_from_file, token_from_settings
 from gateway.base.state_lock import describe
 from gateway.budget.report import facts
@@ -18,10 +18,10 @@ from gateway.budget.report import facts
 if TYPE_CHECKING:
     from channels.protocol import Hooked
     from gateway.api.admin_socket import Call
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
 
 
-async def admin(house: House) -> None:
+async def admin(house: Gateway) -> None:
     """Serve the owner's commands."""
 
     async def usage(since: str) -> dict[str, Any]:
@@ -29,15 +29,15 @@ async def admin(house: House) -> None:
 
     calls: dict[str, Call] = {
         "usage": usage,
-        **HouseDesk(house).calls(),
-        **PairingDesk(house.ledger, house.access).calls(),
-        **RouteDesk(lambda: house.on.settings, lambda: house.router, house.access, house.keepers.policies).calls(),
-        **MailDesk(house.ledger, house.inbox.hand_out).calls(),
+        **StatusHandlers(house).calls(),
+        **PairingHandlers(house.ledger, house.access).calls(),
+        **RouteHandlers(lambda: house.on.settings, lambda: house.router, house.access, house.keepers.policies).calls(),
+        **QueueHandlers(house.ledger, house.inbox.hand_out).calls(),
     }
     await AdminServer(house.on.paths.state / SOCKET, calls).run()
 
 
-async def watch(house: House) -> None:
+async def watch(house: Gateway) -> None:
     """Watch the event loop and the disk."""
     from gateway.supervision.disk_guard import DiskGuard
     from gateway.supervision.watchdog import Watchdog, end_at_once, supervised
@@ -58,11 +58,11 @@ async def watch(house: House) -> None:
         await DiskGuard(house.on.paths.state, house.on.clock, heard).run()
 
 
-async def http(house: House) -> None:
+async def http(house: Gateway) -> None:
     """Serve HTTP."""
     import structlog
 
-    from gateway.api.http_server import HttpDoor
+    from gateway.api.http_server import HttpServer
 
     settings = house.on.settings.gateway.under(house.on.env)
     given = settings.auth.token
@@ -81,5 +81,7 @@ async def http(house: House) -> None:
         return "unknown" if keeper is None else keeper.hook
 
     log = structlog.get_logger("gateway.http")
-    door = HttpDoor(settings, token=token, ready={"ledger": lambda: None}, status=HouseDesk(house).status, log=log, hook=hook)
+    door = HttpServer(
+        settings, token=token, ready={"ledger": lambda: None}, status=StatusHandlers(house).status, log=log, hook=hook
+    )
     await door.run(started)

@@ -7,18 +7,18 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from agent.context.context_report import context_report
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
 
 
-class HouseDesk:
+class StatusHandlers:
     """Answers for one house."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: Gateway) -> None:
         self._house = house
 
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
@@ -60,12 +60,12 @@ class HouseDesk:
         """Let the channels begin anew that are called so: ``telegram``, or ``telegram:work``.
 
         Raises:
-            UsageWrong: there is none.
+            UsageError: there is none.
         """
         platforms = [one for one in self._house.keepers if not one.startswith("terminal:")]
         named = [one for one in platforms if one == name or one.partition(":")[0] == name]
         if not named:
-            raise UsageWrong(f"no channel {name!r} runs here", hint=f"There is: {', '.join(platforms) or 'none'}.")
+            raise UsageError(f"no channel {name!r} runs here", hint=f"There is: {', '.join(platforms) or 'none'}.")
         for one in named:
             self._house.keepers.restart(one)
         return {"restarted": named}
@@ -74,13 +74,13 @@ class HouseDesk:
         """Mend the transcript of a session.
 
         Raises:
-            UsageWrong: there is no such session, or it is at work.
+            UsageError: there is no such session, or it is at work.
         """
         agent = next((agent for agent in self._house.agents.values() if agent.store.get(key)), None)
         if agent is None:
-            raise UsageWrong(f"there is no session {key!r}", hint="`homebody sessions list` shows them.")
+            raise UsageError(f"there is no session {key!r}", hint="`homebody sessions list` shows them.")
         if any(ticket.session == key for ticket in self._house.lanes.running()):
-            raise UsageWrong(
+            raise UsageError(
                 f"the session {key} is at work", hint="Wait for its answer, or say /stop, and run the command again."
             )
         return await agent.repair(key)
@@ -89,16 +89,16 @@ class HouseDesk:
         """Tell what the model would be shown next in a session (default: the owner's own of the default agent).
 
         Raises:
-            UsageWrong: there is no such agent or session.
+            UsageError: there is no such agent or session.
         """
         house = self._house
         found = house.agents.get(agent or house.on.settings.default_agent)
         if found is None:
-            raise UsageWrong(f"there is no agent {agent!r}", hint=f"There is: {', '.join(house.agents)}.")
+            raise UsageError(f"there is no agent {agent!r}", hint=f"There is: {', '.join(house.agents)}.")
         record = found.store.get(session or found.main_key)
         if record is None:
             known = ", ".join(one.key for one in found.store.all()[:5]) or "none yet"
-            raise UsageWrong(f"there is no session {session or found.main_key!r}", hint=f"The latest are: {known}.")
+            raise UsageError(f"there is no session {session or found.main_key!r}", hint=f"The latest are: {known}.")
         conversation = await found.conversations.glance(record, house.router.audience(record.key))
         return {
             "agent": found.id,

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write_whole(path: Path, text: str, *, durable: bool = False) -> None:
+def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
     """Put ``text`` in the place of a file that only its owner may read. ``durable`` waits until the disk has it, and its name.
 
     Raises:

@@ -1,12 +1,12 @@
 """What can go wrong in the gateway, and how a person is told.
 
 HomebodyError               1   the command failed
-├── UsageWrong              2   the command was given wrongly
-├── SettingsWrong           3   the configuration holds errors; all of them at once
+├── UsageError              2   the command was given wrongly
+├── SettingsError           3   the configuration holds errors; all of them at once
 ├── NoModel                 4   no language model is configured, or its key was refused
-├── OutOfStep               1   the ledger was asked for a step that its rows do not allow (a defect, or a step taken twice)
-├── NotAnswering            1   the gateway that holds the state does not listen (yet)
-├── StateHeld               5   another gateway holds the state
+├── InvalidTransition               1   the ledger was asked for a step that its rows do not allow (a defect, or a step taken twice)
+├── GatewayNotResponding            1   the gateway that holds the state does not listen (yet)
+├── AlreadyRunning               5   another gateway holds the state
 └── StorageFailed           6   a disk that is full, read-only, or cannot be read
 
 The figure is the exit code of the process. 0 is success and 130 is an interruption by Ctrl-C.
@@ -70,13 +70,13 @@ class HomebodyError(Exception):
         return _one_line(str(self)) + (f"\n  {self.hint}" if self.hint else "")
 
 
-class UsageWrong(HomebodyError):
+class UsageError(HomebodyError):
     """Raised for a command that was given wrongly."""
 
     exit_code = USAGE
 
 
-class SettingsWrong(HomebodyError):
+class SettingsError(HomebodyError):
     """Raised for a configuration that cannot be used. ``problems`` holds every error of it, in the order of the file."""
 
     exit_code = SETTINGS_WRONG
@@ -102,15 +102,15 @@ class NoModel(HomebodyError):
     exit_code = NO_MODEL
 
 
-class OutOfStep(HomebodyError):
+class InvalidTransition(HomebodyError):
     """Raised when the ledger is asked for a step that its rows do not allow, such as answering a message twice."""
 
 
-class NotAnswering(HomebodyError):
+class GatewayNotResponding(HomebodyError):
     """Raised when nobody listens where the running gateway should."""
 
 
-class StateHeld(HomebodyError):
+class AlreadyRunning(HomebodyError):
     """Raised when another process holds the state."""
 
     exit_code = STATE_HELD
@@ -145,7 +145,7 @@ def as_homebody_error(error: Exception) -> HomebodyError | None:
     return None
 
 
-def told(error: HomebodyError, *, as_json: bool) -> str:
+def error_text(error: HomebodyError, *, as_json: bool) -> str:
     """Return what stderr shows for an error: lines for people, or one JSON object."""
     if as_json:
         facts = error.as_json()

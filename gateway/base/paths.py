@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.base.errors import SettingsWrong, StorageFailed, UsageWrong
+from gateway.base.errors import SettingsError, StorageFailed, UsageError
 from gateway.base.file_access import access_hint
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Paths:
         A profile (else HOMEBODY_PROFILE) has a home of its own beside that one, unless ``home`` names another; one that the
         command line names does not read HOMEBODY_CONFIG, which is the usual house's.
 
-        Touches no disk. Raises StorageFailed when ``~`` cannot be resolved, UsageWrong for a name that is none.
+        Touches no disk. Raises StorageFailed when ``~`` cannot be resolved, UsageError for a name that is none.
         """
         name = _profile(env.get("HOMEBODY_PROFILE", "") if profile is None else profile)
         place = home or Path((env.get("HOMEBODY_HOME") or "~/.homebody") + (f"-{name}" if name else ""))
@@ -91,14 +91,14 @@ class Paths:
         return [self.home / YAML_NAME, self.home / JSON_NAME]
 
     def config_file(self) -> Path:
-        """Return the settings file: the one that is there, or the one to make. Raises SettingsWrong when there are two."""
+        """Return the settings file: the one that is there, or the one to make. Raises SettingsError when there are two."""
         if self.chosen_config:
             return self.chosen_config
         yaml, json = self.config_names()
         if os.path.lexists(yaml) and os.path.lexists(json):
             from gateway.base.problem import Problem
 
-            raise SettingsWrong(
+            raise SettingsError(
                 [
                     Problem(
                         f"both {YAML_NAME} and {JSON_NAME} are there",
@@ -127,7 +127,7 @@ def _profile(name: str) -> str:
         return ""
     if not _PROFILE.fullmatch(name):
         hint = "Use up to 32 small letters, figures, - and _, such as --profile work."
-        raise UsageWrong(f"{name!r} cannot name a profile", hint=hint)
+        raise UsageError(f"{name!r} cannot name a profile", hint=hint)
     return name
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-async def whole(work: Coroutine[Any, Any, Result]) -> Result:
+async def finish_despite_cancel(work: Coroutine[Any, Any, Result]) -> Result:
     """Return what ``work`` comes to. A cancellation in its midst is raised at the caller's next step, when the result is in good hands."""
     task = asyncio.ensure_future(work)
     try:
@@ -26,7 +26,7 @@ async def whole(work: Coroutine[Any, Any, Result]) -> Result:
         return result
 
 
-async def unbroken(work: Coroutine[Any, Any, None]) -> None:
+async def run_despite_cancel(work: Coroutine[Any, Any, None]) -> None:
     """Finish ``work`` although the caller was cancelled; the caller goes on to raise its own cancellation."""
     task = asyncio.ensure_future(work)
     with contextlib.suppress(asyncio.CancelledError):

@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gateway.base.errors import StateHeld, StorageFailed
+from gateway.base.errors import AlreadyRunning, StorageFailed
 
 _TRIES = 6
 _PAUSE = 0.05
@@ -39,7 +39,7 @@ class StateLock:
         """Take the lock and write who holds it.
 
         Raises:
-            StateHeld: another process has it.
+            AlreadyRunning: another process has it.
             StorageFailed: the file cannot be used.
         """
         try:
@@ -51,7 +51,7 @@ class StateLock:
             os.close(descriptor)
             found = describe(path) or Holder()
             by = f" (process {found.pid}, since {found.started})" if found.pid else ""
-            raise StateHeld(
+            raise AlreadyRunning(
                 f"another homebody holds this state{by}",
                 where=str(path.parent),
                 hint="Talk to it with `homebody chat`, or stop it first.",

@@ -17,7 +17,7 @@ class Sleeper(Protocol):
         ...
 
 
-async def set_within(event: asyncio.Event, clock: Sleeper, seconds: float) -> bool:
+async def wait_until_set(event: asyncio.Event, clock: Sleeper, seconds: float) -> bool:
     """Wait until ``event`` is set, for at most ``seconds`` by ``clock``; say whether it is then."""
     waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(event.wait())]
     try:

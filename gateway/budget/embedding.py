@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent.models.catalog.prices import Price
-    from gateway.budget.guard import Brake
+    from gateway.budget.guard import BudgetGuard
     from memory.embedding.protocol import Embedder
 
 SESSION = "memory search"
@@ -22,13 +22,13 @@ LOCAL = frozenset({"local", "fake"})
 """Providers that nobody is paid for."""
 
 
-class MeteredEmbedder:
+class BudgetEmbedder:
     """An ``Embedder`` around another one. What it sends counts as background work; beyond the budget it fails, and words are searched.
 
     Tokens are estimated: providers report them in ways of their own, and embeddings cost little.
     """
 
-    def __init__(self, embedder: Embedder, brake: Brake, price: Price | None) -> None:
+    def __init__(self, embedder: Embedder, brake: BudgetGuard, price: Price | None) -> None:
         self.within = embedder
         self._brake = brake
         address = getattr(getattr(embedder, "endpoint", None), "base_url", "")

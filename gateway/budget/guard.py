@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Brake:
+class BudgetGuard:
     """The budgets of one agent. ``price`` returns what is known of a model's price; ``tell`` speaks to the owner."""
 
     def __init__(

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from agent.models.catalog.prices import Price
     from agent.models.protocol import Model, Part, Request
-    from gateway.budget.guard import Brake
+    from gateway.budget.guard import BudgetGuard
     from gateway.ledger.spending import Limit
 
 
 class MeteredModel:
     """A ``Model`` around another one, for one session."""
 
-    def __init__(self, model: Model, session: str, brake: Brake, price: Callable[[str], Price]) -> None:
+    def __init__(self, model: Model, session: str, brake: BudgetGuard, price: Callable[[str], Price]) -> None:
         self._model = model
         self._session = session
         self._brake = brake

@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
             near = get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f"Did you mean `homebody {near[0]}`?" if near else "`homebody --help` lists the commands."
             hint = INSTEAD.get(args[0].casefold(), hint)
-            raise errors.UsageWrong(f"there is no command {args[0]!r}", hint=hint)
+            raise errors.UsageError(f"there is no command {args[0]!r}", hint=hint)
         return super().resolve_command(ctx, args)
 
 
@@ -166,7 +166,7 @@ def _tell_usage(wrong: click.ClickException, *, as_json: bool) -> int:
     hint = f"Try: {context.command_path} --help" if context else "Try: homebody --help"
     if context and context.command_path.endswith(" agent") and "extra argument" in wrong.format_message():
         hint = 'A message is given with -m: homebody agent -m "..."'
-    kind = errors.UsageWrong if isinstance(wrong, click.UsageError) else errors.HomebodyError
+    kind = errors.UsageError if isinstance(wrong, click.UsageError) else errors.HomebodyError
     return _tell(kind(wrong.format_message(), hint=hint), as_json=as_json)
 
 
@@ -186,7 +186,7 @@ def _tell_any(error: Exception, arguments: Sequence[str], *, as_json: bool) -> i
 
 def _tell(error: errors.HomebodyError, *, as_json: bool) -> int:
     try:
-        print(errors.told(error, as_json=as_json), file=sys.stderr, flush=True)  # noqa: T201 -- the one place that prints errors
+        print(errors.error_text(error, as_json=as_json), file=sys.stderr, flush=True)  # noqa: T201 -- the one place that prints errors
     except OSError:  # nobody can be told; the exit code still says it
         _silence(sys.stderr)
     return error.exit_code

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.base.errors import HomebodyError, UsageWrong
+from gateway.base.errors import HomebodyError, UsageError
 from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.streams import run_until_ended
 
@@ -39,7 +39,7 @@ def agent(
     """Send one message and print the reply. Uses the running gateway, or none."""
     text = message if message not in (None, "-") else sys.stdin.buffer.read().decode("utf-8", "replace")
     if not text.strip():
-        raise UsageWrong("the message is empty", hint='Say something: homebody agent -m "..."')
+        raise UsageError("the message is empty", hint='Say something: homebody agent -m "..."')
     warn(invocation.loaded)
     hints = {name: value for name, value in (("agent", agent_id), ("session", session), ("model", model)) if value}
     facts = run_until_ended(_ask(invocation, text, hints))

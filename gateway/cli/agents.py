@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 from gateway.cli.taken_over import outcome, taken_over
 
@@ -63,9 +63,9 @@ def add(
     settings = invocation.loaded.settings
     if not re.fullmatch(AGENT_ID, agent_id):
         hint = "An id has lower-case letters, figures, - and _, and begins with a letter or figure, such as `work`."
-        raise UsageWrong(f"{agent_id!r} cannot name an agent", hint=hint)
+        raise UsageError(f"{agent_id!r} cannot name an agent", hint=hint)
     if agent_id in settings.agent_ids:
-        raise UsageWrong(f"there is an agent {agent_id!r} already", hint=f"There is: {', '.join(settings.agent_ids)}.")
+        raise UsageError(f"there is an agent {agent_id!r} already", hint=f"There is: {', '.join(settings.agent_ids)}.")
     wanted = {"id": agent_id, "name": name, "workspace": workspace, "model": model}
     entry = {key: value for key, value in wanted.items() if value}
     listed = len(settings.agents.list)
@@ -99,9 +99,9 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
     place = next((place for place, entry in enumerate(settings.agents.list) if entry.id == agent_id), None)
     if place is None:
         hint = f"There is: {', '.join(settings.agent_ids)}."
-        raise UsageWrong(f"there is no agent {agent_id!r} in the settings", hint=hint)
+        raise UsageError(f"there is no agent {agent_id!r} in the settings", hint=hint)
     if len(settings.agents.list) == 1:
-        raise UsageWrong(
+        raise UsageError(
             f"{agent_id!r} is the only agent, and a house without any is none",
             hint="Add another one first: homebody agents add ID",
         )

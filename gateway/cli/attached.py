@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.base.errors import HomebodyError, NotAnswering, StateHeld
+from gateway.base.errors import AlreadyRunning, GatewayNotResponding, HomebodyError
 from gateway.base.state_lock import describe
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ async def attached(invocation: Invocation, conversation: str = "local") -> Async
         if link is None:
             try:
                 link = await stack.enter_async_context(_embedded(invocation, conversation))
-            except StateHeld:  # a gateway took the state meanwhile
+            except AlreadyRunning:  # a gateway took the state meanwhile
                 link = await _to_gateway(invocation, conversation)
                 if link is None:
                     raise
@@ -54,7 +54,7 @@ async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
         if holder is None:
             return None
         if not holder.pid:  # it is about to write down who it is
-            raise NotAnswering("a process that does not say which holds the state", where=str(invocation.paths.state))
+            raise GatewayNotResponding("a process that does not say which holds the state", where=str(invocation.paths.state))
         if not holder.socket:
             raise HomebodyError(
                 f"another homebody process ({holder.pid}) uses this folder for a conversation of its own",
@@ -80,13 +80,14 @@ def lasting(invocation: Invocation, link: Link, clock: Clock, conversation: str 
 
 @contextlib.asynccontextmanager
 async def _embedded(invocation: Invocation, conversation: str) -> AsyncIterator[Link]:
-    from gateway.app.gateway import Foundation, House
+    from gateway.app.dependencies import Dependencies
+    from gateway.app.gateway import Gateway
 
     loaded = invocation.loaded
     invocation.paths.prepare()
     closer = begin_logging(invocation, console=False)
     try:
-        house = await House.open(Foundation(settings=loaded.settings, paths=invocation.paths, env=os.environ))
+        house = await Gateway.open(Dependencies(settings=loaded.settings, paths=invocation.paths, env=os.environ))
         try:
             started = asyncio.Event()
             running = asyncio.create_task(house.run(started.set))

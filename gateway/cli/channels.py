@@ -51,7 +51,7 @@ def restart(invocation: Invocation, name: str) -> int:
     It signs in again and reads its token file again. What waits to be sent there goes on waiting, and is sent.
     """
     if asyncio.run(_running(invocation)) is None:
-        raise errors.UsageWrong("no gateway runs", hint="Start it with: homebody gateway")
+        raise errors.UsageError("no gateway runs", hint="Start it with: homebody gateway")
     from gateway.api import admin_socket
 
     told = asyncio.run(admin_socket.ask(invocation.paths.state, "channels.restart", name=name))

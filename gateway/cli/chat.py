@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.base.program import as_started
 from gateway.cli.invocation import Invocation, pass_invocation, warn
 from gateway.cli.streams import run_until_ended
@@ -33,7 +33,7 @@ def chat(
 ) -> int:
     """Talk to your agent here. Without a terminal, each line of standard input is a message."""
     if resume is not None and session:
-        raise UsageWrong("--resume and --session both name a conversation", hint="Say one of them.")
+        raise UsageError("--resume and --session both name a conversation", hint="Say one of them.")
     warn(invocation.loaded)
     interactive = not plain and sys.stdin.isatty() and sys.stdout.isatty()
     greeting = GREETING
@@ -55,7 +55,7 @@ def _resumed(invocation: Invocation, wish: str, agent_id: str | None, *, ask: bo
     zone = owner_zone(settings.agent(agent_id or settings.default_agent))
     records = latest(stores)
     if not records:
-        raise UsageWrong("there is no earlier conversation", hint="Begin one with: homebody chat")
+        raise UsageError("there is no earlier conversation", hint="Begin one with: homebody chat")
     chosen = meant(stores, wish) if wish else records[0]
     if not wish and ask and len(records) > 1:
         lines = offered(records, zone)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.base.errors import OK, SETTINGS_WRONG, HomebodyError, UsageWrong
+from gateway.base.errors import OK, SETTINGS_WRONG, HomebodyError, UsageError
 from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.taken_over import outcome, taken_over
 
@@ -100,7 +100,7 @@ def set_(invocation: Invocation, key: str, value: str | None, force: bool, as_js
     text = value if value is not None else _asked(key)
     meant = typed_value(text, path)
     if meant is None:
-        raise UsageWrong(f"{key} would have no value", hint=f"To take it out: homebody config unset {key}")
+        raise UsageError(f"{key} would have no value", hint=f"To take it out: homebody config unset {key}")
     changed = _change(invocation, lambda document: with_value(document, _place(document, path), meant))
     _report(invocation, changed, f"{key} is set", as_json=as_json)
 
@@ -152,7 +152,7 @@ def _known(key: str, *, force: bool = False) -> KeyPath:
 
     path, complaint = named(key)
     if complaint and not force:
-        raise UsageWrong(f"there is no setting {key!r}", hint=complaint)
+        raise UsageError(f"there is no setting {key!r}", hint=complaint)
     return path
 
 
@@ -169,7 +169,7 @@ def _asked(key: str) -> str:
         return answer
     line = sys.stdin.readline()
     if not line:
-        raise UsageWrong(f"no value was given for {key}", hint=f"Give it behind the key: homebody config set {key} VALUE")
+        raise UsageError(f"no value was given for {key}", hint=f"Give it behind the key: homebody config set {key} VALUE")
     return line.rstrip("\r\n")
 
 

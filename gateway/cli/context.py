@@ -29,12 +29,13 @@ async def _facts(invocation: Invocation, agent_id: str | None, session: str | No
     if describe(invocation.paths.state / "gateway.lock") is not None:
         found: dict[str, Any] = await starting.ask(invocation.paths.state, "context", agent=agent_id, session=session)
         return found
-    from gateway.app.gateway import Foundation, House
-    from gateway.app.status import HouseDesk
+    from gateway.app.dependencies import Dependencies
+    from gateway.app.gateway import Gateway
+    from gateway.app.status import StatusHandlers
 
-    house = await House.open(Foundation(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
+    house = await Gateway.open(Dependencies(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
     try:
-        return await HouseDesk(house).context(agent_id, session)
+        return await StatusHandlers(house).context(agent_id, session)
     finally:
         await house.close()
 

@@ -52,11 +52,12 @@ def _make_token(invocation: Invocation) -> None:
 async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *, restart_on_stall: bool) -> None:
     import structlog
 
-    from gateway.app.gateway import Foundation, House
+    from gateway.app.dependencies import Dependencies
+    from gateway.app.gateway import Gateway
 
     log = structlog.get_logger("gateway")
     settings, paths = invocation.loaded.settings, invocation.paths
-    on = Foundation(
+    on = Dependencies(
         settings=settings,
         paths=paths,
         env=os.environ,
@@ -65,7 +66,7 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
         logs=logs,
         notices=notices,
     )
-    house = await House.open(on)
+    house = await Gateway.open(on)
     try:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):

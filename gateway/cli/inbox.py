@@ -38,19 +38,19 @@ def missed(invocation: Invocation, as_json: bool) -> None:
 @pass_invocation
 def retry(invocation: Invocation, number: int, as_json: bool) -> None:
     """Answer message NUMBER after all, which is in doubt since the ledger was damaged."""
-    from gateway.api.handlers.queues import MailDesk
+    from gateway.api.handlers.queues import QueueHandlers
     from gateway.cli.ledger_call import call_ledger
 
-    facts = call_ledger(invocation, lambda ledger: MailDesk(ledger).calls(), "inbox.retry", row=number)
+    facts = call_ledger(invocation, lambda ledger: QueueHandlers(ledger).calls(), "inbox.retry", row=number)
     tell(facts, f"Message {number} waits for its answer.", as_json=as_json)
 
 
 def _tell(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> None:
-    from gateway.api.handlers.queues import MailDesk
+    from gateway.api.handlers.queues import QueueHandlers
     from gateway.cli.ledger_call import call_ledger
     from gateway.cli.outbox import shown
 
-    rows = call_ledger(invocation, lambda ledger: MailDesk(ledger).calls(), call)["inbox"]
+    rows = call_ledger(invocation, lambda ledger: QueueHandlers(ledger).calls(), call)["inbox"]
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return

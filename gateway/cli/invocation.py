@@ -37,7 +37,7 @@ class Invocation:
 
     @cached_property
     def loaded(self) -> Loaded:
-        """The settings. Raises SettingsWrong."""
+        """The settings. Raises SettingsError."""
         from gateway.config.load import load
 
         return load(self.paths, os.environ)

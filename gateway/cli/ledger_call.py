@@ -18,9 +18,9 @@ def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: s
     """Make one call of a desk and return its answer.
 
     Raises:
-        HomebodyError: as the call tells; ``StateHeld`` when a conversation in a terminal holds the state.
+        HomebodyError: as the call tells; ``AlreadyRunning`` when a conversation in a terminal holds the state.
     """
-    from gateway.base.errors import StateHeld
+    from gateway.base.errors import AlreadyRunning
     from gateway.base.state_lock import describe
     from gateway.cli import starting
 
@@ -30,7 +30,7 @@ def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: s
         return asyncio.run(_without_gateway(invocation, desk, call, arguments))
     if not holder.socket:
         hint = "End it (Ctrl-D), and run the command again."
-        raise StateHeld("a conversation in a terminal holds this state", where=str(state), hint=hint)
+        raise AlreadyRunning("a conversation in a terminal holds this state", where=str(state), hint=hint)
     answer: dict[str, Any] = asyncio.run(starting.ask(state, call, **arguments))
     return answer
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.cli.bar import Bar
 from gateway.cli.invocation import Invocation, pass_invocation, tell
 from gateway.cli.notes import as_json, opened
@@ -67,7 +67,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 def search(invocation: Invocation, /, query: str | None, queries: str | None, **options: Any) -> None:
     """Find what the notes say about QUERY."""
     if (query is None) == (queries is None):
-        raise UsageWrong(
+        raise UsageError(
             "give one question, or --queries FILE", hint='Try: homebody memory search "where do we keep the spare key?"'
         )
     if queries is not None:

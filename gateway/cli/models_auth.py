@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.cli.invocation import Invocation, pass_invocation, say, warn
 from gateway.cli.taken_over import outcome, taken_over
 
@@ -88,7 +88,7 @@ def remove(invocation: Invocation, profile_id: str, agent_id: str | None, as_jso
     """Take a key out of its file."""
     profiles = _profiles(invocation, agent_id)
     if not profiles.file(agent_id).remove(profile_id):
-        raise UsageWrong(
+        raise UsageError(
             f"there is no key {profile_id!r} in {profiles.file(agent_id).path}",
             hint=_elsewhere(invocation, profiles, profile_id) or f"There is: {_known(profiles, agent_id)}.",
         )
@@ -150,7 +150,7 @@ def _check_provider(invocation: Invocation, provider: str) -> None:
     if provider not in known:
         near = get_close_matches(provider, known, n=1)
         hint = f"Did you mean {near[0]}?" if near else f"There is: {', '.join(known)}; others are set up in models.providers."
-        raise UsageWrong(f"there is no provider {provider!r}", hint=hint)
+        raise UsageError(f"there is no provider {provider!r}", hint=hint)
 
 
 def _secret(provider: str) -> str:
@@ -162,9 +162,9 @@ def _secret(provider: str) -> str:
         given = sys.stdin.read(_LONGEST)
     secret = given.strip()
     if secret and Key("given", "profile", secret).is_quoted:
-        raise UsageWrong("the key stands in quotes, which are no part of it", hint="Give it without them.")
+        raise UsageError("the key stands in quotes, which are no part of it", hint="Give it without them.")
     if not secret or not Key("given", "profile", secret).is_sendable:
-        raise UsageWrong(
+        raise UsageError(
             "that is no key: it is empty, or holds a blank, a line break or a letter beyond ASCII",
             hint="Copy it again, and give it to the command alone.",
         )

@@ -61,7 +61,7 @@ def shown(text: str) -> str:
 
 
 def _call(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
-    from gateway.api.handlers.queues import MailDesk
+    from gateway.api.handlers.queues import QueueHandlers
     from gateway.cli.ledger_call import call_ledger
 
-    return call_ledger(invocation, lambda ledger: MailDesk(ledger).calls(), call, **arguments)
+    return call_ledger(invocation, lambda ledger: QueueHandlers(ledger).calls(), call, **arguments)

@@ -57,7 +57,7 @@ def revoke(invocation: Invocation, channel: str, sender: str, as_json: bool) -> 
 
 
 def _ask(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
-    from gateway.api.handlers.pairing_requests import PairingDesk
+    from gateway.api.handlers.pairing_requests import PairingHandlers
     from gateway.base.clock import SystemClock
     from gateway.cli.ledger_call import call_ledger
     from gateway.routing.access import Access
@@ -66,7 +66,7 @@ def _ask(invocation: Invocation, call: str, **arguments: Any) -> dict[str, Any]:
     def desk(ledger: Ledger) -> Any:
         settings = invocation.loaded.settings
         policies = {(one.name, one.account): policy for one, policy in platforms(settings, SystemClock(), os.environ)}
-        return PairingDesk(ledger, Access(ledger, lambda: policies, lambda: settings.session.identity_links)).calls()
+        return PairingHandlers(ledger, Access(ledger, lambda: policies, lambda: settings.session.identity_links)).calls()
 
     return call_ledger(invocation, desk, call, **arguments)
 

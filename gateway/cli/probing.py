@@ -24,7 +24,7 @@ async def probed(settings: Settings, name: str | None, agent_id: str | None, pro
 
     Raises:
         NoModel: there is none, it lacks a key or an address, or all keys are turned down.
-        HomebodyError: any other failure; UsageWrong for an agent that is not there.
+        HomebodyError: any other failure; UsageError for an agent that is not there.
     """
     from agent.errors import AgentError
     from gateway.base.errors import NoModel

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from agent.messages import AssistantMessage, UserMessage
 from agent.transcript.entries import Said, Torn, decode
-from gateway.base.errors import StorageFailed, UsageWrong
-from gateway.sessions.finding import find, left
+from gateway.base.errors import StorageFailed, UsageError
+from gateway.sessions.lookup import find, left
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from zoneinfo import ZoneInfo
 
-    from gateway.sessions.finding import Found
+    from gateway.sessions.lookup import Found
     from gateway.sessions.record import SessionRecord
     from gateway.sessions.store import SessionStore
 
@@ -33,13 +33,13 @@ def meant(stores: Mapping[str, SessionStore], wish: str) -> SessionRecord:
     """Return the session that a key, an id, or a part of a key names.
 
     Raises:
-        UsageWrong: none, or several; or it was left, and only ``/undo`` brings it back.
+        UsageError: none, or several; or it was left, and only ``/undo`` brings it back.
     """
     found = find(stores, wish)
     if found is not None and found.record is not None:
         return found.record
     if any(one.session == wish for one in left(stores)):
-        raise UsageWrong(
+        raise UsageError(
             f"the conversation {wish} was left",
             hint="`/undo` brings back the latest one that was left; `homebody sessions show` shows it.",
         )
@@ -49,8 +49,8 @@ def meant(stores: Mapping[str, SessionStore], wish: str) -> SessionRecord:
     if len(near) == 1:
         return near[0]
     if near:
-        raise UsageWrong(f"{wish!r} may mean {', '.join(record.key for record in near[:OFFERED])}", hint="Say more of it.")
-    raise UsageWrong(f"there is no session {wish!r}", hint=_LIST)
+        raise UsageError(f"{wish!r} may mean {', '.join(record.key for record in near[:OFFERED])}", hint="Say more of it.")
+    raise UsageError(f"there is no session {wish!r}", hint=_LIST)
 
 
 def offered(records: list[SessionRecord], zone: ZoneInfo) -> list[str]:

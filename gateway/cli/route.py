@@ -39,7 +39,7 @@ def explain(invocation: Invocation, /, *, as_json: bool, **given: Any) -> None:
 
 
 def _desk(invocation: Invocation, ledger: Ledger) -> Any:
-    from gateway.api.handlers.routes import RouteDesk
+    from gateway.api.handlers.routes import RouteHandlers
     from gateway.base.clock import SystemClock
     from gateway.routing.access import Access
     from gateway.routing.router import router_of
@@ -48,7 +48,7 @@ def _desk(invocation: Invocation, ledger: Ledger) -> Any:
     settings = invocation.loaded.settings
     policies = {(one.name, one.account): policy for one, policy in platforms(settings, SystemClock(), os.environ)}
     access = Access(ledger, lambda: policies, lambda: settings.session.identity_links)
-    return RouteDesk(lambda: settings, lambda: router_of(settings), access, lambda: policies).calls()
+    return RouteHandlers(lambda: settings, lambda: router_of(settings), access, lambda: policies).calls()
 
 
 def _told(facts: dict[str, Any]) -> str:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.base.errors import StorageFailed, UsageWrong
+from gateway.base.errors import StorageFailed, UsageError
 from gateway.cli.invocation import Invocation, pass_invocation, say
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gateway.sessions.finding import Found
+    from gateway.sessions.lookup import Found
     from gateway.sessions.store import SessionStore
 
 
@@ -34,7 +34,7 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
     """List the sessions of all agents, the one spoken with last first."""
     from gateway.agents.memory_stores import owner_zone
     from gateway.cli.resuming import told
-    from gateway.sessions.finding import key_of, left
+    from gateway.sessions.lookup import key_of, left
 
     stores = stores_of(invocation, agent_id)
     rows = [
@@ -163,17 +163,17 @@ def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
     for store in stores_of(invocation, None).values():
         if record := store.get(key):
             return repair(store.transcript(record.session), SystemClock().now())
-    raise UsageWrong(f"there is no session {key!r}", hint="`homebody sessions list` shows them.")
+    raise UsageError(f"there is no session {key!r}", hint="`homebody sessions list` shows them.")
 
 
 def _found(invocation: Invocation, key: str) -> Found:
-    from gateway.sessions.finding import find
+    from gateway.sessions.lookup import find
 
     stores = stores_of(invocation, None)
     ends = [record.key for store in stores.values() for record in store.all() if record.key.endswith(f":{key.lower()}")]
     found = find(stores, key) or (find(stores, ends[0]) if len(ends) == 1 else None)
     if found is None:
-        raise UsageWrong(f"there is no session {key!r}", hint="`homebody sessions list --all` shows them.")
+        raise UsageError(f"there is no session {key!r}", hint="`homebody sessions list --all` shows them.")
     return found
 
 
@@ -182,7 +182,7 @@ def _write_new(target: Path, text: bytes) -> None:
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError as error:
-        raise UsageWrong(f"{target} is there already", hint="Name another file; nothing was written.") from error
+        raise UsageError(f"{target} is there already", hint="Name another file; nothing was written.") from error
     except OSError as error:
         raise StorageFailed.from_os(error, "write the export", target) from error
     with os.fdopen(descriptor, "wb") as file:

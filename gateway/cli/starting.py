@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from channels.errors import LinkLost
-from gateway.base.errors import NotAnswering
+from gateway.base.errors import GatewayNotResponding
 from gateway.base.state_lock import describe
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ async def once_it_listens(
     """Return what ``attempt`` comes to; one that reaches nobody is repeated as long as somebody holds ``lock``.
 
     Raises:
-        HomebodyError, ChannelError: as the attempt tells; ``NotAnswering`` or ``LinkLost`` when it was in vain for ``longest`` seconds.
+        HomebodyError, ChannelError: raised by ``attempt``; ``GatewayNotResponding`` or ``LinkLost`` after ``longest`` seconds in vain.
     """
     began, told = time.monotonic(), False
     while True:
         try:
             return await attempt()
-        except (LinkLost, NotAnswering):
+        except (LinkLost, GatewayNotResponding):
             waited = time.monotonic() - began
             holder = describe(lock)
             if holder is None or waited >= longest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gateway.command_handlers.session_commands import counted
-from gateway.routing.routed_message import Unreadable, read_arrived, words_of
+from gateway.routing.routed_message import UnreadableMessage, decode_message, words_of
 
 if TYPE_CHECKING:
     from gateway.ledger.protocol import Ledger
@@ -30,7 +30,7 @@ async def bring_missed(ledger: Ledger, conversation: str) -> str:
 
 def _named(row: InboxRow) -> str:
     try:
-        text = " ".join(words_of(read_arrived(row)[0]).split())
-    except Unreadable:
+        text = " ".join(words_of(decode_message(row)[0]).split())
+    except UnreadableMessage:
         text = "(it cannot be read any more)"
     return f"- {text if len(text) <= SHOWN else text[: SHOWN - 1].rstrip() + '…'}"

@@ -14,18 +14,18 @@ from agent.models.thinking import LEVELS, level_of
 if TYPE_CHECKING:
     from agent.models.catalog.survey import Offer
     from agent.models.protocol import Model
-    from gateway.agents.agent import HousedAgent
-    from gateway.routing.routed_message import Arrived
+    from gateway.agents.running_agent import RunningAgent
+    from gateway.routing.routed_message import RoutedMessage
     from gateway.sessions.record import SessionRecord
 
 DEFAULT = "default"
 _YES, _NO = frozenset({"on", "yes", "true", "1", "stream"}), frozenset({"off", "no", "false", "0"})
 
 
-class ModelDesk:
+class ModelCommands:
     """Runs the commands about models for one session."""
 
-    def __init__(self, agent: HousedAgent, arrived: Arrived, record: SessionRecord) -> None:
+    def __init__(self, agent: RunningAgent, arrived: RoutedMessage, record: SessionRecord) -> None:
         self._agent = agent
         self._audience = arrived.route.audience
         self._record = record
@@ -104,8 +104,8 @@ class ModelDesk:
     async def _present(self) -> str:
         conversation = await self._agent.conversations.open(self._record, self._audience)
         chosen = " (chosen for this conversation)" if self._record.model else ""
-        stand_in = f" {self._record.stand_in} answered last, in its place." if self._record.stand_in else ""
-        return f"Model: {conversation.model.name}{chosen}, window {short(conversation.window.size)} tokens.{stand_in}"
+        fallback_of = f" {self._record.fallback_of} answered last, in its place." if self._record.fallback_of else ""
+        return f"Model: {conversation.model.name}{chosen}, window {short(conversation.window.size)} tokens.{fallback_of}"
 
     async def _name(self) -> str:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.queue.mode_choice import MEANT, TOLD, NoChoice, read_choice
+from gateway.queue.mode_choice import MEANT, TOLD, InvalidQueueChoice, read_choice
 
 if TYPE_CHECKING:
     from gateway.sessions.store import SessionStore
@@ -25,7 +25,7 @@ async def choose(store: SessionStore, session: str, argument: str) -> str:
         return "This conversation queues as the settings say."
     try:
         choice = read_choice(argument)
-    except NoChoice as error:
+    except InvalidQueueChoice as error:
         return f"{error} {MEANT}"
     await store.change(session, queue=choice.written())
     meaning = f": {TOLD[choice.mode]}" if choice.mode else ""

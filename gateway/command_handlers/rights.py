@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from channels.messages import ChatAddress
     from gateway.commands.table import Command
-    from gateway.queue.message_queue import Queued
-    from gateway.queue.steering import UnderWay
+    from gateway.queue.message_queue import QueuedMessage
+    from gateway.queue.steering import RunningTurn
     from gateway.routing.access import Actor
 
 Who = Literal["owner", "members"]
@@ -28,7 +28,7 @@ OWNERS: Final = frozenset({"resume", "usage", "budget"})
 _ANYWHERE: Final = "*"
 
 
-class Rights:
+class CommandRights:
     """Decides. ``opened`` gives the setting ``messages.groupCommands`` that is in force: who may by group, ``*`` for all others."""
 
     def __init__(self, opened: Callable[[], Mapping[str, Who]]) -> None:
@@ -44,7 +44,9 @@ class Rights:
             return not (changes and name in COSTLY)
         return not changes or self._open(place)
 
-    def may_stop(self, running: UnderWay | None, place: ChatAddress, actor: Actor, coming: Sequence[Queued] = ()) -> bool:
+    def may_stop(
+        self, running: RunningTurn | None, place: ChatAddress, actor: Actor, coming: Sequence[QueuedMessage] = ()
+    ) -> bool:
         """Say whether ``actor`` may stop the turn that runs, and what is ``coming`` next: in a group only what is by nobody but them."""
         if actor.owner or place.kind == "direct" or self._open(place) or (running is None and not coming):
             return True

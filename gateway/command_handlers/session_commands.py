@@ -9,7 +9,7 @@ from agent.context.context_report import context_report
 from agent.context.explain import explain
 from gateway.budget.report import facts as usage_facts
 from gateway.budget.report import told as usage_told
-from gateway.command_handlers.model_commands import ModelDesk
+from gateway.command_handlers.model_commands import ModelCommands
 from gateway.command_handlers.queue_commands import choose
 from gateway.commands.table import COMMANDS, told_unknown
 from gateway.queue.mode_choice import MEANT
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from agent.context.context_report import ContextReport
     from agent.context.explain import Explanation
-    from gateway.agents.agent import HousedAgent
-    from gateway.command_handlers.rights import Rights
-    from gateway.routing.routed_message import Arrived
+    from gateway.agents.running_agent import RunningAgent
+    from gateway.command_handlers.rights import CommandRights
+    from gateway.routing.routed_message import RoutedMessage
     from gateway.sessions.record import SessionRecord
 
 MOST_DAYS = 400
@@ -29,18 +29,18 @@ _YES, _NO = frozenset({"on", "yes", "true", "1", "full"}), frozenset({"off", "no
 _TABLE = frozenset({"", "tokens", "full", "cost"})
 
 
-class CommandDesk:
+class SessionCommands:
     """Runs one command for one session and returns what to say.
 
     Every command may be run twice for one message (a restart in between): none does harm by that.
     """
 
-    def __init__(self, agent: HousedAgent, arrived: Arrived, record: SessionRecord, rights: Rights) -> None:
+    def __init__(self, agent: RunningAgent, arrived: RoutedMessage, record: SessionRecord, rights: CommandRights) -> None:
         self._agent = agent
         self._rights = rights
         self._arrived = arrived
         self._record = record
-        self._desk = ModelDesk(agent, arrived, record)
+        self._desk = ModelCommands(agent, arrived, record)
         self._commands: dict[str, Callable[[str], Awaitable[str]]] = {
             "help": self._help,
             "unknown": self._unknown,

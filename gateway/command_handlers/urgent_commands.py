@@ -17,19 +17,19 @@ from gateway.command_handlers.queue_commands import choose
 from gateway.command_handlers.session_commands import counted, flushed
 from gateway.commands.table import parse, says_stop
 from gateway.ledger.rows import NewOutbound
-from gateway.outbound.showing import show_frame
+from gateway.outbound.progress import show_frame
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from channels.messages import ChatAddress, Inbound
     from channels.protocol import Channel
-    from gateway.agents.agent import HousedAgent
-    from gateway.command_handlers.rights import Rights
+    from gateway.agents.running_agent import RunningAgent
+    from gateway.command_handlers.rights import CommandRights
     from gateway.ledger.protocol import Ledger
     from gateway.queue.lanes import Lanes
-    from gateway.queue.message_queue import Line, Queued
-    from gateway.queue.steering import UnderWay
+    from gateway.queue.message_queue import MessageQueue, QueuedMessage
+    from gateway.queue.steering import RunningTurn
     from gateway.routing.access import Actor
     from gateway.routing.router import Route
     from gateway.sessions.record import SessionRecord
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Urgent:
+class UrgentCommands:
     """``/stop``, ``/status``, ``/queue``, ``/missed``, ``/resume``. All but the last act on the session of who says it, and on no other."""
 
     def __init__(
@@ -45,12 +45,12 @@ class Urgent:
         *,
         ledger: Ledger,
         lanes: Lanes[Any],
-        agents: Mapping[str, HousedAgent],
+        agents: Mapping[str, RunningAgent],
         channel: Callable[[ChatAddress], Channel],
         resume: Callable[[], Awaitable[dict[str, Any]]],
-        line: Line,
-        under_way: Callable[[str], UnderWay | None],
-        rights: Rights,
+        line: MessageQueue,
+        under_way: Callable[[str], RunningTurn | None],
+        rights: CommandRights,
     ) -> None:
         self._rights = rights
         self._ledger = ledger
@@ -141,7 +141,7 @@ class Urgent:
             return "Nothing is running."
         return f"⏹️ Stopped, with {counted(len(coming), 'message')} that I had not begun to answer." if coming else "⏹️ Stopped."
 
-    def _coming(self, session: str) -> list[Queued]:
+    def _coming(self, session: str) -> list[QueuedMessage]:
         """What has not begun and is stopped all the same: it waits out its pause, or for what it interrupts to end."""
         return self._line.coming(session) if self._lanes.stops_next(session) else []
 
@@ -177,7 +177,7 @@ class Urgent:
         lines.append(f"- Under way: {counted(tally.running, 'turn')}, {ahead} waiting here, {waiting} in all")
         return "\n".join(lines)
 
-    def _at_work(self, agent: HousedAgent, route: Route) -> list[str]:
+    def _at_work(self, agent: RunningAgent, route: Route) -> list[str]:
         """Tell how far the turn is, and what brakes a turn has."""
         limits = agent.profile.settings.limits
         running = self._under_way(route.session)
@@ -199,6 +199,6 @@ def _chosen(record: SessionRecord) -> str:
         [
             " (chosen for this conversation)" if record.model else "",
             f", thinking: {record.thinking}" if record.thinking else "",
-            f"; {record.stand_in} answered last, in its place" if record.stand_in else "",
+            f"; {record.fallback_of} answered last, in its place" if record.fallback_of else "",
         ]
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gateway.base.errors import SettingsWrong, UsageWrong
+from gateway.base.errors import SettingsError, UsageError
 from gateway.config.document import AGENT_SHORTHAND
 from gateway.config.fitting import nearest
 from gateway.config.key import KeyPath, dotted, parse
@@ -43,12 +43,12 @@ class Answer:
 def named(text: str) -> tuple[KeyPath, str]:
     """Return the path that a typed name means, and a complaint when no such key exists (or an empty string).
 
-    ``agent.x`` means ``agents.defaults.x`` and ``list.0`` means ``list[0]``. Raises UsageWrong for what is no name at all.
+    ``agent.x`` means ``agents.defaults.x`` and ``list.0`` means ``list[0]``. Raises UsageError for what is no name at all.
     """
     try:
         typed = parse(text)
     except ValueError as error:
-        raise UsageWrong(str(error), hint="Write it like agents.defaults.model or agents.list[0].id.") from error
+        raise UsageError(str(error), hint="Write it like agents.defaults.model or agents.list[0].id.") from error
     if typed[0] == AGENT_SHORTHAND:
         typed = (*_DEFAULTS, *typed[1:])
     path: KeyPath = ()
@@ -120,7 +120,7 @@ def typed_value(text: str, path: KeyPath) -> Any:
         return text
     try:
         node = read_yaml(text, "")
-    except SettingsWrong:
+    except SettingsError:
         return text
     return None if node is None and not shape.text else text if node is None else _meant(node, shape, text)
 

@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gateway.base.errors import SettingsWrong
+from gateway.base.errors import SettingsError
 from gateway.base.file_access import access_hint
 from gateway.base.problem import Problem
 from gateway.config.json5_notation import read_json5
@@ -33,7 +33,7 @@ class Document:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a settings file. Raises FileNotFoundError, and SettingsWrong for anything that is not UTF-8 text."""
+    """Return the text of a settings file. Raises FileNotFoundError, and SettingsError for anything that is not UTF-8 text."""
     try:
         found = path.stat()
         if stat.S_ISREG(found.st_mode) and found.st_size <= MAX_BYTES:
@@ -43,20 +43,20 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         problem = Problem("is not UTF-8 text", file=str(path), line=line, hint="Save the file as UTF-8.")
-        raise SettingsWrong([problem]) from error
+        raise SettingsError([problem]) from error
     except OSError as error:
         hint = access_hint(path, "u+r") if error.errno == errno.EACCES else ""
-        raise SettingsWrong([Problem(f"cannot be read: {error.strerror}", file=str(path), hint=hint)]) from error
+        raise SettingsError([Problem(f"cannot be read: {error.strerror}", file=str(path), hint=hint)]) from error
     if stat.S_ISDIR(found.st_mode):
         hint = "Move it away, or name a file with --config or HOMEBODY_CONFIG."
-        raise SettingsWrong([Problem("is a folder, not a file", file=str(path), hint=hint)])
+        raise SettingsError([Problem("is a folder, not a file", file=str(path), hint=hint)])
     if not stat.S_ISREG(found.st_mode):
-        raise SettingsWrong([Problem("is not a plain file", file=str(path))])
-    raise SettingsWrong([Problem(f"is larger than {MAX_BYTES} bytes, which no settings are", file=str(path))])
+        raise SettingsError([Problem("is not a plain file", file=str(path))])
+    raise SettingsError([Problem(f"is larger than {MAX_BYTES} bytes, which no settings are", file=str(path))])
 
 
 def read_document(text: str, file: str) -> Document:
-    """Read the text of a settings file; ``file`` says by its ending which notation. Raises SettingsWrong.
+    """Read the text of a settings file; ``file`` says by its ending which notation. Raises SettingsError.
 
     A ``.yaml`` file that begins with a brace is read as JSON5 when it is that, because that is how snippets look.
     """
@@ -68,17 +68,17 @@ def read_document(text: str, file: str) -> Document:
         root = None
     if root is not None and root.kind != "map":
         hint = "Write the settings as `key: value` lines; `homebody config schema` lists the keys."
-        raise SettingsWrong([Problem("holds no keys", file=file, line=root.line, hint=hint)])
+        raise SettingsError([Problem("holds no keys", file=file, line=root.line, hint=hint)])
     return Document(file, text, root)
 
 
 def _braced(text: str, file: str) -> Node | None:
     try:
         return read_json5(text, file)
-    except SettingsWrong as as_json5:
+    except SettingsError as as_json5:
         try:
             return read_yaml(text, file)
-        except SettingsWrong:
+        except SettingsError:
             raise as_json5 from None
 
 
@@ -86,7 +86,7 @@ class Tree:
     """The values of a document, with ``agent`` folded into ``agents.defaults``, and the way back to where each was written."""
 
     def __init__(self, document: Document) -> None:
-        """Raises SettingsWrong for a tree that is larger than any settings are."""
+        """Raises SettingsError for a tree that is larger than any settings are."""
         self.file = document.file
         self.problems: list[Problem] = []
         self.values: dict[str, Any] = {}
@@ -96,7 +96,7 @@ class Tree:
             try:
                 self.values = plain(document.root)
             except TooMuch as error:
-                raise SettingsWrong([Problem(f"holds {error}", file=self.file, hint="Check its aliases (*name).")]) from error
+                raise SettingsError([Problem(f"holds {error}", file=self.file, hint="Check its aliases (*name).")]) from error
             self._lines = lines(document.root)
             self._fold()
 

@@ -10,7 +10,7 @@ import copy
 import re
 from typing import Any
 
-from gateway.base.errors import HomebodyError, SettingsWrong
+from gateway.base.errors import HomebodyError, SettingsError
 from gateway.config.document import Document, read_document
 from gateway.config.key import KeyPath, dotted
 from gateway.config.node import Node, child, plain
@@ -119,7 +119,7 @@ def _verified(document: Document, text: str, expected: Any, path: KeyPath) -> st
         root = read_document(text, document.file).root
         if _without_empty(plain(root) if root else {}) == _without_empty(expected):
             return text
-    except SettingsWrong:
+    except SettingsError:
         pass
     raise EditRefused(
         f"{dotted(path)} cannot be changed here without touching other settings",

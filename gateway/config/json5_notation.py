@@ -12,7 +12,7 @@ import unicodedata
 from bisect import bisect_left
 from typing import Any, NoReturn
 
-from gateway.base.errors import SettingsWrong
+from gateway.base.errors import SettingsError
 from gateway.base.problem import Problem
 from gateway.config.node import Entry, Node, paired
 
@@ -33,7 +33,7 @@ _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
 
 
 def read_json5(text: str, file: str) -> Node | None:
-    """Read one value; None when there is nothing but space and comments. Raises SettingsWrong."""
+    """Read one value; None when there is nothing but space and comments. Raises SettingsError."""
     reading = _Reading(text, file)
     reading.skip()
     if reading.at == len(text):
@@ -44,7 +44,7 @@ def read_json5(text: str, file: str) -> Node | None:
     if reading.at < len(text):
         reading.fail(f"{text[reading.at]!r} follows after the end", "Check the brackets above it.")
     if reading.problems:
-        raise SettingsWrong(reading.problems)
+        raise SettingsError(reading.problems)
     return node
 
 
@@ -63,7 +63,7 @@ class _Reading:
 
     def fail(self, message: str, hint: str = "") -> NoReturn:
         problem = Problem(f"is not valid JSON5: {message}", file=self.file, line=self.line(self.at), hint=hint)
-        raise SettingsWrong([*self.problems, problem])
+        raise SettingsError([*self.problems, problem])
 
     def skip(self) -> None:
         gap = _GAP.match(self.text, self.at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from gateway.base.errors import SettingsWrong
+from gateway.base.errors import SettingsError
 from gateway.config.document import read_text
 from gateway.config.load import Loaded, check, load
 
@@ -22,16 +22,16 @@ def load_or_last_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loaded, str
     """Read the settings, or those that were in force at the last good start, with a notice for the owner.
 
     Raises:
-        SettingsWrong: the file is wrong, and there is no good copy of it.
+        SettingsError: the file is wrong, and there is no good copy of it.
     """
     source = paths.config_file()
     kept = _place(source, paths)
     try:
         loaded = load(paths, env)
-    except SettingsWrong as wrong:
+    except SettingsError as wrong:
         try:
             found = check(read_text(kept), source, env, paths)
-        except (OSError, SettingsWrong):
+        except (OSError, SettingsError):
             raise wrong from None
         if found.settings is None or found.problems:
             raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from gateway.base.errors import SettingsWrong
+from gateway.base.errors import SettingsError
 from gateway.base.paths import Paths
 from gateway.base.problem import Problem
 from gateway.config.complaint import problems_of
@@ -49,7 +49,7 @@ class Checked:
 
 
 def load(paths: Paths, env: Mapping[str, str], *, only_look: bool = False) -> Loaded:
-    """Read the settings of a house. Raises SettingsWrong with every problem of the file; unknown keys are warnings.
+    """Read the settings of a house. Raises SettingsError with every problem of the file; unknown keys are warnings.
 
     ``only_look`` is for showing settings: what the environment lacks (variables, files of secrets) is then a warning too.
     """
@@ -59,15 +59,15 @@ def load(paths: Paths, env: Mapping[str, str], *, only_look: bool = False) -> Lo
     except FileNotFoundError as error:
         if paths.chosen_config:
             hint = "Check --config and HOMEBODY_CONFIG, or make the file with: homebody config set KEY VALUE"
-            raise SettingsWrong([Problem("there is no such file", file=str(source), hint=hint)]) from error
+            raise SettingsError([Problem("there is no such file", file=str(source), hint=hint)]) from error
         settings = Settings().of_profile(paths.profile)
         if problems := _misplaced(settings, Tree(read_document("", str(source))), source, paths.home):
-            raise SettingsWrong(problems, where=str(source)) from None
+            raise SettingsError(problems, where=str(source)) from None
         return Loaded(settings, (), None, {})
     checked = check(text, source, env, paths)
     lacking = tuple(problem for problem in checked.problems if only_look and problem.environment)
     if len(checked.problems) > len(lacking) or checked.settings is None:
-        raise SettingsWrong(checked.problems, where=str(source))
+        raise SettingsError(checked.problems, where=str(source))
     return Loaded(checked.settings.of_profile(paths.profile), (*lacking, *checked.warnings), source, checked.given)
 
 
@@ -78,7 +78,7 @@ def check(text: str, source: Path, env: Mapping[str, str], paths: Paths | None =
     """
     try:
         tree = Tree(read_document(text, str(source)))
-    except SettingsWrong as unreadable:
+    except SettingsError as unreadable:
         return Checked(None, unreadable.problems, (), {})
     return _checked(tree, source, env, paths)
 

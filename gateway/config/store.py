@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.base.atomic_file import write_whole
-from gateway.base.errors import SettingsWrong, StorageFailed
+from gateway.base.atomic_file import write_atomically
+from gateway.base.errors import SettingsError, StorageFailed
 from gateway.config.document import Document, read_document, read_text
 from gateway.config.load import Checked, check
 
@@ -37,7 +37,7 @@ def change(path: Path, env: Mapping[str, str], now: datetime, edit: Callable[[Do
     """Apply ``edit`` to the settings file (made when missing), unless that would bring an error in.
 
     Errors that were there before stay allowed, so that a broken file can be mended key by key; what the environment lacks
-    (a variable of the gateway's own, say) is only noted. Raises SettingsWrong, EditRefused and StorageFailed.
+    (a variable of the gateway's own, say) is only noted. Raises SettingsError, EditRefused and StorageFailed.
     """
     target = Path(os.path.realpath(path))
     try:
@@ -59,9 +59,9 @@ def _change(target: Path, env: Mapping[str, str], now: datetime, edit: Callable[
     checked = check(after, target, env)
     fresh = _new_errors(check(unix, target, env), checked)
     if fresh:
-        raise SettingsWrong(fresh, where=str(target), hint=_NO_CHANGE)
+        raise SettingsError(fresh, where=str(target), hint=_NO_CHANGE)
     copy = None if is_new else _dated_copy(target, before, now)
-    write_whole(target, after.replace("\n", "\r\n") if before != unix else after, durable=True)
+    write_atomically(target, after.replace("\n", "\r\n") if before != unix else after, durable=True)
     missing = tuple(problem for problem in checked.problems if problem.environment)
     return Changed(target, copy, (*missing, *checked.warnings))
 
@@ -89,7 +89,7 @@ def _dated_copy(target: Path, text: str, now: datetime) -> Path:
     while copy.exists():
         number += 1
         copy = target.with_name(f"{target.name}.{stamp}-{number}.bak")
-    write_whole(copy, text, durable=True)
+    write_atomically(copy, text, durable=True)
     copies = sorted(target.parent.glob(f"{target.name}.*.bak"), key=lambda found: found.stat().st_mtime_ns)
     for old in copies[:-COPIES_KEPT]:
         old.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gateway.base.errors import SettingsWrong
+from gateway.base.errors import SettingsError
 from gateway.base.problem import Problem
 from gateway.config.node import Entry, Node, paired
 
@@ -31,22 +31,22 @@ _Loader.add_implicit_resolver(
 
 
 def read_yaml(text: str, file: str) -> Node | None:
-    """Read one document; None when it is empty. Raises SettingsWrong."""
+    """Read one document; None when it is empty. Raises SettingsError."""
     reading = _Reading(file)
     try:
         root = yaml.compose(text, Loader=_Loader)
         node = reading.convert(root) if root is not None else None
     except yaml.MarkedYAMLError as error:
-        raise SettingsWrong([_told(error, file)]) from error
+        raise SettingsError([_told(error, file)]) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         shown = f"U+{error.character:04X}"
         problem = Problem(f"holds {shown}, which YAML does not allow", file=file, line=line, hint="Delete that character.")
-        raise SettingsWrong([problem]) from error
+        raise SettingsError([problem]) from error
     except RecursionError as error:
-        raise SettingsWrong([Problem("is nested too deeply", file=file)]) from error
+        raise SettingsError([Problem("is nested too deeply", file=file)]) from error
     if reading.problems:
-        raise SettingsWrong(reading.problems)
+        raise SettingsError(reading.problems)
     return node
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 CONVERSATIONS: Final = 1000
 
 
-class BotGuard:
+class BotLimit:
     """Counts the messages that programs wrote in a conversation since a person last spoke there. Kept in memory only, and bounded."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ LONGEST_EDIT: Final = 2000
 LONGEST_EMOJI: Final = 32
 
 
-class Habits(Protocol):
+class EventPolicy(Protocol):
     """What is made of them: the settings ``messages.reactions`` and ``messages.botsInARow``."""
 
     @property
@@ -31,7 +31,7 @@ class Habits(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class UsualHabits:
+class DefaultEventPolicy:
     """The habits of a house whose settings say nothing."""
 
     reactions: Reactions = "context"

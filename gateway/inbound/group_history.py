@@ -16,7 +16,7 @@ GROUPS = 200
 LONGEST = 500
 
 
-class Overheard:
+class GroupHistory:
     """Kept in memory only, and bounded: it is context for an answer, not something that anybody asked to be remembered.
 
     Only those who may speak in the group are heard.

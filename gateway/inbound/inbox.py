@@ -7,19 +7,19 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gateway.base.errors import StorageFailed, UsageWrong
+from gateway.base.errors import StorageFailed, UsageError
 from gateway.commands.table import parse
-from gateway.inbound.bot_limit import BotGuard
+from gateway.inbound.bot_limit import BotLimit
 from gateway.inbound.chat_partner import ChatPartners
-from gateway.inbound.edits_and_reactions import Habits, UsualHabits, edited, pressed, reaction
-from gateway.inbound.group_history import MESSAGES, Overheard
-from gateway.inbound.unstored_commands import Unstored
+from gateway.inbound.edits_and_reactions import DefaultEventPolicy, EventPolicy, edited, pressed, reaction
+from gateway.inbound.group_history import MESSAGES, GroupHistory
+from gateway.inbound.unstored_commands import UnstoredCommands
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.values import account_of, clean
 from gateway.routing.access import Allowed, Pair
 from gateway.routing.broadcast import fanned
-from gateway.routing.chat_migrations import Moves
-from gateway.routing.routed_message import Arrived, Unreadable, read_whole, reworded, write_arrived
+from gateway.routing.chat_migrations import ChatMigrations
+from gateway.routing.routed_message import RoutedMessage, UnreadableMessage, encode_message, read_whole, reworded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -42,7 +42,7 @@ async def _nothing_runs(_message: Inbound, _route: Route) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class InboxHooks:
     """What the way in leads to.
 
     ``arrived`` is given each new message once, in order; it must return at once (a lane takes it from there). ``urgent`` is asked
@@ -54,11 +54,11 @@ class House:
     ``stop`` ends what runs, and says so without the ledger, for a ``/stop`` that could not be stored.
     """
 
-    arrived: Callable[[Arrived], None]
+    arrived: Callable[[RoutedMessage], None]
     urgent: Callable[[Inbound, Actor, Route], Awaitable[bool]]
     ready: Callable[[str, str], None]
     alive: Callable[[str, str], None]
-    refused: Callable[[Inbound, UsageWrong], None] = lambda _message, _error: None
+    refused: Callable[[Inbound, UsageError], None] = lambda _message, _error: None
     stop: Callable[[Inbound, Route], Awaitable[None]] = _nothing_runs
     heard: Callable[[Inbound], Inbound] = lambda message: message
     history: Callable[[ChatAddress], int] = lambda _place: MESSAGES
@@ -76,11 +76,11 @@ class Inbox:
         ledger: Ledger,
         access: Access,
         router: Callable[[], Router],
-        house: House,
+        house: InboxHooks,
         clock: Clock,
         *,
-        moves: Moves | None = None,
-        habits: Callable[[], Habits] = UsualHabits,
+        moves: ChatMigrations | None = None,
+        habits: Callable[[], EventPolicy] = DefaultEventPolicy,
     ) -> None:
         self.ledger = ledger
         self.access = access
@@ -88,16 +88,16 @@ class Inbox:
         self._router = router
         self._clock = clock
         self.habits = habits
-        self.moves = moves or Moves()
-        self.overheard = Overheard()
-        self.bots = BotGuard()
+        self.moves = moves or ChatMigrations()
+        self.overheard = GroupHistory()
+        self.bots = BotLimit()
         self.partners = ChatPartners()
-        self.unstored = Unstored(house.stop)
+        self.unstored = UnstoredCommands(house.stop)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def door(self, channel: str, account: str = "default") -> AccountDoor:
+    def door(self, channel: str, account: str = "default") -> AccountSink:
         """Return the house as one account of a channel sees it."""
-        return AccountDoor(self, channel, account)
+        return AccountSink(self, channel, account)
 
     async def replay(self) -> int:
         """Hand out what waits in the ledger, in the order of arrival; return how many. Once, before any channel starts."""
@@ -109,15 +109,15 @@ class Inbox:
             after, count = rows[-1].id, count + len(rows)
         return count
 
-    async def read(self, rows: Sequence[int]) -> list[Arrived]:
+    async def read(self, rows: Sequence[int]) -> list[RoutedMessage]:
         """Return messages by the ids of their rows, in the order of arrival, without those that cannot be read any more."""
         found = []
         for row in await self.ledger.inbox_rows(rows):
             try:
                 inbound, actor, route, before, asides = read_whole(row)
                 route = self._whither(inbound, actor, route)
-                found.append(Arrived(row=row, inbound=inbound, actor=actor, route=route, before=before, asides=asides))
-            except (Unreadable, UsageWrong) as error:
+                found.append(RoutedMessage(row=row, inbound=inbound, actor=actor, route=route, before=before, asides=asides))
+            except (UnreadableMessage, UsageError) as error:
                 log.warning("message %s cannot be read: %s", row.id, error)
         return found
 
@@ -125,7 +125,7 @@ class Inbox:
         return route if route is not None and self.house.housed(route.agent) else self.route(inbound, actor)
 
     def route(self, inbound: Inbound, actor: Actor) -> Route:
-        """Route a message by the settings in force. Raises UsageWrong."""
+        """Route a message by the settings in force. Raises UsageError."""
         return self._router().resolve(inbound, actor)
 
     def echoes(self, inbound: Inbound, actor: Actor) -> list[Route]:
@@ -136,7 +136,7 @@ class Inbox:
         """Make the row of a message. One that cannot be routed is taken all the same: its sender is told when it is handed out."""
         try:
             route = self.route(inbound, actor)
-        except UsageWrong:
+        except UsageError:
             route = None
         return Arrival(
             key=inbound.key,
@@ -144,7 +144,7 @@ class Inbox:
             conversation=inbound.conversation.address,
             session=route.session if route else None,
             sender=inbound.sender.id,
-            payload=write_arrived(inbound, actor, route, before=before, asides=[aside.line for aside in asides]),
+            payload=encode_message(inbound, actor, route, before=before, asides=[aside.line for aside in asides]),
             received_at=self._clock.now(),
             message=inbound.message_id if inbound.event == "message" else None,
             takes=tuple(aside.id for aside in asides),
@@ -154,14 +154,14 @@ class Inbox:
         """Give a message to the house, or end it here when it is urgent, cannot be routed, or cannot be read."""
         try:
             inbound, actor, route, before, asides = read_whole(row)
-        except Unreadable as error:
+        except UnreadableMessage as error:
             await self._end(row, "failed", reason=str(error))
             return
         if before:
             self.overheard.told(row.conversation)
         try:
             route = self._whither(inbound, actor, route)
-        except UsageWrong as error:
+        except UsageError as error:
             said = NewOutbound(conversation=inbound.conversation, text=error.as_text())
             await self._end(row, "failed", reason=str(error), reply=[said])
             self.house.refused(inbound, error)
@@ -169,7 +169,7 @@ class Inbox:
         if self.unstored.heeded(row) or await self._is_urgent(inbound, actor, route):
             await self._end(row, "answered", reason="urgent")
             return
-        self.house.arrived(Arrived(row=row, inbound=inbound, actor=actor, route=route, before=before, asides=asides))
+        self.house.arrived(RoutedMessage(row=row, inbound=inbound, actor=actor, route=route, before=before, asides=asides))
 
     async def _end(self, row: InboxRow, end: InboxEnd, *, reason: str, reply: Sequence[NewOutbound] = ()) -> None:
         if end == "failed":
@@ -195,7 +195,7 @@ class Inbox:
         await asyncio.shield(task)
 
 
-class AccountDoor:
+class AccountSink:
     """Implements ``channels.protocol.Door`` for one account."""
 
     def __init__(self, inbox: Inbox, channel: str, account: str) -> None:

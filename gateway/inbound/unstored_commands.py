@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.commands.table import parse
 from gateway.ledger.rows import InboxRow
 from gateway.ledger.values import clean
-from gateway.routing.routed_message import Unreadable, read_arrived
+from gateway.routing.routed_message import UnreadableMessage, decode_message
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +21,7 @@ REMEMBERED: Final = 100
 """Stops that are remembered until their messages could be stored."""
 
 
-class Unstored:
+class UnstoredCommands:
     """Looks for ``/stop`` among messages that the ledger refused, and does it at once.
 
     The platform offers such a message again until it is stored. By then it must not stop what was begun since, so it is remembered.
@@ -60,8 +60,8 @@ def _stop_in(account: str, arrival: Arrival) -> tuple[Inbound, Route] | None:
         received_at=arrival.received_at,
     )
     try:
-        inbound, actor, route = read_arrived(row)
-    except Unreadable:
+        inbound, actor, route = decode_message(row)
+    except UnreadableMessage:
         return None
     if inbound.conversation.kind == "group" and not actor.owner:  # whose turn it is cannot be told now
         return None

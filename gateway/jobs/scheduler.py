@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
     from agent.timing import Clock
-    from gateway.agents.agent import HousedAgent
+    from gateway.agents.running_agent import RunningAgent
     from gateway.sessions.record import SessionRecord
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ TICK_SECONDS = 30
 SWEEP_EVERY = timedelta(hours=6)
 
 
-class Schedule:
+class Scheduler:
     """Wakes every half minute (``every``, in seconds).
 
     ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows.
@@ -41,7 +41,7 @@ class Schedule:
 
     def __init__(
         self,
-        agents: Mapping[str, HousedAgent],
+        agents: Mapping[str, RunningAgent],
         clock: Clock,
         *,
         reset: Callable[[str, str], None],
@@ -102,14 +102,14 @@ class Schedule:
         for item in again:
             heapq.heappush(self._heap, item)
 
-    def _watch(self, agent: HousedAgent, now: datetime) -> None:
+    def _watch(self, agent: RunningAgent, now: datetime) -> None:
         """Look at all of an agent's sessions once, and from then on at those that change."""
         self._watched.add(agent.id)
         for record in agent.store.all():
             self._expect(agent, record, now)
         agent.store.changed = lambda record: self._expect(agent, record, self._clock.now())
 
-    def _expect(self, agent: HousedAgent, record: SessionRecord, now: datetime) -> None:
+    def _expect(self, agent: RunningAgent, record: SessionRecord, now: datetime) -> None:
         if (agent.id, record.key) not in self._waiting and (at := agent.next_due(record, now)) is not None:
             self._waiting.add((agent.id, record.key))
             heapq.heappush(self._heap, (at, agent.id, record.key))

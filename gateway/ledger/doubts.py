@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.base.errors import OutOfStep
+from gateway.base.errors import InvalidTransition
 from gateway.ledger.expired_notice import PATIENCE
 from gateway.ledger.inbox import COLUMNS, read_row
 from gateway.ledger.recovery import IN_DOUBT
@@ -38,7 +38,7 @@ class DoubtPart(Part):
                 (row, IN_DOUBT),
             ).fetchall()
             if not found:
-                raise OutOfStep("the message is not in doubt", where=f"inbox {row}")
+                raise InvalidTransition("the message is not in doubt", where=f"inbox {row}")
             return read_row(found[0])
 
         return await self._thread.run(work)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from gateway.base.atomic_file import write_whole
+from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.ledger.recovery import recover
 from gateway.ledger.schema import APPLICATION_ID, migrate
@@ -141,7 +141,7 @@ def _marked(db: apsw.Connection, path: Path, token: str) -> Marking:
     place = Path(f"{path}{_IN_USE}")
     try:
         closing(path)
-        write_whole(place, str(Mark(token)))
+        write_atomically(place, str(Mark(token)))
     except OSError as error:
         log.info("the ledger could not be marked as open: %s", error)
     marking = Marking(db, place, Path(f"{path}{_LOG}"), token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from gateway.base.errors import OutOfStep
+from gateway.base.errors import InvalidTransition
 from gateway.ledger.chat_migrations import current_chat
 from gateway.ledger.expired_notice import PATIENCE, queue_notice, revive_missed
 from gateway.ledger.payload import read_payload, write_payload
@@ -280,12 +280,12 @@ def _step(
     come_from: Sequence[OutboxState],
     unless: str = "0",
 ) -> None:
-    """Change a row that is in one of the states ``come_from``; raises OutOfStep otherwise."""
+    """Change a row that is in one of the states ``come_from``; raises InvalidTransition otherwise."""
     states = ", ".join(f"'{state}'" for state in come_from)
     query = f"UPDATE outbox SET {change} WHERE id = :row AND state IN ({states}) AND NOT ({unless})"
     db.execute(query, {**values, "row": row})
     if db.changes() != 1:
-        raise OutOfStep(f"the message to send is not {' or '.join(come_from)}", where=f"outbox {row}")
+        raise InvalidTransition(f"the message to send is not {' or '.join(come_from)}", where=f"outbox {row}")
 
 
 def _row(found: Any) -> OutboxRow:

@@ -1,7 +1,7 @@
 """What a ledger is to the gateway: five small parts, so that each user names the part it needs.
 
 Every call is one transaction and is durable when it returns. A call that raises has changed nothing. Errors: ``StorageFailed``
-when the disk refuses, ``OutOfStep`` when the rows do not allow the step.
+when the disk refuses, ``InvalidTransition`` when the rows do not allow the step.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class InboxLedger(Protocol):
         ...
 
     async def take_up(self, row: int) -> InboxRow:
-        """Let a message wait after all that was in doubt since the ledger was damaged. Raises OutOfStep for any other."""
+        """Let a message wait after all that was in doubt since the ledger was damaged. Raises InvalidTransition for any other."""
         ...
 
     async def settle(
@@ -104,15 +104,15 @@ class TurnLedger(Protocol):
     """Turns and what their tools did."""
 
     async def claim(self, session: str, agent: str, inbox_ids: Sequence[int]) -> Turn:
-        """Begin a turn for waiting messages. Raises OutOfStep when one of them is not waiting."""
+        """Begin a turn for waiting messages. Raises InvalidTransition when one of them is not waiting."""
         ...
 
     async def join(self, turn: str, inbox_ids: Sequence[int]) -> Turn:
-        """Let a running turn answer further waiting messages. Raises OutOfStep when it has ended, or one of them is not waiting."""
+        """Let a running turn answer further waiting messages. Raises InvalidTransition when it has ended, or one of them is not waiting."""
         ...
 
     async def release(self, turn: str) -> None:
-        """Undo ``claim`` and ``join``: the messages wait again, and the turn was never there. Raises OutOfStep when it is not running."""
+        """Undo ``claim`` and ``join``: the messages wait again and the turn is deleted. Raises InvalidTransition unless it is running."""
         ...
 
     async def unfinished(self) -> list[Turn]:
@@ -140,7 +140,7 @@ class TurnLedger(Protocol):
 
         The messages ``returned`` (ids) do not end with it: they wait again, with the attempts counted that were made.
 
-        Raises OutOfStep for a turn that is not running.
+        Raises InvalidTransition for a turn that is not running.
         """
         ...
 
@@ -148,7 +148,7 @@ class TurnLedger(Protocol):
         """Record that a tool call is about to run; return the state it had before, or None when it is new.
 
         Afterwards the call is "started", unless it has an effect and was "started", "done" or "unknown" before: such a call keeps its
-        state and must not be run again. Raises OutOfStep when the turn is not running.
+        state and must not be run again. Raises InvalidTransition when the turn is not running.
         """
         ...
 
@@ -191,7 +191,7 @@ class OutboxLedger(Protocol):
         ...
 
     async def sending(self, row: int) -> OutboxRow:
-        """Note an attempt, before the network is touched. Raises OutOfStep when it is not open, or is being sent."""
+        """Note an attempt, before the network is touched. Raises InvalidTransition when it is not open, or is being sent."""
         ...
 
     async def recorded(self, row: int, text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from gateway.base.errors import OutOfStep
+from gateway.base.errors import InvalidTransition
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.rows import ToolRecord, Turn
 from gateway.ledger.values import Part, clean, instant, listed, stamp
@@ -47,7 +47,7 @@ class TurnPart(Part):
                 (turn, session, listed(inbox_ids)),
             )
             if db.changes() != len(set(inbox_ids)):
-                raise OutOfStep("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
+                raise InvalidTransition("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
             return _turn(db, turn)
 
         return await self._thread.run(work)
@@ -58,14 +58,14 @@ class TurnPart(Part):
         def work(db: apsw.Connection) -> Turn:
             found = db.execute("SELECT session FROM turn WHERE id = ? AND state = 'running'", (turn,)).fetchone()
             if found is None:
-                raise OutOfStep("the turn is not running", where=f"turn {turn}")
+                raise InvalidTransition("the turn is not running", where=f"turn {turn}")
             db.execute(
                 "UPDATE inbox SET state = 'claimed', turn = ?, session = ?, attempts = coalesce(attempts, 0) + 1 "
                 "WHERE state = 'waiting' AND id IN (SELECT value FROM json_each(?))",
                 (turn, found[0], listed(inbox_ids)),
             )
             if db.changes() != len(set(inbox_ids)):
-                raise OutOfStep("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
+                raise InvalidTransition("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
             return _turn(db, turn)
 
         return await self._thread.run(work)
@@ -144,7 +144,7 @@ class TurnPart(Part):
 
         def work(db: apsw.Connection) -> ToolState | None:
             if db.execute("SELECT 1 FROM turn WHERE id = ? AND state = 'running'", (turn,)).fetchone() is None:
-                raise OutOfStep("a tool was called in a turn that is not running", where=f"turn {turn}")
+                raise InvalidTransition("a tool was called in a turn that is not running", where=f"turn {turn}")
             before: Any = db.execute("SELECT state FROM tool_call WHERE turn = :turn AND call_id = :call", values).fetchone()
             db.execute(_BEGIN_CALL, values)
             return None if before is None else before[0]
@@ -171,7 +171,7 @@ def _count_attempt(db: apsw.Connection, turn: str, more: int) -> None:
 
 def _must_have_changed(db: apsw.Connection, turn: str) -> None:
     if db.changes() != 1:
-        raise OutOfStep("the turn is not running", where=f"turn {turn}")
+        raise InvalidTransition("the turn is not running", where=f"turn {turn}")
 
 
 def _turn(db: apsw.Connection, turn: str) -> Turn:

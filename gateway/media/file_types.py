@@ -75,7 +75,7 @@ def media_type(data: bytes) -> str:
     return UNKNOWN if not data or is_binary(data) else TEXT
 
 
-def size_told(size: int) -> str:
+def format_size(size: int) -> str:
     """Return a size as people read it."""
     if size < _KB:
         return f"{size} bytes"

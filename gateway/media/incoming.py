@@ -14,7 +14,7 @@ from agent.tools.image_header import picture
 from agent.tools.image_resize import fitted
 from channels.errors import NotFetched
 from gateway.media.file_names import safe_name
-from gateway.media.file_types import TEXT, media_type, size_told
+from gateway.media.file_types import TEXT, format_size, media_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent.tools.workspace_sandbox import WorkspaceSandbox
     from channels.messages import Attachment, ChatAddress
     from channels.protocol import Channel, Fetches
-    from gateway.routing.routed_message import Arrived
+    from gateway.routing.routed_message import RoutedMessage
     from gateway.settings.media import AttachmentSettings
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ PICTURE_BYTES: Final = 5_000_000
 
 
 @dataclass(slots=True)
-class Taken:
+class StoredFiles:
     """What became of a message's files: a line for each (with what is quoted of it), and the pictures to look at."""
 
     lines: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Taken:
     shown: int = 0
 
 
-class Intake:
+class IncomingFiles:
     """Takes files in. ``folder`` is a place of our own where they are put while they come; ``settings`` gives those in force.
 
     A file may take ``patience`` seconds.
@@ -70,9 +70,9 @@ class Intake:
         self._settings = settings
         self._patience = patience
 
-    async def take(self, conversation: SessionContext, arrived: Arrived) -> Taken:
+    async def take(self, conversation: SessionContext, arrived: RoutedMessage) -> StoredFiles:
         """Take a message's files in. Run again after a crash, it finds what is there already. Nothing that goes wrong is raised."""
-        taken, settings = Taken(), self._settings(arrived.inbound.conversation)
+        taken, settings = StoredFiles(), self._settings(arrived.inbound.conversation)
         attachments = arrived.inbound.attachments
         for number, attachment in enumerate(attachments[: settings.max_count], 1):
             try:
@@ -91,7 +91,7 @@ class Intake:
         return taken
 
     async def _one(
-        self, conversation: SessionContext, arrived: Arrived, number: int, limit: int
+        self, conversation: SessionContext, arrived: RoutedMessage, number: int, limit: int
     ) -> tuple[PurePosixPath, bytes]:
         """Return where a file lies and what is in it. Raises NotFetched, WorkspaceFileError."""
         attachment = arrived.inbound.attachments[number - 1]
@@ -102,7 +102,9 @@ class Intake:
         if there is not None:
             return there
         if limit <= 0 or (attachment.size or 0) > limit:
-            raise NotFetched(f"it is too large ({size_told(attachment.size or 0)}; {size_told(max(0, limit))} are left for it)")
+            raise NotFetched(
+                f"it is too large ({format_size(attachment.size or 0)}; {format_size(max(0, limit))} are left for it)"
+            )
         data = await self._fetched(arrived.inbound.conversation, attachment, limit)
         path = folder / (head + safe_name(attachment.name, media_type(data), attachment.kind))
         await asyncio.to_thread(enclosure.create, path, data)
@@ -147,7 +149,7 @@ def _read(path: Path, limit: int) -> bytes:
     with path.open("rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise NotFetched(f"it is too large (more than {size_told(limit)})")
+        raise NotFetched(f"it is too large (more than {format_size(limit)})")
     return data
 
 
@@ -161,11 +163,11 @@ def _found(enclosure: WorkspaceSandbox, folder: PurePosixPath, head: str, limit:
     return folder / name, enclosure.read(folder / name, limit=limit).data
 
 
-def _tell(taken: Taken, path: PurePosixPath, data: bytes, attachment: Attachment, inline: int) -> None:
+def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Attachment, inline: int) -> None:
     """Say what a file is, show it if it is a picture, quote it if it is text."""
     kind = media_type(data)
     voice = ", a voice message" if attachment.kind == "voice" else ""
-    taken.lines.append(f"[file: {path} {size_told(len(data))} {kind}{voice}]")
+    taken.lines.append(f"[file: {path} {format_size(len(data))} {kind}{voice}]")
     if kind == TEXT:
         _quote(taken, path, data, inline)
         return
@@ -183,7 +185,7 @@ def _tell(taken: Taken, path: PurePosixPath, data: bytes, attachment: Attachment
     taken.pictures.append(image)
 
 
-def _quote(taken: Taken, path: PurePosixPath, data: bytes, inline: int) -> None:
+def _quote(taken: StoredFiles, path: PurePosixPath, data: bytes, inline: int) -> None:
     if not inline:
         return
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")

@@ -42,7 +42,7 @@ class Waiting:
     caption: str
 
 
-class Outgoing:
+class OutgoingFiles:
     """Keeps copies in ``<folder>/<turn>/<key>/<name>``, the key made of the file's path: a repeat finds its place again.
 
     A description beside it, written last, makes a copy count. Everything here blocks.

@@ -10,8 +10,8 @@ from agent.errors import WorkspaceFileError
 from gateway.base.errors import StorageFailed
 from gateway.ledger.rows import NewOutbound
 from gateway.media.cleanup import sweep_inboxes, sweep_incoming
-from gateway.media.incoming import Intake
-from gateway.media.outgoing import Outgoing
+from gateway.media.incoming import IncomingFiles
+from gateway.media.outgoing import OutgoingFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class PostRoom:
+class MediaService:
     """Everything that has to do with files of messages. ``state`` is the folder of the house; ``settings`` gives those in force.
 
     ``largest`` is what is said of a conversation's largest file in particular, in bytes.
@@ -48,8 +48,8 @@ class PostRoom:
         self._settings = settings
         self._largest = largest
         self._incoming = state / "incoming"
-        self.intake = Intake(channel, self._incoming, clock, self._at)
-        self.outgoing = Outgoing(state / "media", settings)
+        self.intake = IncomingFiles(channel, self._incoming, clock, self._at)
+        self.outgoing = OutgoingFiles(state / "media", settings)
 
     def begin(self, turn: str, place: ChatAddress) -> None:
         """Take note where the files of a turn will go."""

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from agent.models.token_estimate import Calibration
-from gateway.base.atomic_file import write_whole
+from gateway.base.atomic_file import write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ _LEAST, _MOST = 0.2, 4.0
 _LEAST_WINDOW = 1000
 
 
-class Learnt:
+class ModelFactsCache:
     """A small file, written whole. What cannot be read or written is only learnt again."""
 
     def __init__(self, path: Path | None = None) -> None:
@@ -76,7 +76,7 @@ class Learnt:
             return
         async with self._one_at_a_time:
             try:
-                await asyncio.to_thread(write_whole, self._path, json.dumps({"version": 1, "models": self._models}))
+                await asyncio.to_thread(write_atomically, self._path, json.dumps({"version": 1, "models": self._models}))
             except OSError as error:
                 log.warning("%s cannot be written: %s", self._path, error.strerror)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 from agent.messages import FailureKind
 from agent.models.middleware.key_health import Ailing
-from gateway.base.atomic_file import write_whole
+from gateway.base.atomic_file import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ FILE_NAME = "key-health.json"
 """In the folder of the house's state."""
 
 
-class HealthFile:
+class KeyHealthFile:
     """A ``HealthStore`` in a small file, written whole. What cannot be read or written is forgotten, and the log says so."""
 
     def __init__(self, path: Path) -> None:
@@ -55,7 +55,7 @@ class HealthFile:
         ]
         async with self._one_at_a_time:
             try:
-                await asyncio.to_thread(write_whole, self._path, json.dumps({"version": 1, "keys": rows}))
+                await asyncio.to_thread(write_atomically, self._path, json.dumps({"version": 1, "keys": rows}))
             except OSError as error:
                 log.warning("%s cannot be written: %s", self._path, error.strerror)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from agent.models.catalog.known_models import SAME_PROVIDER
 from agent.models.catalog.provider_keys import Key
-from gateway.base.atomic_file import write_whole
+from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import StorageFailed
 from gateway.settings.auth import AuthSettings, Mode
 
@@ -105,7 +105,7 @@ class ProfileFile:
         listed = {one.id: {"type": one.mode, "provider": one.provider, "key": one.secret} for one in profiles.values()}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_whole(self.path, json.dumps({"version": 1, "profiles": listed}, indent=2), durable=True)
+            write_atomically(self.path, json.dumps({"version": 1, "profiles": listed}, indent=2), durable=True)
         except OSError as error:
             raise StorageFailed.from_os(error, "write the keys", self.path) from error
 

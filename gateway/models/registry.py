@@ -24,9 +24,9 @@ from agent.models.middleware.model_retry import RetryMiddleware
 from agent.models.notebook.notebook_model import NotebookModel
 from agent.settings import ModelChoice
 from gateway.models.facts_cache import FILE_NAME as LEARNT_FILE
-from gateway.models.facts_cache import Learnt
+from gateway.models.facts_cache import ModelFactsCache
 from gateway.models.key_health_file import FILE_NAME as HEALTH_FILE
-from gateway.models.key_health_file import HealthFile
+from gateway.models.key_health_file import KeyHealthFile
 from gateway.models.key_profiles import Profiles
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class _Line:
     keys: object
 
 
-class ModelShelf:
+class ModelRegistry:
     """Finds models by name.
 
     ``profiles`` has the keys that stand in files; ``health`` knows how each key has been doing; ``learnt`` what calls have taught.
@@ -76,9 +76,9 @@ class ModelShelf:
         random: Random,
         profiles: Profiles | None = None,
         health: KeyHealth | None = None,
-        learnt: Learnt | None = None,
+        learnt: ModelFactsCache | None = None,
     ) -> None:
-        self.learnt = learnt or Learnt()
+        self.learnt = learnt or ModelFactsCache()
         self._settings = settings
         self._env = env
         self._clock = clock
@@ -263,7 +263,7 @@ def _price_list(settings: ModelsSettings) -> PriceList:
         return PriceList()
 
 
-def open_shelf(
+def open_registry(
     settings: Settings,
     paths: Paths,
     env: Mapping[str, str],
@@ -271,37 +271,37 @@ def open_shelf(
     clock: Clock,
     random: Random,
     learn: Callable[[Iterable[str]], None] = lambda _: None,
-) -> ModelShelf:
+) -> ModelRegistry:
     """Return the shelf of a house, with the keys that stand in its files and what is known of how they have been doing.
 
     ``learn`` hears of every key in a file before it is used.
     """
     profiles = Profiles(paths, settings.auth, learn=learn)
-    health = KeyHealth(clock, HealthFile(paths.state / HEALTH_FILE), rests=lambda: profiles.settings.cooldowns.rests)
-    learnt = Learnt(paths.state / LEARNT_FILE)
-    return ModelShelf(settings.models, env, clock=clock, random=random, profiles=profiles, health=health, learnt=learnt)
+    health = KeyHealth(clock, KeyHealthFile(paths.state / HEALTH_FILE), rests=lambda: profiles.settings.cooldowns.rests)
+    learnt = ModelFactsCache(paths.state / LEARNT_FILE)
+    return ModelRegistry(settings.models, env, clock=clock, random=random, profiles=profiles, health=health, learnt=learnt)
 
 
 class AgentModels:
     """The shelf as one agent sees it: with its own keys first."""
 
-    def __init__(self, shelf: ModelShelf, agent_id: str) -> None:
+    def __init__(self, shelf: ModelRegistry, agent_id: str) -> None:
         self._shelf = shelf
         self._agent_id = agent_id
 
     async def get(self, name: str | None, agent: AgentSettings) -> Model:
-        """See ``ModelShelf.get``."""
+        """See ``ModelRegistry.get``."""
         return await self._shelf.get(name, agent, self._agent_id)
 
     @property
-    def learnt(self) -> Learnt:
+    def learnt(self) -> ModelFactsCache:
         """What calls have taught about models."""
         return self._shelf.learnt
 
     def names(self, agent: AgentSettings) -> ModelNames:
-        """See ``ModelShelf.names``."""
+        """See ``ModelRegistry.names``."""
         return self._shelf.names(agent, self._agent_id)
 
     async def offers(self, also: Sequence[str] = ()) -> tuple[Offer, ...]:
-        """See ``ModelShelf.offers``."""
+        """See ``ModelRegistry.offers``."""
         return await self._shelf.offers(also, self._agent_id)

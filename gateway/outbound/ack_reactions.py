@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
     from channels.messages import ChatAddress, Inbound
     from channels.protocol import Channel, Reacts
-    from gateway.routing.routed_message import Arrived
+    from gateway.routing.routed_message import RoutedMessage
     from gateway.settings.messages import AckScope, MessagesSettings
 
 AT_ONCE = 16
 """Reactions on their way at most. In a flood a sign matters less than that the platform does not turn us away."""
 
 
-class Acks:
+class AckReactions:
     """Puts the emoji there and takes it off, where the channel can. Nothing here holds anything up or fails it."""
 
     def __init__(self, settings: Callable[[], MessagesSettings], channel: Callable[[ChatAddress], Channel]) -> None:
@@ -25,13 +25,13 @@ class Acks:
         self._channel = channel
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
-    def taken(self, arrived: Arrived) -> None:
+    def taken(self, arrived: RoutedMessage) -> None:
         """Take note of a message that was taken in."""
         settings = self._settings()
         if settings.ack_reaction and is_meant(arrived.inbound, settings.ack_reaction_scope):
             self._react(arrived.inbound, settings.ack_reaction)
 
-    def answered(self, messages: Iterable[Arrived]) -> None:
+    def answered(self, messages: Iterable[RoutedMessage]) -> None:
         """Take note of messages that are answered, or that nothing more is done about."""
         settings = self._settings()
         if not (settings.ack_reaction and settings.remove_ack_after_reply):

@@ -18,9 +18,9 @@ from agent.errors import TranscriptWriteError
 from agent.events import AnswerFinished
 from agent.loop.streaming import AnswerStream
 from gateway.base.errors import StorageFailed
+from gateway.outbound.block_writer import BlockWriter
 from gateway.outbound.pieces import Piece, left_of, pieces
 from gateway.outbound.replying import replies
-from gateway.outbound.writing import Writing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from channels.protocol import Channel
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import NewOutbound
-    from gateway.outbound.held_back import HeldBack
-    from gateway.routing.routed_message import Arrived
+    from gateway.outbound.secret_filter import SecretFilter
+    from gateway.routing.routed_message import RoutedMessage
     from gateway.settings.block_streaming import Manner
 
 log = logging.getLogger(__name__)
@@ -49,14 +49,14 @@ class Blocks:
         self,
         ledger: Ledger,
         channel: Channel,
-        arrived: Arrived,
+        arrived: RoutedMessage,
         turn: str,
         manner: Manner,
         *,
         clock: Clock,
         signature: str = "",
         greeting: str = "",
-        held: HeldBack | None = None,
+        held: SecretFilter | None = None,
     ) -> None:
         self._held = held
         self._ledger = ledger
@@ -70,7 +70,7 @@ class Blocks:
         self._news = asyncio.Event()
         self._queued: set[str] = set()
         self._queueing = asyncio.Lock()
-        self._writing = Writing(manner, clock, self._keep) if manner.sent == "written" else None
+        self._writing = BlockWriter(manner, clock, self._keep) if manner.sent == "written" else None
 
     @property
     def speaker(self) -> AnswerStream:

@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from channels.errors import NotSent, Uncertain
-from gateway.base.errors import OutOfStep, StorageFailed
-from gateway.base.wait import set_within
+from gateway.base.errors import InvalidTransition, StorageFailed
+from gateway.base.wait import wait_until_set
 from gateway.ledger.values import account_of
-from gateway.outbound.doubt import Doubts, answers, is_safe
-from gateway.outbound.outward import outward
-from gateway.outbound.trouble import Troubles
+from gateway.outbound.account_health import AccountHealth
+from gateway.outbound.ambiguous_sends import AmbiguousSends, answers, is_safe
+from gateway.outbound.render import render
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from channels.protocol import Channel
     from gateway.ledger.protocol import OutboxLedger
     from gateway.ledger.rows import OutboxRow
-    from gateway.outbound.held_back import HeldBack
+    from gateway.outbound.secret_filter import SecretFilter
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Delivery:
 
     Nothing is sent on an account before its channel said that it is ready. What becomes of a chunk is decided here: a clean refusal is
     tried again with back-off until it expires, or given up when it is permanent; a doubtful one is repeated where that is safe, and
-    otherwise by ``gateway.outbound.doubt``, each time only once the platform answers again.
+    otherwise by ``gateway.outbound.ambiguous_sends``, each time only once the platform answers again.
     ``held`` takes secrets out of what is sent. ``jitter`` returns a number from 0 to 1;
     ``delivered`` is told of files that arrived, ``telling`` of messages that do not go out; neither raises anything.
     """
@@ -104,7 +104,7 @@ class Delivery:
         parallel: int = 8,
         delivered: Callable[[Path], Awaitable[None]] | None = None,
         telling: Telling | None = None,
-        held: HeldBack | None = None,
+        held: SecretFilter | None = None,
     ) -> None:
         self._held = held
         self._ledger = ledger
@@ -113,8 +113,8 @@ class Delivery:
         self._parallel = parallel
         self._delivered = delivered or _nothing_to_do
         self._telling: Telling = telling or _Nobody()
-        self.troubles = Troubles(clock, self._telling.away)
-        self._doubts = Doubts()
+        self.troubles = AccountHealth(clock, self._telling.away)
+        self._doubts = AmbiguousSends()
         self._wall = self._wall_ahead()
         self._channels: dict[str, Channel] = {}
         self._ready: set[str] = set()
@@ -162,7 +162,7 @@ class Delivery:
                     log.warning("the outbox cannot be read: %s", error)
                 async with self._moved:
                     self._moved.notify_all()
-                await set_within(self._wake, self._clock, pause)
+                await wait_until_set(self._wake, self._clock, pause)
 
     async def settled(self) -> None:
         """Wait until every chunk that may be sent now was tried."""
@@ -240,7 +240,7 @@ class Delivery:
                 following = await self._attempt(channel, following)
                 if following is not None and following.conversation.address != address:  # the place moved meanwhile
                     self._look_again, following = True, None
-        except OutOfStep as error:  # somebody dropped the chunk meanwhile: what they did stands
+        except InvalidTransition as error:  # somebody dropped the chunk meanwhile: what they did stands
             log.info("a message to send was changed meanwhile: %s", error)
             self._look_again = True
         except StorageFailed as error:
@@ -268,7 +268,7 @@ class Delivery:
             await self._ledger.recorded(row.id, text)
             noted = True
 
-        shown = partial(outward, channel, row, restarted=restarted)
+        shown = partial(render, channel, row, restarted=restarted)
         outbound = shown() if row.enclosure is None else await asyncio.to_thread(shown)
         if self._held is not None:
             outbound = replace(outbound, text=self._held.text(outbound.text, address))

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.outbound.owner_notifications import OwnerLine
-    from gateway.outbound.startup_notices import Notices
+    from gateway.outbound.owner_notifications import OwnerNotifications
+    from gateway.outbound.startup_notices import StartupNotices
 
 log = logging.getLogger(__name__)
 
 
-class Telling:
+class DeliveryNotices:
     """Told by the delivery. ``owner`` gives the line to the owner, which needs the delivery itself."""
 
-    def __init__(self, notices: Notices, owner: Callable[[], OwnerLine]) -> None:
+    def __init__(self, notices: StartupNotices, owner: Callable[[], OwnerNotifications]) -> None:
         self._notices = notices
         self._owner = owner
 

@@ -17,10 +17,10 @@ from gateway.ledger.values import account_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
-    from gateway.agents.agent import HousedAgent
+    from gateway.agents.running_agent import RunningAgent
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import ApprovedSender
-    from gateway.routing.routed_message import Arrived
+    from gateway.routing.routed_message import RoutedMessage
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ MOST_UNSAID = 20
 """Lines kept for a ledger that takes none; the log has them all."""
 
 
-class OwnerLine:
+class OwnerNotifications:
     """Finds where the owner was last spoken with, and says things there through the outbox.
 
     ``connected`` gives the accounts that are not off for good, ``failing`` says whether sending on one fails at the moment, ``attached``
@@ -39,7 +39,7 @@ class OwnerLine:
     def __init__(
         self,
         ledger: Ledger,
-        agents: Mapping[str, HousedAgent],
+        agents: Mapping[str, RunningAgent],
         connected: Callable[[], Mapping[str, object]],
         *,
         failing: Callable[[str], bool] = lambda _: False,
@@ -58,7 +58,7 @@ class OwnerLine:
         self._waiting: deque[str] = deque(maxlen=MOST_UNSAID)
         self._in_order = asyncio.Lock()
 
-    def heard(self, arrived: Arrived) -> None:
+    def heard(self, arrived: RoutedMessage) -> None:
         """Note where the owner speaks in private, on each account: one of them may work when another does not.
 
         What could be said nowhere until now is said there.

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from channels.messages import Button
     from channels.protocol import Channel
-    from gateway.outbound.held_back import HeldBack
     from gateway.outbound.reply_tags import Tagged
-    from gateway.routing.routed_message import Arrived
+    from gateway.outbound.secret_filter import SecretFilter
+    from gateway.routing.routed_message import RoutedMessage
 
     Knows = Callable[[str, str], Awaitable[bool]]
     """Says whether a platform's id names a message of the conversation with an address."""
@@ -33,13 +33,13 @@ PLAIN_CHARS = 1500
 
 async def replies(
     channel: Channel,
-    arrived: Arrived,
+    arrived: RoutedMessage,
     text: str,
     *,
     knows: Knows | None = None,
     buttons: Sequence[Button] = (),
     continued: bool = False,
-    held: HeldBack | None = None,
+    held: SecretFilter | None = None,
 ) -> list[NewOutbound]:
     """Cut a reply to a message. One that the channel cannot cut, whatever the reason, is said as it was written.
 
@@ -67,7 +67,7 @@ def _pieces(channel: Channel, text: str) -> list[str]:
         return as_written(text, PLAIN_CHARS, utf16_length)
 
 
-async def _target(arrived: Arrived, said: Tagged, knows: Knows | None) -> str | None:
+async def _target(arrived: RoutedMessage, said: Tagged, knows: Knows | None) -> str | None:
     """Return the message that a tag names, where it is one of this conversation."""
     if said.current:
         return arrived.inbound.message_id or None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Notices:
+class StartupNotices:
     """Each notice counts once."""
 
     def __init__(self) -> None:

@@ -5,34 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from channels.live import Note
-from gateway.outbound.showing import show_frame
+from gateway.outbound.progress import show_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from channels.messages import ChatAddress
     from channels.protocol import Channel
-    from gateway.agents.agent import HousedAgent
-    from gateway.outbound.ack_reactions import Acks
+    from gateway.agents.running_agent import RunningAgent
+    from gateway.outbound.ack_reactions import AckReactions
     from gateway.queue.lanes import Lanes
-    from gateway.queue.message_queue import Line
-    from gateway.queue.steering import UnderWay
-    from gateway.queue.waiting_notice import Backlog
-    from gateway.routing.routed_message import Arrived
+    from gateway.queue.message_queue import MessageQueue
+    from gateway.queue.steering import RunningTurn
+    from gateway.queue.waiting_notice import WaitingNotices
+    from gateway.routing.routed_message import RoutedMessage
 
 
-class Entrance:
+class Enqueuer:
     """Takes each message that arrives, in order, and returns at once."""
 
     def __init__(
         self,
         *,
-        line: Line,
+        line: MessageQueue,
         lanes: Lanes[Any],
-        backlog: Backlog,
-        acks: Acks,
-        agents: Mapping[str, HousedAgent],
-        under_way: Callable[[str], UnderWay | None],
+        backlog: WaitingNotices,
+        acks: AckReactions,
+        agents: Mapping[str, RunningAgent],
+        under_way: Callable[[str], RunningTurn | None],
         channel: Callable[[ChatAddress], Channel],
     ) -> None:
         self._line = line
@@ -43,7 +43,7 @@ class Entrance:
         self._under_way = under_way
         self._channel = channel
 
-    def __call__(self, arrived: Arrived) -> None:
+    def __call__(self, arrived: RoutedMessage) -> None:
         """Put a message in line. Where the mode says so, the turn that runs in the same conversation ends for it."""
         place, session = arrived.inbound.conversation, arrived.route.session
         agent = self._agents.get(arrived.route.agent)

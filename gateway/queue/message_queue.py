@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gateway.base.wait import set_within
+from gateway.base.wait import wait_until_set
 from gateway.commands.table import parse
 from gateway.queue.mode_choice import TOLD, read_choice
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent.timing import Clock
     from channels.messages import ChatAddress
     from gateway.queue.lanes import Lanes
-    from gateway.routing.routed_message import Arrived
+    from gateway.routing.routed_message import RoutedMessage
     from gateway.settings.messages import MessagesSettings
     from gateway.settings.queue import QueueMode
 
@@ -39,7 +39,7 @@ SHORT = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Queued:
+class QueuedMessage:
     """A message that waits in a lane: its row and where it came from. What it says stays in the ledger until its turn comes.
 
     ``kin`` is empty for one that is dealt with alone, such as a command. ``plain`` is one of text only. ``at`` is when it was put
@@ -56,7 +56,7 @@ class Queued:
     plain: bool = True
     at: float = 0.0
     waited: bool = False
-    arrived: Arrived | None = None
+    arrived: RoutedMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Rule:
     cap: int
 
 
-def kin_of(arrived: Arrived, triggers: Sequence[str] = ()) -> str:
+def group_key_of(arrived: RoutedMessage, triggers: Sequence[str] = ()) -> str:
     """Return a word that messages share which may be answered together; empty for one that is dealt with alone."""
     inbound, actor, audience = arrived.inbound, arrived.actor, arrived.route.audience
     if inbound.event != "message" or parse(inbound.text, triggers) is not None:
@@ -88,7 +88,7 @@ def kin_of(arrived: Arrived, triggers: Sequence[str] = ()) -> str:
     return sys.intern(json.dumps(facts))
 
 
-class Line:
+class MessageQueue:
     """Judges. ``chosen`` tells what a session's people said with ``/queue``, or nothing."""
 
     def __init__(
@@ -116,7 +116,7 @@ class Line:
         chosen = " (chosen for this conversation)" if self._chosen(session) else ""
         return f"{rule.mode}{chosen}: {TOLD[rule.mode]}"
 
-    def join(self, arrived: Arrived, triggers: Sequence[str] = ()) -> tuple[Queued, int]:
+    def join(self, arrived: RoutedMessage, triggers: Sequence[str] = ()) -> tuple[QueuedMessage, int]:
         """Put a message in line; return its item and how many are ahead of it."""
         session = arrived.route.session
         item = self.item(arrived, triggers, waited=self._lanes.queued(session) > 0 or self._lanes.busy(session))
@@ -125,14 +125,14 @@ class Line:
             self._news[session].set()
         return item, ahead
 
-    def item(self, arrived: Arrived, triggers: Sequence[str] = (), *, waited: bool = True) -> Queued:
+    def item(self, arrived: RoutedMessage, triggers: Sequence[str] = (), *, waited: bool = True) -> QueuedMessage:
         """Return what stands for a message in a lane."""
         inbound = arrived.inbound
-        return Queued(
+        return QueuedMessage(
             row=arrived.row.id,
             place=inbound.conversation,
             message_id=inbound.message_id,
-            kin=kin_of(arrived, triggers),
+            kin=group_key_of(arrived, triggers),
             sender=sys.intern(inbound.sender.id),
             part_of=inbound.part_of,
             plain=not inbound.attachments,
@@ -145,21 +145,21 @@ class Line:
         """Say whether a free lane waits for more: what is in it then is not behind anything."""
         return session in self._news
 
-    def gather(self, session: str, head: Queued) -> list[Queued]:
+    def gather(self, session: str, head: QueuedMessage) -> list[QueuedMessage]:
         """Take what is to be answered with ``head`` out of its lane; return it with ``head`` before it."""
         group = self._group(head, self._lanes.waiting(session, IN_SIGHT), session)
         self._lanes.take(session, group[1:])
         return group
 
-    def coming(self, session: str) -> list[Queued]:
+    def coming(self, session: str) -> list[QueuedMessage]:
         """Return what ``gather`` would give for the first message that waits; nothing where something else comes first."""
         items = self._lanes.waiting(session, IN_SIGHT)
-        return self._group(items[0], items[1:], session) if items and isinstance(items[0], Queued) else []
+        return self._group(items[0], items[1:], session) if items and isinstance(items[0], QueuedMessage) else []
 
-    def _group(self, head: Queued, rest: Sequence[Any], session: str) -> list[Queued]:
-        return [head, *kindred(head, rest, self.rule(session, head.place.channel))]
+    def _group(self, head: QueuedMessage, rest: Sequence[Any], session: str) -> list[QueuedMessage]:
+        return [head, *coalescible(head, rest, self.rule(session, head.place.channel))]
 
-    def steerable(self, session: str, kin: str) -> list[Queued]:
+    def steerable(self, session: str, kin: str) -> list[QueuedMessage]:
         """Return what may enter the turn of that kin which runs in a session: the first that wait, and only in mode ``steer``.
 
         An album is let in as a whole: not before it is complete.
@@ -167,9 +167,9 @@ class Line:
         items = self._lanes.waiting(session, IN_SIGHT)
         if not items or not kin:
             return []
-        found: list[Queued] = []
+        found: list[QueuedMessage] = []
         for item in items:
-            if not isinstance(item, Queued) or item.kin != kin:
+            if not isinstance(item, QueuedMessage) or item.kin != kin:
                 break
             found.append(item)
         if not found or self.rule(session, found[0].place.channel).mode != "steer":
@@ -186,16 +186,16 @@ class Line:
             while (left := self._left(session, began)) > 0:
                 news = self._news.setdefault(session, asyncio.Event())
                 news.clear()
-                await set_within(news, self._clock, left)
+                await wait_until_set(news, self._clock, left)
         finally:
             self._news.pop(session, None)
 
     def _left(self, session: str, began: float) -> float:
         items = self._lanes.waiting(session, IN_SIGHT)
-        if not items or not isinstance(items[0], Queued) or not items[0].kin:
+        if not items or not isinstance(items[0], QueuedMessage) or not items[0].kin:
             return 0.0
         head, rule = items[0], self.rule(session, items[0].place.channel)
-        group = [head, *kindred(head, items[1:], rule)]
+        group = [head, *coalescible(head, items[1:], rule)]
         until = max((one.at + PARTS_QUIET for one in group if one.part_of is not None), default=0.0)
         if len(items) == len(group) < rule.cap:  # somebody who waits behind them ends the wait, and so does a full group
             if all(one.plain for one in group):
@@ -205,19 +205,19 @@ class Line:
         return min(until, began + LONGEST_HOLD) - self._clock.monotonic()
 
     @staticmethod
-    def _last_part(items: Sequence[Any], one: Queued) -> float:
-        same = (item.at for item in items if isinstance(item, Queued) and _is_part_with(one, item))
+    def _last_part(items: Sequence[Any], one: QueuedMessage) -> float:
+        same = (item.at for item in items if isinstance(item, QueuedMessage) and _is_part_with(one, item))
         return max(same, default=one.at)
 
 
-def kindred(head: Queued, rest: Sequence[Any], rule: Rule) -> list[Queued]:
+def coalescible(head: QueuedMessage, rest: Sequence[Any], rule: Rule) -> list[QueuedMessage]:
     """Return what is to be answered together with ``head``, of what waits behind it.
 
     Parts of one message are always together, wherever they wait. Otherwise order is kept: what is answered later ends it.
     """
     group, ended = [head], False
     for item in rest if head.kin else ():
-        if isinstance(item, Queued) and _belongs(item, group, rule, in_order=not ended):
+        if isinstance(item, QueuedMessage) and _belongs(item, group, rule, in_order=not ended):
             group.append(item)
         elif any(one.part_of is not None for one in group):
             ended = True
@@ -226,18 +226,18 @@ def kindred(head: Queued, rest: Sequence[Any], rule: Rule) -> list[Queued]:
     return group[1:]
 
 
-def _belongs(item: Queued, group: Sequence[Queued], rule: Rule, *, in_order: bool) -> bool:
+def _belongs(item: QueuedMessage, group: Sequence[QueuedMessage], rule: Rule, *, in_order: bool) -> bool:
     if item.kin != group[0].kin:
         return False
     follows = in_order and len(group) < rule.cap and _joins(group[-1], item, rule)
     return follows or (item.part_of is not None and any(_is_part_with(one, item) for one in group))
 
 
-def _is_part_with(one: Queued, other: Queued) -> bool:
+def _is_part_with(one: QueuedMessage, other: QueuedMessage) -> bool:
     return one.part_of is not None and (one.kin, one.sender, one.part_of) == (other.kin, other.sender, other.part_of)
 
 
-def _joins(before: Queued, item: Queued, rule: Rule) -> bool:
+def _joins(before: QueuedMessage, item: QueuedMessage, rule: Rule) -> bool:
     if rule.mode != "followup":
         return True
     quick = before.plain and item.plain and item.at - before.at <= rule.within

@@ -26,12 +26,12 @@ TOLD: dict[QueueMode, str] = {
 }
 
 
-class NoChoice(ValueError):
+class InvalidQueueChoice(ValueError):
     """Raised for words that are none of ours."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class QueueChoice:
     """What was chosen; None is left to the settings."""
 
     mode: QueueMode | None = None
@@ -46,8 +46,8 @@ class Choice:
 
 
 @lru_cache(maxsize=256)
-def read_choice(text: str) -> Choice:
-    """Read what follows ``/queue``, such as ``collect debounce:2s cap:25``. Raises NoChoice."""
+def read_choice(text: str) -> QueueChoice:
+    """Read what follows ``/queue``, such as ``collect debounce:2s cap:25``. Raises InvalidQueueChoice."""
     mode: QueueMode | None = None
     quiet: float | None = None
     cap: int | None = None
@@ -62,7 +62,7 @@ def read_choice(text: str) -> Choice:
         elif (
             re.fullmatch(r"drop[:=](none|old|new|summarize)", word) is None
         ):  # understood, as in the settings, and without effect
-            raise NoChoice(f"“{word[:40]}” is no way to queue.")
+            raise InvalidQueueChoice(f"“{word[:40]}” is no way to queue.")
     if (quiet or 0) > MOST_SECONDS or cap == 0 or (cap or 0) > MOST_TOGETHER:
-        raise NoChoice(f"A wait is at most {MOST_SECONDS:.0f} s, and a turn answers 1 to {MOST_TOGETHER} messages.")
-    return Choice(mode, quiet, cap)
+        raise InvalidQueueChoice(f"A wait is at most {MOST_SECONDS:.0f} s, and a turn answers 1 to {MOST_TOGETHER} messages.")
+    return QueueChoice(mode, quiet, cap)

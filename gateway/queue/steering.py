@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent.loop.turn import Arrivals, Further
-from gateway.base.errors import OutOfStep, StorageFailed
+from gateway.base.errors import InvalidTransition, StorageFailed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from agent.messages import UserMessage
     from gateway.ledger.protocol import TurnLedger
     from gateway.queue.lanes import Lanes
-    from gateway.queue.message_queue import Line, Queued
-    from gateway.routing.routed_message import Arrived
+    from gateway.queue.message_queue import MessageQueue, QueuedMessage
+    from gateway.routing.routed_message import RoutedMessage
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class UnderWay:
+class RunningTurn:
     """The turn that a session works on. ``items`` are its first messages in the lane, ``steered`` those that came in on the way."""
 
     session: str
     kin: str
-    items: Sequence[Queued] = ()
+    items: Sequence[QueuedMessage] = ()
     turn: Turn | None = None
-    steered: list[Arrived] = field(default_factory=list)
+    steered: list[RoutedMessage] = field(default_factory=list)
 
     @property
     def begun(self) -> bool:
@@ -47,14 +47,14 @@ class Steering(Arrivals):
 
     def __init__(
         self,
-        under_way: UnderWay,
+        under_way: RunningTurn,
         turn: str,
         *,
-        line: Line,
-        lanes: Lanes[Queued],
+        line: MessageQueue,
+        lanes: Lanes[QueuedMessage],
         ledger: TurnLedger,
-        read: Callable[[Sequence[int]], Awaitable[list[Arrived]]],
-        hear: Callable[[Arrived], Awaitable[UserMessage]],
+        read: Callable[[Sequence[int]], Awaitable[list[RoutedMessage]]],
+        hear: Callable[[RoutedMessage], Awaitable[UserMessage]],
     ) -> None:
         self._under_way = under_way
         self._turn = turn
@@ -76,7 +76,7 @@ class Steering(Arrivals):
             return ()
         try:
             await self._ledger.join(self._turn, rows)
-        except (OutOfStep, StorageFailed) as error:
+        except (InvalidTransition, StorageFailed) as error:
             log.warning("messages %s could not be let into the turn that runs: %s", rows, error)
             return ()
         self._lanes.take(self._under_way.session, items)

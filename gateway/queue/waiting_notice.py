@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agent.timing import Clock
     from gateway.ledger.protocol import OutboxLedger
     from gateway.queue.pause import Pause
-    from gateway.routing.routed_message import Arrived
+    from gateway.routing.routed_message import RoutedMessage
     from gateway.settings.queue import QueueMode
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ HOW: dict[QueueMode, str] = {
 }
 
 
-class Backlog:
+class WaitingNotices:
     """Says "queued, N ahead", and that nothing is answered during a pause. ``pause`` tells whether there is one, and who knows of it."""
 
     def __init__(self, ledger: OutboxLedger, clock: Clock, pause: Callable[[], Pause | None] = lambda: None) -> None:
@@ -42,14 +42,14 @@ class Backlog:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pause = pause
 
-    def note(self, arrived: Arrived, ahead: int, mode: QueueMode = "followup") -> None:
+    def note(self, arrived: RoutedMessage, ahead: int, mode: QueueMode = "followup") -> None:
         """Take note of a message that was put behind ``ahead`` others. Old ones, taken up again after a start, are not told of."""
         steps, rest = divmod(ahead, WORTH_TELLING)
         if rest or steps.bit_count() != 1 or self._clock.now() - arrived.row.received_at > TTL:
             return
         self._say(arrived, f"⏳ Queued, {ahead} ahead. {HOW[mode]}; /stop ends what runs.")
 
-    def taken(self, arrived: Arrived) -> bool:
+    def taken(self, arrived: RoutedMessage) -> bool:
         """Take note of a message that was taken in. During a pause its conversation is told so, once; say whether there is one."""
         pause = self._pause()
         if pause is None or not pause.lasts:
@@ -58,7 +58,7 @@ class Backlog:
             self._say(arrived, PAUSED)
         return True
 
-    def _say(self, arrived: Arrived, text: str) -> None:
+    def _say(self, arrived: RoutedMessage, text: str) -> None:
         task = asyncio.ensure_future(self._tell(NewOutbound(conversation=arrived.inbound.conversation, text=text, ttl=TTL)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gateway.ledger.protocol import InboxLedger
 
 
-class Moves:
+class ChatMigrations:
     """Knows the former ids of groups. Sessions and memory stay under the first one, so that nothing on the disk has to move."""
 
     def __init__(self) -> None:

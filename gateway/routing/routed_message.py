@@ -26,7 +26,7 @@ _ACTOR = tuple(field.name for field in fields(Actor))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrived:
+class RoutedMessage:
     """A message that was taken in: its row, what was said, by whom, and where it goes.
 
     ``before`` is what was said around the agent before it, and ``asides`` what else happened: lines to be told with it.
@@ -40,11 +40,11 @@ class Arrived:
     asides: tuple[str, ...] = ()
 
 
-class Unreadable(ValueError):
+class UnreadableMessage(ValueError):
     """Raised for a row that this version cannot read."""
 
 
-def write_arrived(inbound: Inbound, actor: Actor, route: Route | None, *, before: str = "", asides: Sequence[str] = ()) -> str:
+def encode_message(inbound: Inbound, actor: Actor, route: Route | None, *, before: str = "", asides: Sequence[str] = ()) -> str:
     """Return the payload of a row: plain ASCII, so that every text survives."""
     written = {
         "v": _VERSION,
@@ -74,17 +74,17 @@ def reworded(payload: str, text: str) -> str:
     return json.dumps(written, separators=(",", ":"))
 
 
-def read_arrived(row: InboxRow) -> tuple[Inbound, Actor, Route | None]:
-    """Read a row; the route is None when there was none. Raises Unreadable."""
+def decode_message(row: InboxRow) -> tuple[Inbound, Actor, Route | None]:
+    """Read a row; the route is None when there was none. Raises UnreadableMessage."""
     return read_whole(row)[:3]
 
 
 def read_whole(row: InboxRow) -> tuple[Inbound, Actor, Route | None, str, tuple[str, ...]]:
-    """Read a row, with what is to be told before the message. Raises Unreadable."""
+    """Read a row, with what is to be told before the message. Raises UnreadableMessage."""
     try:
         written: dict[str, Any] = json.loads(row.payload)
         if written["v"] != _VERSION:
-            raise Unreadable(f"it was written by another version ({written['v']})")
+            raise UnreadableMessage(f"it was written by another version ({written['v']})")
         said, route = written["inbound"], written["route"]
         inbound = Inbound(
             conversation=as_conversation(said["conversation"]),
@@ -99,7 +99,7 @@ def read_whole(row: InboxRow) -> tuple[Inbound, Actor, Route | None, str, tuple[
         whither = None if route is None else Route(**{**route, "audience": Audience(**route["audience"])})
         return inbound, actor, whither, written.get("before", ""), tuple(written.get("asides", ()))
     except (KeyError, TypeError, ValueError) as error:
-        raise Unreadable(f"its payload is not what it should be: {error!r}"[:300]) from error
+        raise UnreadableMessage(f"its payload is not what it should be: {error!r}"[:300]) from error
 
 
 def words_of(inbound: Inbound) -> str:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.routing.bindings import TIERS, audience_of_all, judge
 from memory.audience import OWNER, Audience
 
@@ -37,7 +37,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
+class RuleVerdict:
     """One rule as it was weighed for a conversation. ``why`` tells how near it is, or why it does not hold."""
 
     place: int
@@ -82,7 +82,7 @@ class Router:
         """Route a message of ``actor``. Only a local client's hints are heeded.
 
         Raises:
-            UsageWrong: a hint names an agent that is not there, or a session that cannot be.
+            UsageError: a hint names an agent that is not there, or a session that cannot be.
         """
         hints = inbound.hints if actor.local else {}
         agent = self._known(hints[AGENT_HINT]) if hints.get(AGENT_HINT) else None
@@ -103,7 +103,7 @@ class Router:
                 return tuple(named)
         return (self._bound_agent(places),)
 
-    def weighed(self, conversation: ChatAddress) -> list[Weighed]:
+    def weighed(self, conversation: ChatAddress) -> list[RuleVerdict]:
         """Tell how each rule was weighed, in the order of the settings: for people who wonder why an agent answers."""
         places = (conversation, *self._formers(conversation))
         winner = self._winner(places)
@@ -115,7 +115,9 @@ class Router:
             if tier is not None and place != winner:
                 why += "; another rule is nearer" if known else "; but there is no such agent"
             told.append(
-                Weighed(place=place, agent=binding.agent_id, holds=tier is not None and known, wins=place == winner, why=why)
+                RuleVerdict(
+                    place=place, agent=binding.agent_id, holds=tier is not None and known, wins=place == winner, why=why
+                )
             )
         return told
 
@@ -162,7 +164,7 @@ class Router:
         if wish.startswith("agent:"):
             named = self._known(wish.split(":")[1])
             if agent is not None and named != agent:
-                raise UsageWrong(
+                raise UsageError(
                     f"session {wish!r} belongs to agent {named!r}, not {agent!r}",
                     hint="Leave --agent out, or name another session.",
                 )
@@ -171,7 +173,7 @@ class Router:
             agent = agent or self._default
             key = f"agent:{agent}:{wish}"
         if not re.fullmatch(r"agent:[a-z0-9_-]+(:[^\s:\x00-\x1f/\\]{1,200}){1,6}", key):
-            raise UsageWrong(
+            raise UsageError(
                 f"{wish!r} cannot name a session", hint="Use a word such as `travel`, or a key that `homebody sessions` lists."
             )
         return Route(agent=agent, session=key, audience=self.audience(key))
@@ -179,7 +181,7 @@ class Router:
     def _known(self, agent: str) -> str:
         wanted = agent.strip().lower()
         if wanted not in self._agents:
-            raise UsageWrong(f"there is no agent {agent!r}", hint=f"There is: {', '.join(sorted(self._agents))}.")
+            raise UsageError(f"there is no agent {agent!r}", hint=f"There is: {', '.join(sorted(self._agents))}.")
         return wanted
 
     def _bound_agent(self, places: Sequence[ChatAddress]) -> str:

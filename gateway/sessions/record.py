@@ -18,7 +18,7 @@ class SessionRecord:
     ``former`` is the session that it took over from, which ``/undo`` brings back until ``former_until``. ``unsaved`` is a
     former session whose session-memory file is still to be written. ``last_flush`` tells the latest receipt in a line.
     ``pins`` are what the session takes over from the one before it. ``made_by`` is the message whose command brought this state
-    about, so that the command is not carried out again when a crash made its answer be lost. ``stand_in`` is the model that
+    about, so that the command is not carried out again when a crash made its answer be lost. ``fallback_of`` is the model that
     answered last, where that was not the one that was chosen. ``queue`` is what was chosen with ``/queue``. ``space``
     is the server or workspace that the conversation lies in. ``noted`` says what became of what mattered in ``former``.
     """
@@ -31,7 +31,7 @@ class SessionRecord:
     model: str | None = None
     thinking: str | None = None
     reasoning: bool = False
-    stand_in: str = ""
+    fallback_of: str = ""
     verbose: bool = False
     queue: str = ""
     space: str = ""

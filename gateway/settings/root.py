@@ -15,7 +15,7 @@ from agent.tools.settings import HouseTools, ToolRules
 from channels.discord.settings import DiscordSettings
 from channels.slack.settings import SlackSettings
 from channels.telegram.settings import TelegramSettings
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.settings.auth import AuthSettings
 from gateway.settings.block_streaming import BlockStreaming
 from gateway.settings.budgets import BudgetSettings
@@ -206,10 +206,10 @@ class Settings(Section):
     def agent(self, agent_id: str) -> AgentProfile:
         """Return one agent: its entry laid over ``agents.defaults``, key by key (lists are replaced as a whole).
 
-        A relative workspace counts from the owner's home folder. Raises UsageWrong for an agent that is not there.
+        A relative workspace counts from the owner's home folder. Raises UsageError for an agent that is not there.
         """
         if agent_id not in self.agent_ids:
-            raise UsageWrong(f"there is no agent {agent_id!r}", hint=f"There is: {', '.join(self.agent_ids)}.")
+            raise UsageError(f"there is no agent {agent_id!r}", hint=f"There is: {', '.join(self.agent_ids)}.")
         entry = next((entry for entry in self.agents.list if entry.id == agent_id), None)
         resolved = AgentDefaults.model_validate(laid_over(_said(self.agents.defaults), _said(entry) if entry else {}))
         parts = ("homebody", self._profile, "" if agent_id == MAIN else agent_id)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from channels.protocol import InboundSink
 
 
-class AbsentChannel:
+class BrokenChannel:
     """A ``Channel`` that is ``Probed``, and broken from the beginning. What is to be sent by it waits for the true one."""
 
     absent = True

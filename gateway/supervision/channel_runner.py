@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from channels.errors import ChannelBroken
-from gateway.base.wait import set_within
+from gateway.base.wait import wait_until_set
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -29,7 +29,7 @@ BROKEN_PAUSE = 300.0
 SILENT = "Check the network: `homebody channels status --probe` asks now. The house goes on trying."
 
 
-class ChannelKeeper:
+class ChannelRunner:
     """One channel, how it is, and who may speak on it.
 
     ``menu`` is what it may offer people to choose from. ``before`` is awaited each time before it runs: it may read its token anew.
@@ -119,7 +119,7 @@ class ChannelKeeper:
                 if self._clock.monotonic() - began > LONGEST_PAUSE:
                     pause = FIRST_PAUSE
                 wait = BROKEN_PAUSE if self.broken else pause * (0.5 + self._random.random())
-                if await set_within(self._again, self._clock, wait):
+                if await wait_until_set(self._again, self._clock, wait):
                     self._again.clear()
                     pause = FIRST_PAUSE
                 await self._prepare()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from channels.protocol import Channel
     from gateway.outbound.delivery import Delivery
     from gateway.routing.access import Policy
-    from gateway.supervision.channel_runner import ChannelKeeper
+    from gateway.supervision.channel_runner import ChannelRunner
 
 log = logging.getLogger(__name__)
 
@@ -21,18 +21,18 @@ LET_GO_SECONDS = 5.0
 """How long a message that is being sent may hold up the end of its channel."""
 
 
-class Keepers(Mapping[str, "ChannelKeeper"]):
+class ChannelSupervisor(Mapping[str, "ChannelRunner"]):
     """The keepers by ``channel:account``. ``make`` builds the keeper of a channel."""
 
-    def __init__(self, make: Callable[[Channel, Policy], ChannelKeeper], delivery: Delivery) -> None:
+    def __init__(self, make: Callable[[Channel, Policy], ChannelRunner], delivery: Delivery) -> None:
         self._make = make
         self._delivery = delivery
-        self._kept: dict[str, ChannelKeeper] = {}
+        self._kept: dict[str, ChannelRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._gone: list[Channel] = []
         self._group: asyncio.TaskGroup | None = None
 
-    def __getitem__(self, name: str) -> ChannelKeeper:
+    def __getitem__(self, name: str) -> ChannelRunner:
         return self._kept[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -80,7 +80,7 @@ class Keepers(Mapping[str, "ChannelKeeper"]):
         """Who may speak, by channel and account."""
         return {(keeper.channel.name, keeper.channel.account): keeper.policy for keeper in self._kept.values()}
 
-    def working(self) -> Mapping[str, ChannelKeeper]:
+    def working(self) -> Mapping[str, ChannelRunner]:
         """Those that are not off until their owner acts."""
         return {name: keeper for name, keeper in self._kept.items() if not keeper.broken}
 

@@ -22,7 +22,7 @@ OFTEN_CRASHED = (
 )
 
 
-class Starts:
+class CrashLoopBreaker:
     """When the house was started, and which of these lives ended in order. Blocking, and small.
 
     A file that cannot be read or written makes no difference but that crashes are not counted.

@@ -11,10 +11,10 @@ from pydantic import SecretStr, ValidationError
 
 from agent.tools.settings import ToolRules
 from channels.errors import ChannelError
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.config.secrets import revealed
 from gateway.routing.access import ANYBODY, GroupRule, Policy
-from gateway.supervision.broken_channel import AbsentChannel
+from gateway.supervision.broken_channel import BrokenChannel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ def platforms(settings: Settings, clock: SystemClock, env: Mapping[str, str]) ->
     """Yield a channel for each enabled account, with its policy. A token may also stand in ``env``, for the default account.
 
     Raises:
-        UsageWrong: a group's settings name a group of tools that is not there.
+        UsageError: a group's settings name a group of tools that is not there.
     """
     channels = settings.channels
     for section, found in (
@@ -103,7 +103,7 @@ def _bot(account: Any) -> object:
 
 def _doubled(channel: Channel, holder: str) -> Channel:
     """Return what stands for an account whose token another one has: each would take the other's messages, or answer them too."""
-    return AbsentChannel(
+    return BrokenChannel(
         channel.name,
         f"The accounts {holder} and {channel.account} of {channel.name} have one token.",
         f"Give each a bot of its own, or take channels.{channel.name}.accounts.{channel.account} out.",
@@ -115,7 +115,7 @@ def _made(name: str, found: Mapping[str, EntryPoint], settings: Mapping[str, Any
     """Return the channel of another package, or what stands for it: it may hold up neither the house nor other channels."""
     if name not in found:
         known = ", ".join(sorted(found)) or "none"
-        return AbsentChannel(
+        return BrokenChannel(
             name,
             f"No installed package brings the channel {name!r} (there is: {known}).",
             f"Install its package beside homebody and restart the gateway, or set channels.plugins.{name}.enabled to false.",
@@ -125,10 +125,10 @@ def _made(name: str, found: Mapping[str, EntryPoint], settings: Mapping[str, Any
             revealed(settings), account="default", clock=clock, log=structlog.get_logger(f"channels.{name}")
         )
     except ChannelError as error:
-        return AbsentChannel(name, str(error), error.hint)
+        return BrokenChannel(name, str(error), error.hint)
     except Exception as error:  # noqa: BLE001  (whatever goes wrong in another's package is told as that channel's trouble)
         why = f"The channel {name!r} could not be made: {type(error).__name__}: {error}."
-        return AbsentChannel(name, why, f"Look at channels.plugins.{name}.settings; the package's documentation tells.")
+        return BrokenChannel(name, why, f"Look at channels.plugins.{name}.settings; the package's documentation tells.")
     return channel
 
 
@@ -197,11 +197,11 @@ def slack_policy(account: SlackAccount) -> Policy:
 
 
 def _tools(where: str, *given: GroupTools | None) -> tuple[ToolRules, ...]:
-    """Return what a group's settings say of tools. Raises UsageWrong for a group of tools that is not there."""
+    """Return what a group's settings say of tools. Raises UsageError for a group of tools that is not there."""
     try:
         return tuple(ToolRules(allow=one.allow, deny=one.deny) for one in given if one is not None)
     except ValidationError as error:
-        raise UsageWrong(
+        raise UsageError(
             str(error.errors()[0]["msg"]), where=f"{where}: tools", hint="Correct it there; `homebody config get` shows it."
         ) from error
 

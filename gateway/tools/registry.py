@@ -44,7 +44,7 @@ def tools_of(
     return tools
 
 
-class ToolRack:
+class ToolRegistry:
     """Hands out toolboxes. The same rules give the same box, so that its bytes stay as a provider's cache has them."""
 
     def __init__(self, tools: Iterable[Tool], rules: Iterable[ToolRules] = ()) -> None:

@@ -14,18 +14,18 @@ from agent.loop.turn import Turn as AgentTurn
 from channels.live import Done
 from gateway.agents.fallback_notice import with_asides
 from gateway.base import errors
-from gateway.base.shield import unbroken
+from gateway.base.shield import run_despite_cancel
 from gateway.outbound.blocks import Blocks
 from gateway.outbound.buttons import after_turn
+from gateway.outbound.progress import ProgressDisplay, show_frame
 from gateway.outbound.replying import replies
-from gateway.outbound.showing import Showing, show_frame
-from gateway.outbound.typing_sign import TypingSign, typing_mode
-from gateway.queue.steering import Steering, UnderWay
+from gateway.outbound.typing_indicator import TypingIndicator, typing_mode
+from gateway.queue.steering import RunningTurn, Steering
 from gateway.settings.block_streaming import Manner
 from gateway.turns.result_summary import DEFECT, exit_of, in_words, turn_facts
-from gateway.turns.tool_call_log import LedgerJournal
+from gateway.turns.tool_call_log import LedgerCallLog
 from gateway.turns.turn_log import bound
-from gateway.turns.user_message import heard
+from gateway.turns.user_message import user_message
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -33,33 +33,33 @@ if TYPE_CHECKING:
     from agent.timing import Clock
     from channels.messages import Button, ChatAddress
     from channels.protocol import Channel
-    from gateway.agents.agent import HousedAgent
+    from gateway.agents.running_agent import RunningAgent
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import NewOutbound, Turn, TurnEnd
-    from gateway.media.service import PostRoom
-    from gateway.outbound.held_back import HeldBack
+    from gateway.media.service import MediaService
+    from gateway.outbound.secret_filter import SecretFilter
     from gateway.queue.lanes import Lanes, Ticket
-    from gateway.queue.message_queue import Line
-    from gateway.routing.routed_message import Arrived
+    from gateway.queue.message_queue import MessageQueue
+    from gateway.routing.routed_message import RoutedMessage
     from gateway.sessions.store import SessionRecord
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class TurnContext:
     """Messages about to be answered together, and all that belongs to them. ``arrived`` is the first one.
 
     ``further`` are the others, ``under_way`` is what the house knows of the turn while it runs.
     """
 
-    agent: HousedAgent
-    arrived: Arrived
-    further: Sequence[Arrived]
+    agent: RunningAgent
+    arrived: RoutedMessage
+    further: Sequence[RoutedMessage]
     record: SessionRecord
     turn: Turn
     greeting: str
-    under_way: UnderWay
+    under_way: RunningTurn
 
 
 class Answering:
@@ -73,16 +73,16 @@ class Answering:
         self,
         *,
         ledger: Ledger,
-        read: Callable[[Sequence[int]], Awaitable[list[Arrived]]],
+        read: Callable[[Sequence[int]], Awaitable[list[RoutedMessage]]],
         channel: Callable[[ChatAddress], Channel],
         clock: Clock,
         lanes: Lanes[Any],
-        line: Line,
-        post: PostRoom,
-        answered: Callable[[Iterable[Arrived]], None] = lambda _: None,
-        signature: Callable[[Arrived], str] = lambda _: "",
-        manner: Callable[[ChatAddress, HousedAgent], Manner] = lambda _place, _agent: Manner(),
-        held: HeldBack | None = None,
+        line: MessageQueue,
+        post: MediaService,
+        answered: Callable[[Iterable[RoutedMessage]], None] = lambda _: None,
+        signature: Callable[[RoutedMessage], str] = lambda _: "",
+        manner: Callable[[ChatAddress, RunningAgent], Manner] = lambda _place, _agent: Manner(),
+        held: SecretFilter | None = None,
     ) -> None:
         self._held = held
         self._ledger = ledger
@@ -96,7 +96,7 @@ class Answering:
         self._signature = signature
         self._manner = manner
 
-    async def answer(self, ticket: Ticket[Any], case: Case) -> None:
+    async def answer(self, ticket: Ticket[Any], case: TurnContext) -> None:
         """Answer, whatever comes of it: the reply is queued, or the turn waits for the next start.
 
         Raises:
@@ -106,7 +106,7 @@ class Answering:
         settings = case.agent.profile.settings
         mode, seconds = typing_mode(settings, case.arrived.inbound), settings.typing_interval_seconds
         channel, manner, signature = self._channel(place), self._manner(place, case.agent), self._signature(case.arrived)
-        sign = TypingSign(channel, place, self._clock, mode, seconds)
+        sign = TypingIndicator(channel, place, self._clock, mode, seconds)
         blocks = Blocks(
             self._ledger,
             channel,
@@ -118,13 +118,15 @@ class Answering:
             greeting=case.greeting,
             held=self._held,
         )
-        showing = Showing(channel, place, case.turn.id, sign, verbose=case.record.verbose, sent=manner.sent, held=self._held)
+        showing = ProgressDisplay(
+            channel, place, case.turn.id, sign, verbose=case.record.verbose, sent=manner.sent, held=self._held
+        )
         with bound(turn=case.turn.id):
             try:
                 async with showing.shown():
                     result = await self._run(case, showing, blocks)
             except asyncio.CancelledError:
-                await unbroken(self._cancelled(ticket, case))
+                await run_despite_cancel(self._cancelled(ticket, case))
                 raise
             except errors.StorageFailed:
                 raise  # the turn goes on from its transcript once there is a ledger to write to (gateway.turns.storage_retry)
@@ -145,13 +147,13 @@ class Answering:
                 state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
                 await self._finish(case, blocks, state, result.reply, result, exit_code=exit_of(result))
 
-    async def _run(self, case: Case, showing: Showing, blocks: Blocks) -> TurnResult:
+    async def _run(self, case: TurnContext, showing: ProgressDisplay, blocks: Blocks) -> TurnResult:
         inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
         conversation = await case.agent.conversations.open(case.record, audience, model=inbound.hints.get("model"))
         intake = self._post.intake
         self._post.begin(name, inbound.conversation)
-        first = await heard(conversation, case.arrived, intake)
-        further = [Further(one.row.uid, await heard(conversation, one, intake)) for one in case.further]
+        first = await user_message(conversation, case.arrived, intake)
+        further = [Further(one.row.uid, await user_message(conversation, one, intake)) for one in case.further]
         steering = Steering(
             case.under_way,
             case.turn.id,
@@ -159,9 +161,9 @@ class Answering:
             lanes=self._lanes,
             ledger=self._ledger,
             read=self._read,
-            hear=lambda one: heard(conversation, one, intake),
+            hear=lambda one: user_message(conversation, one, intake),
         )
-        journal = LedgerJournal(self._ledger, case.turn.id)
+        journal = LedgerCallLog(self._ledger, case.turn.id)
         brake = case.agent.brake
         async with (
             blocks.sending(conversation.transcript, showing.emit) as emit,
@@ -174,7 +176,7 @@ class Answering:
             return await turn.run([first], further)
 
     async def _finish(
-        self, case: Case, blocks: Blocks, state: TurnEnd, text: str, result: TurnResult | None, *, exit_code: int
+        self, case: TurnContext, blocks: Blocks, state: TurnEnd, text: str, result: TurnResult | None, *, exit_code: int
     ) -> None:
         greeting = await self.chunks(case.arrived, case.greeting if text and not blocks.begun else "")
         buttons = after_turn(result.failure if result else None, text, case.arrived.actor)
@@ -187,7 +189,7 @@ class Answering:
         facts = turn_facts(case.agent.id, record.key, record.session, text, result, keys=keys, exit_code=exit_code)
         self.all_done((case.arrived, *case.further, *case.under_way.steered), facts)
 
-    async def _cancelled(self, ticket: Ticket[Any], case: Case) -> None:
+    async def _cancelled(self, ticket: Ticket[Any], case: TurnContext) -> None:
         """Note why a turn was cut short.
 
         Stopped by its owner it is over; by our own closing it goes on at the next start. For something newer it is over when it
@@ -206,7 +208,7 @@ class Answering:
         self.all_done((case.arrived, *case.further, *case.under_way.steered), facts)
 
     async def chunks(
-        self, arrived: Arrived, text: str, buttons: Sequence[Button] = (), *, continued: bool = False
+        self, arrived: RoutedMessage, text: str, buttons: Sequence[Button] = (), *, continued: bool = False
     ) -> list[NewOutbound]:
         """Return what is to be queued for a text. ``continued``: it goes on from what was sent before it."""
         channel = self._channel(arrived.inbound.conversation)
@@ -215,7 +217,7 @@ class Answering:
             channel, arrived, text, knows=self._ledger.knows, buttons=buttons, continued=continued, held=self._held
         )
 
-    def all_done(self, messages: Sequence[Arrived], facts: dict[str, Any]) -> None:
+    def all_done(self, messages: Sequence[RoutedMessage], facts: dict[str, Any]) -> None:
         """Tell those who wait for any of a turn's messages; the reply is counted with the first."""
         self._answered(messages)
         first, *further = messages
@@ -223,7 +225,7 @@ class Answering:
         for one in further:
             self.done(one, facts | {"chunks": 0, "replyKeys": [], "answeredWith": first.inbound.message_id})
 
-    def done(self, arrived: Arrived, facts: dict[str, Any]) -> None:
+    def done(self, arrived: RoutedMessage, facts: dict[str, Any]) -> None:
         """Tell a waiting client what came of a message."""
         place = arrived.inbound.conversation
         show_frame(self._channel(place), place, Done(arrived.row.uid, arrived.inbound.message_id, facts))

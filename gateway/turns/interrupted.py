@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from agent.transcript.entries import Entry
     from gateway.ledger.rows import Turn, TurnEnd
-    from gateway.routing.routed_message import Arrived
+    from gateway.routing.routed_message import RoutedMessage
 
 MAX_ATTEMPTS = 3
 FRESH = timedelta(minutes=30)
@@ -40,8 +40,8 @@ class GivenUp:
     state: TurnEnd
     reason: str
     text: str
-    ended: tuple[Arrived, ...]
-    returned: tuple[Arrived, ...] = ()
+    ended: tuple[RoutedMessage, ...]
+    returned: tuple[RoutedMessage, ...] = ()
 
     def entry(self, held: Collection[str]) -> Unanswered:
         """Return what the transcript is to say of it. ``held`` are the ids of its entries."""
@@ -80,7 +80,7 @@ def _uses_tools(entry: Entry) -> bool:
 
 
 def given_up(
-    turn: Turn, found: Sequence[Arrived], now: datetime, zone: tzinfo | None, begun: Collection[str] = ()
+    turn: Turn, found: Sequence[RoutedMessage], now: datetime, zone: tzinfo | None, begun: Collection[str] = ()
 ) -> GivenUp | None:
     """Judge a turn with these messages, at least one; None: it goes on. No ``zone``: its agent or session is gone.
 
@@ -107,7 +107,9 @@ def given_up(
     return None
 
 
-def _ended(found: Sequence[Arrived], ends: Callable[[Arrived], bool], state: TurnEnd, reason: str, told: str) -> GivenUp:
+def _ended(
+    found: Sequence[RoutedMessage], ends: Callable[[RoutedMessage], bool], state: TurnEnd, reason: str, told: str
+) -> GivenUp:
     ended = tuple(one for one in found if ends(one))
     what = "Say “go on” if it still matters." if state == "stopped" else "Say it again if it still matters."
     if len(ended) == 1:
@@ -119,11 +121,11 @@ def _ended(found: Sequence[Arrived], ends: Callable[[Arrived], bool], state: Tur
     return GivenUp(state, reason, text, ended, tuple(one for one in found if one not in ended))
 
 
-def quoted_words(one: Arrived, most: int = QUOTED_CHARS) -> str:
+def quoted_words(one: RoutedMessage, most: int = QUOTED_CHARS) -> str:
     """Return what a message says on one line, at most so many characters; the names of its files where it says nothing."""
     line = " ".join(one.inbound.text.split()) or ", ".join(file.name or file.kind for file in one.inbound.attachments)
     return line if len(line) <= most else f"{line[:most].rstrip()}…"
 
 
-def _speaker(one: Arrived) -> str:
+def _speaker(one: RoutedMessage) -> str:
     return f"{one.inbound.sender.name or one.inbound.sender.id}: "

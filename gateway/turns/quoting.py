@@ -8,7 +8,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from gateway.routing.routed_message import Arrived
+    from gateway.routing.routed_message import RoutedMessage
 
 LONGEST_NAME: Final = 60
 LONGEST_QUOTE: Final = 300
@@ -32,7 +32,7 @@ def name_of(name: str, otherwise: str) -> str:
     return (plain if len(plain) <= LONGEST_NAME else plain[: LONGEST_NAME - 1].rstrip() + "…") or otherwise
 
 
-def head_of(arrived: Arrived) -> str:
+def head_of(arrived: RoutedMessage) -> str:
     """Return who speaks, for the head of a message: the name they chose in quotation marks, the platform's id, the role.
 
     Nothing for the owner in private, where nobody else speaks.

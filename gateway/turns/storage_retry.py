@@ -12,8 +12,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from gateway.base.errors import StorageFailed
-from gateway.queue.message_queue import Queued
-from gateway.turns.worker import Interrupted
+from gateway.queue.message_queue import QueuedMessage
+from gateway.turns.worker import InterruptedTurn
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,7 +33,7 @@ FREE_RETRIES = 3
 """Setbacks of one turn that do not count as attempts at it; a turn that fills the disk itself must come to an end."""
 
 
-class Setback:
+class StorageRetry:
     """Keeps what the disk stopped, and gives it back to the lanes. ``tell`` says something to the owner, and raises StorageFailed."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Setback:
         self._clock = clock
         self._tell = tell
         self._stopped: list[tuple[str, Any]] = []
-        self._ended: list[Queued | Interrupted] = []
+        self._ended: list[QueuedMessage | InterruptedTurn] = []
         self._turns: Counter[str] = Counter()
         self._wait = SHORTEST
         self._over = float("-inf")
@@ -59,7 +59,9 @@ class Setback:
         """
         if self._closed:
             return
-        if isinstance(ticket.item, (Queued, Interrupted)):  # a fresh start that is due is looked for again by the clock
+        if isinstance(
+            ticket.item, (QueuedMessage, InterruptedTurn)
+        ):  # a fresh start that is due is looked for again by the clock
             if ticket.ending == "stop":
                 self._ended.append(ticket.item)
             else:
@@ -99,27 +101,27 @@ class Setback:
                 self._lanes.put_first(session, item)
         self._pause.end("storage")
 
-    async def _present(self, item: Queued | Interrupted) -> Queued | Interrupted | None:
+    async def _present(self, item: QueuedMessage | InterruptedTurn) -> QueuedMessage | InterruptedTurn | None:
         """Return what is to be done now, by what the ledger says: the message, the turn that was begun with it, or nothing any more."""
         found = await self._found(item)
-        if found is None or isinstance(found, Queued):
+        if found is None or isinstance(found, QueuedMessage):
             return found
         self._turns[found.id] += 1
         if self._turns[found.id] <= FREE_RETRIES:
             await self._ledger.interrupted(found.id)
-        return Interrupted(found)
+        return InterruptedTurn(found)
 
-    async def _end(self, item: Queued | Interrupted) -> None:
+    async def _end(self, item: QueuedMessage | InterruptedTurn) -> None:
         """Note that its owner stopped it; may be called again."""
         found = await self._found(item)
-        if isinstance(found, Queued):
+        if isinstance(found, QueuedMessage):
             await self._ledger.settle([found.row], "answered", reason="stopped by its owner")
         elif found is not None:
             await self._ledger.finish(found.id, "stopped", reason="stopped by its owner")
 
-    async def _found(self, item: Queued | Interrupted) -> Queued | Turn | None:
-        wanted = item.turn.id if isinstance(item, Interrupted) else None
-        if isinstance(item, Queued):
+    async def _found(self, item: QueuedMessage | InterruptedTurn) -> QueuedMessage | Turn | None:
+        wanted = item.turn.id if isinstance(item, InterruptedTurn) else None
+        if isinstance(item, QueuedMessage):
             rows = await self._ledger.inbox_rows([item.row])
             if not rows or rows[0].state not in {"waiting", "claimed"}:
                 return None

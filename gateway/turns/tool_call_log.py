@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gateway.ledger.rows import ToolState
 
 
-class LedgerJournal:
+class LedgerCallLog:
     """Records the tool calls of one turn in the ledger (see ``agent.loop.call_log``): one transaction before a call, one after."""
 
     def __init__(self, ledger: TurnLedger, turn: str) -> None:

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import AgentError
 from channels.live import Activity, Done, Rejected
 from gateway.base import errors
-from gateway.base.shield import unbroken, whole
-from gateway.command_handlers.model_commands import ModelDesk
-from gateway.command_handlers.session_commands import CommandDesk
+from gateway.base.shield import finish_despite_cancel, run_despite_cancel
+from gateway.command_handlers.model_commands import ModelCommands
+from gateway.command_handlers.session_commands import SessionCommands
 from gateway.commands.table import parse
 from gateway.outbound.buttons import offered
-from gateway.outbound.showing import show_frame
-from gateway.queue.message_queue import Queued
-from gateway.queue.steering import UnderWay
-from gateway.turns.answering import Answering, Case
+from gateway.outbound.progress import show_frame
+from gateway.queue.message_queue import QueuedMessage
+from gateway.queue.steering import RunningTurn
+from gateway.turns.answering import Answering, TurnContext
 from gateway.turns.interrupted import given_up, worked_on
 from gateway.turns.result_summary import in_words, turn_facts
 from gateway.turns.turn_log import bound
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from agent.timing import Clock
     from channels.messages import Button, ChatAddress, Inbound
     from channels.protocol import Channel
-    from gateway.agents.agent import HousedAgent
-    from gateway.command_handlers.rights import Rights
+    from gateway.agents.running_agent import RunningAgent
+    from gateway.command_handlers.rights import CommandRights
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import Turn
     from gateway.queue.lanes import Lanes, Ticket
-    from gateway.queue.message_queue import Line
-    from gateway.routing.routed_message import Arrived
+    from gateway.queue.message_queue import MessageQueue
+    from gateway.routing.routed_message import RoutedMessage
     from gateway.sessions.store import SessionRecord
     from gateway.turns.interrupted import GivenUp
 
@@ -59,7 +59,7 @@ _SLOW_COMMANDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupted:
+class InterruptedTurn:
     """A turn that the last process did not finish."""
 
     turn: Turn
@@ -73,22 +73,22 @@ class ResetDue:
     key: str
 
 
-class Turns:
+class TurnWorker:
     """Does what lanes are given. ``read`` reads messages by their rows; ``channel`` finds the channel of a conversation."""
 
     def __init__(
         self,
         *,
         ledger: Ledger,
-        read: Callable[[Sequence[int]], Awaitable[list[Arrived]]],
-        agents: Mapping[str, HousedAgent],
+        read: Callable[[Sequence[int]], Awaitable[list[RoutedMessage]]],
+        agents: Mapping[str, RunningAgent],
         channel: Callable[[ChatAddress], Channel],
         audience: Callable[[str], Any],
         clock: Clock,
         lanes: Lanes[Any],
-        line: Line,
+        line: MessageQueue,
         answering: Answering,
-        rights: Rights,
+        rights: CommandRights,
     ) -> None:
         self._rights = rights
         self._ledger = ledger
@@ -100,30 +100,30 @@ class Turns:
         self._lanes = lanes
         self._line = line
         self._answering = answering
-        self._under_way: dict[str, UnderWay] = {}
+        self._under_way: dict[str, RunningTurn] = {}
 
-    def under_way(self, session: str) -> UnderWay | None:
+    def under_way(self, session: str) -> RunningTurn | None:
         """Return the turn that a session works on, if it works on one."""
         return self._under_way.get(session)
 
     async def work(self, ticket: Ticket[Any]) -> None:
         """Do one item of a lane."""
         match ticket.item:
-            case Interrupted(turn):
+            case InterruptedTurn(turn):
                 await self._resume(ticket, turn)
             case ResetDue(agent, key):
                 await self._reset(self._agents[agent], key)
-            case Queued() as head:
+            case QueuedMessage() as head:
                 await self._queued(ticket, head)
 
-    def told_refused(self, inbound: Inbound, error: errors.UsageWrong) -> None:
+    def told_refused(self, inbound: Inbound, error: errors.UsageError) -> None:
         """Tell a waiting client that its message goes nowhere; the words are on their way through the outbox."""
         facts = turn_facts("", "", "", error.as_text(), exit_code=error.exit_code) | {"chunks": 1, "replyKeys": None}
         show_frame(self._channel(inbound.conversation), inbound.conversation, Done("", inbound.message_id, facts))
 
     def told_broken(self, item: Any, error: Exception, *, stopped: bool = False) -> None:
         """Tell a waiting client that its message could not be dealt with now. It stays in the inbox, unless its owner stopped it."""
-        if not isinstance(item, Queued):
+        if not isinstance(item, QueuedMessage):
             return
         if stopped:
             show_frame(self._channel(item.place), item.place, Rejected(item.message_id, "it was stopped"))
@@ -133,13 +133,13 @@ class Turns:
         hint = known.hint if known else "It is kept, and I try again when I am started next."
         show_frame(self._channel(item.place), item.place, Rejected(item.message_id, reason, hint))
 
-    async def _queued(self, ticket: Ticket[Any], head: Queued) -> None:
+    async def _queued(self, ticket: Ticket[Any], head: QueuedMessage) -> None:
         """Deal with a message, and with those in line behind it that belong to it."""
         items = self._line.gather(ticket.session, head)
         if ticket.ending == "stop":
             await self._left(ticket, items)
             return
-        under_way, over = UnderWay(ticket.session, head.kin, items), False
+        under_way, over = RunningTurn(ticket.session, head.kin, items), False
         try:
             if not await self._at_once(ticket, items, under_way):
                 found = [one for one in await self._read([item.row for item in items]) if one.row.state == "waiting"]
@@ -149,7 +149,7 @@ class Turns:
         except asyncio.CancelledError:
             over = True
             if self._under_way.get(ticket.session) is not under_way:  # no turn has them yet
-                await unbroken(self._left(ticket, items))
+                await run_despite_cancel(self._left(ticket, items))
             raise
         finally:
             if self._under_way.get(ticket.session) is under_way:
@@ -157,19 +157,19 @@ class Turns:
             elif not over:  # the first one is for whoever hears of the error; the others are tried for themselves
                 self._lanes.give_back(ticket.session, items[1:])
 
-    async def _at_once(self, ticket: Ticket[Any], items: Sequence[Queued], under_way: UnderWay) -> bool:
+    async def _at_once(self, ticket: Ticket[Any], items: Sequence[QueuedMessage], under_way: RunningTurn) -> bool:
         """Deal with a message that is still at hand. False where it has to be read, or is not what it was any more."""
         if len(items) > 1 or items[0].arrived is None or not items[0].kin:
             return False
         try:
             await self._messages(ticket, [items[0].arrived], under_way)
-        except errors.OutOfStep:
+        except errors.InvalidTransition:
             if self._under_way.get(ticket.session) is under_way:
                 raise
             return False
         return True
 
-    async def _left(self, ticket: Ticket[Any], items: Sequence[Queued]) -> None:
+    async def _left(self, ticket: Ticket[Any], items: Sequence[QueuedMessage]) -> None:
         """End messages whose turn their owner stopped before it began; something newer ends only a turn that has begun."""
         if ticket.ending == "stop":
             await self._ledger.settle([item.row for item in items], "answered", reason="stopped by its owner")
@@ -177,7 +177,7 @@ class Turns:
                 stopped = STOPPED_COMMAND if not item.kin else "it was stopped"
                 show_frame(self._channel(item.place), item.place, Rejected(item.message_id, stopped))
 
-    async def _messages(self, ticket: Ticket[Any], found: Sequence[Arrived], under_way: UnderWay) -> None:
+    async def _messages(self, ticket: Ticket[Any], found: Sequence[RoutedMessage], under_way: RunningTurn) -> None:
         arrived, route = found[0], found[0].route
         agent = self._agents[route.agent]
         with bound(agent=agent.id, session=route.session, channel=arrived.inbound.conversation.channel):
@@ -191,11 +191,13 @@ class Turns:
             if command is not None:
                 await self._command(agent, arrived, record, command[0].name, command[1])
                 return
-            turn, (arrived, *further) = await whole(self._claimed(agent, found))
+            turn, (arrived, *further) = await finish_despite_cancel(self._claimed(agent, found))
             self._under_way[route.session] = under_way
-            await self._answering.answer(ticket, Case(agent, arrived, further, record, turn, _greeting(record), under_way))
+            await self._answering.answer(
+                ticket, TurnContext(agent, arrived, further, record, turn, _greeting(record), under_way)
+            )
 
-    async def _claimed(self, agent: HousedAgent, found: Sequence[Arrived]) -> tuple[Turn, Sequence[Arrived]]:
+    async def _claimed(self, agent: RunningAgent, found: Sequence[RoutedMessage]) -> tuple[Turn, Sequence[RoutedMessage]]:
         """Begin the turn for messages, and read them once more: until then their senders could edit them."""
         rows = [one.row.id for one in found]
         turn, again = await asyncio.gather(self._ledger.claim(found[0].route.session, agent.id, rows), self._read(rows))
@@ -218,18 +220,18 @@ class Turns:
                 over = await self._noted(agent, record, over, judged)
             await self._give_up(ticket, turn, over)
             return
-        turn = await whole(self._ledger.retry(turn.id))
+        turn = await finish_despite_cancel(self._ledger.retry(turn.id))
         items = [self._line.item(one, agent.triggers) for one in found]
-        under_way = self._under_way[turn.session] = UnderWay(turn.session, items[0].kin, items)
+        under_way = self._under_way[turn.session] = RunningTurn(turn.session, items[0].kin, items)
         with bound(agent=agent.id, session=turn.session, channel=arrived.inbound.conversation.channel):
             greeting = "(I was restarted and went on.)" if turn.attempt > 1 else ""
             try:
-                await self._answering.answer(ticket, Case(agent, arrived, found[1:], record, turn, greeting, under_way))
+                await self._answering.answer(ticket, TurnContext(agent, arrived, found[1:], record, turn, greeting, under_way))
             finally:
                 del self._under_way[turn.session]
 
     async def _noted(
-        self, agent: HousedAgent, record: SessionRecord, over: GivenUp, judged: Callable[[set[str]], GivenUp | None]
+        self, agent: RunningAgent, record: SessionRecord, over: GivenUp, judged: Callable[[set[str]], GivenUp | None]
     ) -> GivenUp:
         """Have the transcript say what was given up, so that the next turn does not answer it; once, however often it is tried.
 
@@ -255,7 +257,7 @@ class Turns:
         agent = self._agents.get(turn.agent)
         self._lanes.give_back(ticket.session, [self._line.item(one, agent.triggers if agent else ()) for one in over.returned])
 
-    async def _reset(self, agent: HousedAgent, key: str) -> None:
+    async def _reset(self, agent: RunningAgent, key: str) -> None:
         record = agent.store.get(key)
         reason = agent.due(record, self._clock.now()) if record else None
         if record is not None and reason is not None:
@@ -263,14 +265,16 @@ class Turns:
                 log.info("the session starts afresh (%s)", reason)
                 await agent.renew(record, self._audience(key), reason)
 
-    async def _command(self, agent: HousedAgent, arrived: Arrived, record: SessionRecord, name: str, argument: str) -> None:
+    async def _command(
+        self, agent: RunningAgent, arrived: RoutedMessage, record: SessionRecord, name: str, argument: str
+    ) -> None:
         exit_code = errors.OK
         buttons: Sequence[Button] = ()
         if doing := _SLOW_COMMANDS.get(name):
             show_frame(self._channel(arrived.inbound.conversation), arrived.inbound.conversation, Activity(doing, "started"))
         try:
-            reply = await CommandDesk(agent, arrived, record, self._rights).run(name, argument)
-            buttons = await offered(name, argument, ModelDesk(agent, arrived, record).choices)
+            reply = await SessionCommands(agent, arrived, record, self._rights).run(name, argument)
+            buttons = await offered(name, argument, ModelCommands(agent, arrived, record).choices)
         except (AgentError, errors.HomebodyError) as error:
             reply, exit_code = in_words(error)
         chunks = await self._answering.chunks(arrived, reply, buttons)

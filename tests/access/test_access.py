@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from channels.messages import ChatAddress, Sender
-from gateway.api.handlers.pairing_requests import PairingDesk
+from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.base.clock import ManualClock
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.ledger.pairing import PENDING_LIMIT
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import CODE_ALPHABET, Access, Allowed, Ignored, Pair, Policy, concerns, new_code
@@ -33,7 +33,7 @@ class Gate:
     ) -> None:
         self.ledger, self.clock = ledger, clock
         self.access = Access(ledger, lambda: {(name, "default"): policy for name, policy in policies.items()}, lambda: links)
-        self.desk = PairingDesk(ledger, self.access)
+        self.desk = PairingHandlers(ledger, self.access)
 
     async def decide(
         self, sender: str, channel: str = "telegram", *, group: str | None = None, mentioned: bool = True
@@ -193,15 +193,15 @@ async def test_a_code_works_once_within_the_hour_and_on_its_channel(tmp_path: Pa
     async with gate(tmp_path) as g:
         code = await g.ask("42")
         assert code is not None
-        with pytest.raises(UsageWrong, match="discord"):
+        with pytest.raises(UsageError, match="discord"):
             await g.desk.approve("discord", code)
         await g.desk.approve("Telegram", code.lower())
-        with pytest.raises(UsageWrong):
+        with pytest.raises(UsageError):
             await g.desk.approve("telegram", code)
         late = await g.ask("43")
         assert late is not None
         g.clock.move(3600)
-        with pytest.raises(UsageWrong) as caught:
+        with pytest.raises(UsageError) as caught:
             await g.desk.approve("telegram", late)
         assert caught.value.hint
 
@@ -214,7 +214,7 @@ async def test_whoever_is_revoked_is_a_stranger_again(tmp_path: Path) -> None:
         assert [one["sender"] for one in gone["revoked"]] == ["43"]
         assert isinstance(await g.decide("43"), Pair)
         assert await g.role("42") == "owner"
-        with pytest.raises(UsageWrong):
+        with pytest.raises(UsageError):
             await g.desk.revoke("telegram", "43")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from channels.terminal import socket_path
 from gateway.api.admin_socket import SOCKET, AdminServer, ask
-from gateway.base.errors import HomebodyError, NoModel, StorageFailed, UsageWrong
+from gateway.base.errors import HomebodyError, NoModel, StorageFailed, UsageError
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def answer_to(state: Path, line: bytes) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.parametrize("kind", [HomebodyError, UsageWrong, NoModel, StorageFailed])
+@pytest.mark.parametrize("kind", [HomebodyError, UsageError, NoModel, StorageFailed])
 async def test_an_error_keeps_its_exit_code_over_the_socket(tmp_path: Path, kind: type[HomebodyError]) -> None:
     async def fail() -> None:
         raise kind("it went wrong", where="here", hint="do this")

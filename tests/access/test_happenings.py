@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.messages import Attachment, ChatAddress, Cursor, Inbound, OutboundFile, Sender
-from gateway.api.handlers.queues import MailDesk
+from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.clock import ManualClock
-from gateway.inbound.bot_limit import CONVERSATIONS, BotGuard
-from gateway.inbound.edits_and_reactions import UsualHabits, edited, reaction
-from gateway.inbound.inbox import House, Inbox
+from gateway.inbound.bot_limit import CONVERSATIONS, BotLimit
+from gateway.inbound.edits_and_reactions import DefaultEventPolicy, edited, reaction
+from gateway.inbound.inbox import Inbox, InboxHooks
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Access, Actor, GroupRule, Policy
-from gateway.routing.chat_migrations import Moves
+from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.router import Route, Router
 from gateway.settings.routing import Binding
 from gateway.turns.quoting import quoted
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from gateway.routing.routed_message import Arrived
+    from gateway.routing.routed_message import RoutedMessage
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HALL = ChatAddress(channel="telegram", kind="group", id="-7")
@@ -43,13 +43,13 @@ LISTED = Policy(allow_from=("42", "43", "77"), groups=frozenset({"-7", "-9"}))
 @dataclass
 class Scene:
     ledger: SqliteLedger
-    habits: UsualHabits
+    habits: DefaultEventPolicy
     policy: Policy = LISTED
-    arrived: list[Arrived] = field(default_factory=list)
+    arrived: list[RoutedMessage] = field(default_factory=list)
     urgent: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        moves = Moves()
+        moves = ChatMigrations()
         access = Access(self.ledger, lambda: {("telegram", "default"): self.policy}, dict, formers=moves.formers)
         router = Router(
             agents=("main", "work"),
@@ -64,7 +64,7 @@ class Scene:
             self.urgent.append(actor.role)
             return True
 
-        house = House(
+        house = InboxHooks(
             arrived=self.arrived.append,
             urgent=urgent,
             ready=lambda _channel, _account: None,
@@ -89,7 +89,7 @@ class Scene:
 async def scene(folder: Path, policy: Policy | None = None, **habits: Any) -> AsyncIterator[Scene]:
     ledger = await SqliteLedger.open(folder / "ledger.sqlite", ManualClock(NOON))
     try:
-        made = Scene(ledger, UsualHabits(**habits))
+        made = Scene(ledger, DefaultEventPolicy(**habits))
         made.policy = policy or made.policy
         await made.inbox.replay()
         yield made
@@ -193,7 +193,7 @@ async def test_the_owner_sees_files_by_name_and_misses_nothing_that_was_merely_t
         await s.door.accept([said(1, "👍", event="reaction", target="900"), said(2, "old", event="edited", target="7")])
         await s.door.accept([said(3, "look", attachments=(Attachment(kind="image", handle="h"),))])
         await s.ledger.notice([NewOutbound(conversation=HALL, text="", enclosure=lost)])
-        desk = MailDesk(s.ledger)
+        desk = QueueHandlers(s.ledger)
         assert (await desk.missed())["inbox"] == []
         assert [row["text"] for row in (await desk.inbox())["inbox"]] == ["look 📎 image"]
         assert [row["text"] for row in (await desk.outbox())["outbox"]] == ["📎 plan.pdf"]
@@ -280,7 +280,7 @@ async def test_programs_that_answer_each_other_fall_silent_until_a_person_speaks
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 2)), max_size=60), st.integers(0, 5))
 def test_never_more_than_so_many_programs_in_a_row(events: list[tuple[bool, int]], most: int) -> None:
-    guard = BotGuard()
+    guard = BotLimit()
     row: dict[int, int] = {}
     for number, (bot, group) in enumerate(events):
         place = ChatAddress(channel="x", kind="group", id=str(group))
@@ -290,7 +290,7 @@ def test_never_more_than_so_many_programs_in_a_row(events: list[tuple[bool, int]
 
 
 def test_the_guard_forgets_old_conversations() -> None:
-    guard = BotGuard()
+    guard = BotLimit()
 
     def passes(group: int, number: int) -> bool:
         place = ChatAddress(channel="x", kind="group", id=str(group))

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from channels.messages import ChatAddress, Cursor, Inbound, Sender
 from gateway.base.clock import ManualClock
-from gateway.inbound.inbox import House, Inbox
+from gateway.inbound.inbox import Inbox, InboxHooks
 from gateway.ledger.rows import InboxRow
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Access, Actor, Policy
-from gateway.routing.routed_message import read_arrived, write_arrived
+from gateway.routing.routed_message import decode_message, encode_message
 from gateway.routing.router import Route, Router
 from memory.audience import Audience
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from channels.protocol import InboundSink
-    from gateway.routing.routed_message import Arrived
+    from gateway.routing.routed_message import RoutedMessage
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -38,7 +38,7 @@ class Scene:
     """An inbox whose house writes down what it is given. ``/stop`` is urgent; ``/broken`` is a command with a defect."""
 
     ledger: SqliteLedger
-    arrived: list[Arrived] = field(default_factory=list)
+    arrived: list[RoutedMessage] = field(default_factory=list)
     urgent: list[str] = field(default_factory=list)
     ready: list[tuple[str, str]] = field(default_factory=list)
 
@@ -49,7 +49,7 @@ class Scene:
         }
         access = Access(self.ledger, lambda: policies, dict)
         router = Router(agents=("main", "work"), default_agent="main")
-        house = House(
+        house = InboxHooks(
             arrived=self.arrived.append,
             urgent=self.is_urgent,
             ready=lambda channel, account: self.ready.append((channel, account)),
@@ -255,8 +255,8 @@ def test_a_row_reads_back_as_it_was_written(inbound: Inbound, route: Route | Non
         conversation="c",
         session=None,
         sender="U1",
-        payload=write_arrived(inbound, actor, route),
+        payload=encode_message(inbound, actor, route),
         received_at=NOON,
     )
-    assert read_arrived(row) == (inbound, actor, route)
+    assert decode_message(row) == (inbound, actor, route)
     assert row.payload.isascii()

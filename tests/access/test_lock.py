@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import gateway
-from gateway.base.errors import STATE_HELD, NotAnswering, StateHeld, StorageFailed
+from gateway.base.errors import STATE_HELD, AlreadyRunning, GatewayNotResponding, StorageFailed
 from gateway.base.state_lock import Holder, StateLock, boot_id, describe
 from gateway.cli.starting import once_it_listens
 
@@ -48,7 +48,7 @@ def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path: Path) -> No
     path = tmp_path / "state" / "gateway.lock"
     holder = start(path)
     try:
-        with pytest.raises(StateHeld, match="process 4711") as caught:
+        with pytest.raises(AlreadyRunning, match="process 4711") as caught:
             StateLock.acquire(path)
         assert caught.value.exit_code == STATE_HELD == 5
         assert caught.value.hint
@@ -141,14 +141,14 @@ async def test_waiting_for_a_gateway_ends_when_it_lets_go_or_takes_too_long(tmp_
         tries.append(1)
         if len(tries) == 3:
             lock.release()
-        raise NotAnswering("nobody")
+        raise GatewayNotResponding("nobody")
 
     lock = StateLock.acquire(path, Holder(pid=4711, socket="/x"))
-    with pytest.raises(NotAnswering):
+    with pytest.raises(GatewayNotResponding):
         await once_it_listens(path, in_vain, tell=told.append)
     assert (len(tries), told) == (3, []), "the state is free: there is nobody to wait for"
     lock = StateLock.acquire(path, Holder(pid=4711, socket="/x"))
-    with pytest.raises(NotAnswering):
+    with pytest.raises(GatewayNotResponding):
         await once_it_listens(path, in_vain, longest=0, tell=told.append)
     assert len(tries) == 4
     lock.release()

@@ -15,7 +15,7 @@ import pytest
 import gateway
 from channels.messages import ChatAddress
 from gateway.api.admin_socket import SOCKET, AdminServer
-from gateway.api.handlers.pairing_requests import PairingDesk
+from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.base.clock import SystemClock
 from gateway.base.state_lock import Holder, StateLock
 from gateway.ledger.sqlite import SqliteLedger
@@ -72,7 +72,7 @@ async def test_a_running_gateway_is_asked(home: Path) -> None:
     lock = StateLock.acquire(home / "state" / "gateway.lock", Holder(pid=os.getpid(), socket="here"))
     ledger = await SqliteLedger.open(home / "state" / "ledger.sqlite", SystemClock())
     access = Access(ledger, lambda: {("telegram", "default"): Policy(allow_from=("1",))}, dict)
-    serving = asyncio.create_task(AdminServer(home / "state" / SOCKET, PairingDesk(ledger, access).calls()).run())
+    serving = asyncio.create_task(AdminServer(home / "state" / SOCKET, PairingHandlers(ledger, access).calls()).run())
     try:
         code = await ask_in(ledger, "43")
         exit_code, out, _ = await homebody(home, "approve", "telegram", code)

@@ -10,7 +10,7 @@ import pytest
 
 from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
-from gateway.command_handlers.rights import Rights, Who
+from gateway.command_handlers.rights import CommandRights, Who
 from gateway.commands.table import COMMANDS
 from gateway.ledger.pairing import KEPT_AT_LEAST, PENDING_LIMIT
 from gateway.ledger.sqlite import SqliteLedger
@@ -39,8 +39,8 @@ HARMLESS = (
 )
 
 
-def rights(**opened: Who) -> Rights:
-    return Rights(lambda: {key.replace("_", ":").replace("all", "*"): who for key, who in opened.items()})
+def rights(**opened: Who) -> CommandRights:
+    return CommandRights(lambda: {key.replace("_", ":").replace("all", "*"): who for key, who in opened.items()})
 
 
 @pytest.mark.parametrize(("name", "argument"), CHANGES)
@@ -61,7 +61,7 @@ def test_what_only_tells_is_everybodys(name: str, argument: str) -> None:
     ({"*": "members", "telegram:-7": "owner"}, False), ({"telegram": "owner", "*": "members"}, False), ({"slack": "members"}, False),
 ])  # fmt: skip
 def test_the_settings_open_them_by_group_and_the_nearest_rule_counts(opened: dict[str, Who], may: bool) -> None:
-    decides = Rights(lambda: opened)
+    decides = CommandRights(lambda: opened)
     assert decides.may(COMMANDS["new"], "", HALL, MEMBER) is may
     assert decides.may_stop(running("1"), HALL, MEMBER) is may
 

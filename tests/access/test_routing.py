@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from channels.messages import ChatAddress, Inbound, Sender
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.routing.access import Actor
 from gateway.routing.router import Route, Router, folder_key
 from gateway.settings.routing import Binding
@@ -153,7 +153,7 @@ def test_a_local_client_that_looks_into_a_group_hears_what_the_group_hears() -> 
     ],
 )
 def test_a_hint_that_cannot_be_followed_is_told(hints: dict[str, str]) -> None:
-    with pytest.raises(UsageWrong) as caught:
+    with pytest.raises(UsageError) as caught:
         router().resolve(inbound("owner", channel="terminal", hints=hints), owner(local=True))
     assert caught.value.hint
 

@@ -32,12 +32,12 @@ from gateway.base.clock import ManualClock
 from gateway.ledger.rows import InboxRow
 from gateway.media.file_names import LONGEST, safe_name
 from gateway.media.file_types import media_type
-from gateway.media.incoming import PICTURE_BYTES, Intake
+from gateway.media.incoming import PICTURE_BYTES, IncomingFiles
 from gateway.routing.access import Actor
-from gateway.routing.routed_message import Arrived
+from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import Route
 from gateway.settings.media import AttachmentSettings
-from gateway.turns.user_message import heard
+from gateway.turns.user_message import user_message
 from memory.audience import OWNER, Audience
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Room:
     def __post_init__(self) -> None:
         self.workspace = Workspace(self.root / "workspace")
         self.incoming = self.root / "state" / "incoming"
-        self.intake = Intake(
+        self.intake = IncomingFiles(
             lambda _: self.platform, self.incoming, self.clock, lambda _: self.settings, patience=self.patience
         )
 
@@ -106,7 +106,7 @@ class Room:
             clock=self.clock,
         )
 
-    def arrived(self, *attachments: Attachment, text: str = "", alias: str = "m:1") -> Arrived:
+    def arrived(self, *attachments: Attachment, text: str = "", alias: str = "m:1") -> RoutedMessage:
         place = ChatAddress(channel="telegram", kind="direct" if self.audience == OWNER else "group", id="42")
         inbound = Inbound(
             conversation=place,
@@ -129,10 +129,10 @@ class Room:
             received_at=NOON,
         )
         route = Route(agent="main", session="agent:main:main", audience=self.audience)
-        return Arrived(row=row, inbound=inbound, actor=Actor(role="owner", person="a", sender="42"), route=route)
+        return RoutedMessage(row=row, inbound=inbound, actor=Actor(role="owner", person="a", sender="42"), route=route)
 
     async def hear(self, *attachments: Attachment, text: str = "", alias: str = "m:1") -> Any:
-        return await heard(await self.conversation(), self.arrived(*attachments, text=text, alias=alias), self.intake)
+        return await user_message(await self.conversation(), self.arrived(*attachments, text=text, alias=alias), self.intake)
 
     def inbox(self) -> dict[str, bytes]:
         folder = self.workspace.root / self.audience.inbox

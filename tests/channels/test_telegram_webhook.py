@@ -25,7 +25,7 @@ SECRET = "s3cret_of_the_hook_0123456789"
 HEADER = "x-telegram-bot-api-secret-token"
 
 
-class HttpDoor:
+class HttpServer:
     """What the gateway does with a call: the channel decides, and its answer goes back."""
 
     def __init__(self) -> None:
@@ -63,8 +63,8 @@ class RestingClock(FastClock):
 
 
 @asynccontextmanager
-async def hooked(**settings: Any) -> AsyncIterator[tuple[Line, HttpDoor]]:
-    async with HttpDoor() as door, TelegramPeer(local=True) as peer:
+async def hooked(**settings: Any) -> AsyncIterator[tuple[Line, HttpServer]]:
+    async with HttpServer() as door, TelegramPeer(local=True) as peer:
         given = {"webhookUrl": f"http://127.0.0.1:{door.port}", "webhookSecret": SECRET, **settings}
         door.line = Line(peer, clock=RestingClock(), **{key: value for key, value in given.items() if value is not None})
         yield door.line, door

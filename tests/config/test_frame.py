@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from gateway.base.errors import (
+    AlreadyRunning,
     HomebodyError,
     NoModel,
-    SettingsWrong,
-    StateHeld,
+    SettingsError,
     StorageFailed,
-    UsageWrong,
+    UsageError,
     as_homebody_error,
-    told,
+    error_text,
 )
 from gateway.cli import COMMANDS, main
 from memory.errors import MemoryTrouble
@@ -111,7 +111,7 @@ def test_settings_that_cannot_be_used_end_with_3(tmp_path):
 
 
 def test_every_kind_of_error_has_its_exit_code():
-    kinds = (HomebodyError, UsageWrong, SettingsWrong, NoModel, StateHeld, StorageFailed)
+    kinds = (HomebodyError, UsageError, SettingsError, NoModel, AlreadyRunning, StorageFailed)
     assert [kind.exit_code for kind in kinds] == [1, 2, 3, 4, 5, 6]
 
 
@@ -136,7 +136,7 @@ def test_a_defect_is_not_taken_for_an_error():
 
 def test_an_error_is_one_line_and_its_mend_another():
     error = StorageFailed("could not\nwrite", where="/x", hint="Free some space.")
-    assert told(error, as_json=False) == "homebody: /x: could not write\n  Free some space."
-    assert json.loads(told(error, as_json=True)) == {
+    assert error_text(error, as_json=False) == "homebody: /x: could not write\n  Free some space."
+    assert json.loads(error_text(error, as_json=True)) == {
         "error": "could not\nwrite", "where": "/x", "mend": "Free some space.", "exitCode": 6,
     }  # fmt: skip

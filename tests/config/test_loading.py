@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.base.errors import SettingsWrong, UsageWrong
+from gateway.base.errors import SettingsError, UsageError
 from gateway.base.paths import Paths
 from gateway.config.load import check, load
 from gateway.config.secrets import MASK, masked, revealed, secrets_of
@@ -21,7 +21,7 @@ def written(tmp_path: Path, text: str, name: str = "homebody.yaml") -> Paths:
 
 
 def problems(tmp_path: Path, text: str, name: str = "homebody.yaml", env: dict[str, str] | None = None):
-    with pytest.raises(SettingsWrong) as caught:
+    with pytest.raises(SettingsError) as caught:
         load(written(tmp_path, text, name), env or {})
     return caught.value.problems
 
@@ -166,21 +166,21 @@ def test_an_alias_bomb_is_refused(tmp_path):
 
 def test_a_file_that_is_not_text_is_told_with_its_line(tmp_path):
     (tmp_path / "homebody.yaml").write_bytes(b"a: 1\nb: \xff\xfe\n")
-    with pytest.raises(SettingsWrong) as caught:
+    with pytest.raises(SettingsError) as caught:
         load(Paths(tmp_path), {})
     assert (caught.value.problems[0].line, caught.value.problems[0].message) == (2, "is not UTF-8 text")
 
 
 def test_a_folder_in_the_files_place_is_told(tmp_path):
     (tmp_path / "homebody.yaml").mkdir()
-    with pytest.raises(SettingsWrong) as caught:
+    with pytest.raises(SettingsError) as caught:
         load(Paths(tmp_path), {})
     assert caught.value.problems[0].message == "is a folder, not a file"
 
 
 def test_a_pipe_in_the_files_place_does_not_hang(tmp_path):
     os.mkfifo(tmp_path / "homebody.yaml")
-    with pytest.raises(SettingsWrong) as caught:
+    with pytest.raises(SettingsError) as caught:
         load(Paths(tmp_path), {})
     assert caught.value.problems[0].message == "is not a plain file"
 
@@ -191,7 +191,7 @@ def test_two_settings_files_are_one_too_many(tmp_path):
 
 
 def test_a_named_file_must_be_there(tmp_path):
-    with pytest.raises(SettingsWrong) as caught:
+    with pytest.raises(SettingsError) as caught:
         load(Paths(tmp_path, tmp_path / "other.yaml"), {})
     assert caught.value.problems[0].message == "there is no such file"
 
@@ -318,7 +318,7 @@ agents:
     assert work.settings.compaction.memory_flush.enabled is False
     assert work.settings.compaction.memory_flush.soft_threshold_tokens == 2
     assert (home.memory.query.max_results, work.memory.query.max_results, work.memory.provider) == (3, 8, "none")
-    with pytest.raises(UsageWrong, match="no agent 'nobody'"):
+    with pytest.raises(UsageError, match="no agent 'nobody'"):
         settings.agent("nobody")
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from agent.tools.image_header import picture
 from channels.terminal.sanitize import visible
-from gateway.base.errors import SettingsWrong
+from gateway.base.errors import SettingsError
 from gateway.config.yaml_notation import read_yaml
 
 
 @pytest.mark.parametrize("text", ["a: !!int x", "a: !!float x", "a: !!int ''", "a: {b: [!!int 1.5]}", "? !!int x\n: !!int y"])
 def test_a_value_that_is_not_what_its_tag_says_is_named_with_its_line(text: str) -> None:
-    with pytest.raises(SettingsWrong) as wrong:
+    with pytest.raises(SettingsError) as wrong:
         read_yaml(f"first: 1\n{text}\n", "homebody.yaml")
     problem = wrong.value.problems[0]
     assert (problem.file, problem.line >= 2) == ("homebody.yaml", True)

@@ -9,7 +9,7 @@ import pytest
 
 from agent.errors import WorkspaceFileError
 from agent.tools.workspace_sandbox import WorkspaceSandbox
-from gateway.base.errors import SettingsWrong
+from gateway.base.errors import SettingsError
 from gateway.base.paths import Paths
 from gateway.config.load import check, load
 from gateway.config.placing import closed_inodes
@@ -59,7 +59,7 @@ def test_a_folder_of_its_own_is_taken(house: Paths, workspace: str) -> None:
 
 
 def test_a_state_folder_inside_the_usual_workspace_is_refused_without_any_file(house: Paths) -> None:
-    with pytest.raises(SettingsWrong, match="1 error"):
+    with pytest.raises(SettingsError, match="1 error"):
         load(Paths(Path.home() / "homebody" / "state"), os.environ)
 
 
@@ -67,7 +67,7 @@ def test_a_workspace_that_holds_the_settings_file_is_refused(house: Paths) -> No
     chosen = Path.home() / "conf" / "homebody.yaml"
     chosen.parent.mkdir()
     chosen.write_text("agents: {defaults: {workspace: ~/conf}}")
-    with pytest.raises(SettingsWrong) as wrong:
+    with pytest.raises(SettingsError) as wrong:
         load(Paths(house.home, chosen), os.environ)
     assert "settings file" in str(wrong.value.problems[0].message)
 

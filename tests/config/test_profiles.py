@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.base.paths import Paths
 from gateway.cli import main
 from gateway.config.compare import compare
@@ -42,7 +42,7 @@ def test_what_is_named_by_hand_counts_and_a_profile_does_not_read_another_houses
 
 @pytest.mark.parametrize("name", ["Work", "../x", "a b", "-x", "x" * 33, "a/b"])
 def test_a_name_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(UsageWrong, match="cannot name a profile"):
+    with pytest.raises(UsageError, match="cannot name a profile"):
         Paths.find(HOME, profile=name)
 
 

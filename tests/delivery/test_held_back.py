@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
-from gateway.app.dependencies import Foundation
+from gateway.app.dependencies import Dependencies
 from gateway.config.secrets import MASK, passwords_in, unseen_passwords
 from gateway.logs.redaction import Redactor, secrets_in
-from gateway.outbound.held_back import HeldBack, telling_apart
 from gateway.outbound.replying import replies
+from gateway.outbound.secret_filter import SecretFilter, telling_apart
 from tests.delivery.test_replies import Paper, arrived
 
 KEY = "sk-live-9f8e7d6c5b4a"
@@ -30,7 +30,7 @@ class Short(Paper):
 )
 async def test_a_secret_is_taken_out_before_a_reply_is_cut(form: str) -> None:
     told: list[str] = []
-    held = HeldBack(Redactor([KEY]), told.append)
+    held = SecretFilter(Redactor([KEY]), told.append)
     rows = await replies(Short(), arrived(), f"The key is {form}, keep it", held=held)  # type: ignore[arg-type]
     whole = "".join(row.text for row in rows)
     assert KEY not in whole
@@ -42,7 +42,7 @@ async def test_a_secret_is_taken_out_before_a_reply_is_cut(form: str) -> None:
 
 def test_a_preview_holds_none_and_tells_nobody_yet() -> None:
     told: list[str] = []
-    assert HeldBack(Redactor([KEY]), told.append).text(f"so {KEY}", quietly=True) == "so [secret]"
+    assert SecretFilter(Redactor([KEY]), told.append).text(f"so {KEY}", quietly=True) == "so [secret]"
     assert told == []
 
 
@@ -83,7 +83,7 @@ def test_a_house_learns_what_its_settings_hold(tmp_path: Any) -> None:
     settings = Settings.model_validate(
         {"models": {"providers": {"box": {"baseUrl": "http://ann:PW-secret1@host/v1", "apiKey": KEY}}}}
     )
-    foundation = Foundation(settings=settings, paths=Paths(tmp_path), env={"TELEGRAM_BOT_TOKEN": "123456:ABC-def_ghi"})
+    foundation = Dependencies(settings=settings, paths=Paths(tmp_path), env={"TELEGRAM_BOT_TOKEN": "123456:ABC-def_ghi"})
     foundation.learn_all(settings)
     said = foundation.outgoing.text(f"{KEY} PW-secret1 123456:ABC-def_ghi and nothing else")
     assert said == "[secret] [secret] [secret] and nothing else"

@@ -18,7 +18,7 @@ from gateway.outbound.buttons import LONGEST_VALUE, MOST, after_command, after_t
 from gateway.outbound.reply_tags import may_end, shown, untagged
 from gateway.outbound.replying import replies
 from gateway.routing.access import Actor
-from gateway.routing.routed_message import Arrived
+from gateway.routing.routed_message import RoutedMessage
 from gateway.routing.router import Route
 from memory.audience import OWNER
 
@@ -35,11 +35,11 @@ class Paper:
         return [piece for piece in markdown.split("\n\n") if piece.strip()]
 
 
-def arrived(kind: Any = "group") -> Arrived:
+def arrived(kind: Any = "group") -> RoutedMessage:
     place = ChatAddress(channel="telegram", kind=kind, id="7")
     inbound = Inbound(conversation=place, sender=Sender(id="42"), text="hi", at=NOON, key="k", alias="a", message_id="11")
     row = InboxRow(id=1, account="a", alias="a", conversation="c", session="s", sender="42", payload="", received_at=NOON)
-    return Arrived(
+    return RoutedMessage(
         row=row,
         inbound=inbound,
         actor=Actor(role="owner", person="anna", sender="42"),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from channels.common.stream_splitter import Limits
 from gateway.base.clock import ManualClock
+from gateway.outbound.block_writer import BlockWriter
 from gateway.outbound.pieces import unsent
-from gateway.outbound.writing import Writing
 from gateway.settings.block_streaming import Manner
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Keeper:
 
 
 @contextlib.asynccontextmanager
-async def writing(keeper: Keeper) -> AsyncIterator[Writing]:
-    made = Writing(MANNER, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), keeper)
+async def writing(keeper: Keeper) -> AsyncIterator[BlockWriter]:
+    made = BlockWriter(MANNER, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), keeper)
     running = asyncio.ensure_future(made.run())
     try:
         yield made

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from agent.models.protocol import Request
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
     from tests.peers.anthropic import AnthropicPeer
     from tests.peers.compatible import CompatiblePeer
     from tests.peers.phone import Phone
@@ -81,7 +81,7 @@ def answers(v: Village) -> list[tuple[str, str]]:
     ]
 
 
-async def settled(house: House) -> None:
+async def settled(house: Gateway) -> None:
     await house.lanes.quiet()
     await house.delivery.settled()
 
@@ -360,7 +360,7 @@ def plain(text: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def real(root: Path, url: str, api: str) -> AsyncIterator[tuple[Village, House, Phone]]:
+async def real(root: Path, url: str, api: str) -> AsyncIterator[tuple[Village, Gateway, Phone]]:
     await asyncio.to_thread(importlib.import_module, "anthropic" if "anthropic" in api else "openai.resources.chat")
     provider = {
         "baseUrl": url,

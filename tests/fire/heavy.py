@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from agent.messages import AssistantMessage, Text
 from agent.models.scripted import ScriptedModel
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.paths import Paths
 from gateway.routing.access import Policy
 from gateway.settings.root import Settings
@@ -27,8 +28,8 @@ def held() -> int:
 
 async def main(root: Path, megabytes: int) -> None:
     given = {"agents": {"defaults": {"workspace": str(root / "workspace"), "model": "scripted/model"}}}
-    house = await House.open(
-        Foundation(settings=Settings.model_validate(given), paths=Paths(root / "home"), env={}, random=random.Random(7))
+    house = await Gateway.open(
+        Dependencies(settings=Settings.model_validate(given), paths=Paths(root / "home"), env={}, random=random.Random(7))
     )
     heard: list[int] = []
 

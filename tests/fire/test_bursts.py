@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 from channels.messages import ChatAddress, Inbound, Sender
 from gateway.base.clock import ManualClock
-from gateway.inbound.inbox import House, Inbox
+from gateway.inbound.inbox import Inbox, InboxHooks
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.queue.lanes import Lanes, Ticket
 from gateway.routing.access import Actor
-from gateway.routing.routed_message import write_arrived
+from gateway.routing.routed_message import encode_message
 from gateway.routing.router import Route
 from gateway.turns.worker import Queued
 from memory.audience import OWNER
 
 if TYPE_CHECKING:
-    from gateway.routing.routed_message import Arrived
+    from gateway.routing.routed_message import RoutedMessage
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MESSAGES, SESSIONS, CHARS = 10_000, 200, 4000
@@ -42,7 +42,7 @@ def arrival(number: int) -> Arrival:
         message_id=str(number),
     )
     route = Route(agent="main", session=f"s{chat}", audience=OWNER)
-    payload = write_arrived(inbound, Actor(role="owner", person="owner", sender=chat), route)
+    payload = encode_message(inbound, Actor(role="owner", person="owner", sender=chat), route)
     return Arrival(
         key=inbound.key,
         alias=inbound.alias,
@@ -67,14 +67,14 @@ async def test_ten_thousand_waiting_messages_cost_little_memory_and_keep_their_o
 
     lanes: Lanes[Queued] = Lanes(work, limit=32, broken=lambda _ticket, error: (_ for _ in ()).throw(error))
 
-    def submit(arrived: Arrived) -> None:
+    def submit(arrived: RoutedMessage) -> None:
         inbound = arrived.inbound
         lanes.submit(arrived.route.session, Queued(arrived.row.id, inbound.conversation, inbound.message_id))
 
     async def never(*_: object) -> bool:
         return False
 
-    ways = House(arrived=submit, urgent=never, ready=lambda *_: None, alive=lambda *_: None)
+    ways = InboxHooks(arrived=submit, urgent=never, ready=lambda *_: None, alive=lambda *_: None)
     inbox = Inbox(ledger, None, lambda: None, ways, ManualClock(NOON))  # type: ignore[arg-type]  # nobody is let in here
     tracemalloc.start()
     assert await inbox.replay() == MESSAGES

@@ -19,7 +19,7 @@ from tests.gateway.conftest import Street
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
 
 MAIN = "agent:main:main"
 DAY = 24 * 3600
@@ -46,7 +46,7 @@ class Night:
         self.resets: list[datetime] = []
         self._session = ""
 
-    async def look(self, house: House) -> None:
+    async def look(self, house: Gateway) -> None:
         """Do what is due, and note whether the session is another one."""
         await house.schedule.tick()
         await house.lanes.quiet()

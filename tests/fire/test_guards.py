@@ -16,7 +16,7 @@ import pytest
 
 from gateway.api import admin_socket
 from gateway.base.clock import ManualClock
-from gateway.supervision.crash_loop import TOO_OFTEN, Starts
+from gateway.supervision.crash_loop import TOO_OFTEN, CrashLoopBreaker
 from gateway.supervision.disk_guard import MB, DiskGuard
 from gateway.supervision.watchdog import STOOD_STILL, Watchdog, supervised
 from tests.fire.world import STATE, Nursery, World, missing_tools
@@ -30,21 +30,21 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 def test_only_recent_lives_that_ended_badly_count(tmp_path: Path) -> None:
     clock = ManualClock(NOON)
-    assert Starts(tmp_path, clock).begin() == 0
+    assert CrashLoopBreaker(tmp_path, clock).begin() == 0
     clock.move(10)
-    assert Starts(tmp_path, clock).begin() == 1
+    assert CrashLoopBreaker(tmp_path, clock).begin() == 1
     clock.move(10)
-    good = Starts(tmp_path, clock)
+    good = CrashLoopBreaker(tmp_path, clock)
     assert good.begin() == 2
     good.end()
     clock.move(10)
-    assert Starts(tmp_path, clock).begin() == 2
+    assert CrashLoopBreaker(tmp_path, clock).begin() == 2
     clock.move(10)
-    assert Starts(tmp_path, clock).begin() == TOO_OFTEN
+    assert CrashLoopBreaker(tmp_path, clock).begin() == TOO_OFTEN
     clock.move(301)
-    assert Starts(tmp_path, clock).begin() == 0
+    assert CrashLoopBreaker(tmp_path, clock).begin() == 0
     (tmp_path / "starts.json").write_text("rubbish")
-    assert Starts(tmp_path, clock).begin() == 0
+    assert CrashLoopBreaker(tmp_path, clock).begin() == 0
 
 
 async def test_a_loop_that_stands_still_is_told_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:

@@ -30,7 +30,8 @@ from agent import fault_injection
 from agent.models.scripted import ScriptedModel
 from agent.transcript import history_view
 from agent.transcript.entries import decode
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.clock import ManualClock
 from gateway.base.paths import Paths
 from gateway.routing.access import Policy
@@ -55,7 +56,7 @@ NOTICE = "could not be delivered in time"
 class Life:
     """One house on one folder."""
 
-    def __init__(self, root: Path, house: House, line: Line, running: asyncio.Future[None]) -> None:
+    def __init__(self, root: Path, house: Gateway, line: Line, running: asyncio.Future[None]) -> None:
         self.root = root
         self.house = house
         self.line = line
@@ -212,8 +213,8 @@ class History(RuleBasedStateMachine):
             "messages": {"queue": {"mode": self.mode, "debounceMs": 0}},
         }
         parsed = Settings.model_validate(given)
-        house = await House.open(
-            Foundation(settings=parsed, paths=Paths(root / "home"), env={}, clock=self.clock, random=random.Random(7))
+        house = await Gateway.open(
+            Dependencies(settings=parsed, paths=Paths(root / "home"), env={}, clock=self.clock, random=random.Random(7))
         )
         house.shelf.put("scripted/model", ScriptedModel(lambda request: "re: " + " | ".join(newest(request))))
         line = Line(self.platform)

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
 
 LASTING = {"400", "401", "402", "413", "429, come back in an hour", "too long for the window", "a page for people"}
 """What the same request would only meet again."""
 
 
 @contextlib.asynccontextmanager
-async def house_with(model: FaultyModel, root: Path) -> AsyncIterator[tuple[House, Talk, Street]]:
+async def house_with(model: FaultyModel, root: Path) -> AsyncIterator[tuple[Gateway, Talk, Street]]:
     """A house whose model is real but for the provider, and whose time runs on a second with each look of the event loop."""
     await asyncio.to_thread(importlib.import_module, "openai.resources.chat")  # would take minutes of that time
     provider: dict[str, Any] = {

@@ -12,7 +12,8 @@ import pytest
 
 from agent.models.scripted import ScriptedModel
 from channels.live import Done, Reply
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.clock import TickingClock
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
@@ -83,11 +84,11 @@ class Street:
         self.workspace = root / "workspace"
 
     @contextlib.asynccontextmanager
-    async def house(self) -> AsyncIterator[tuple[House, Talk]]:
-        on = Foundation(
+    async def house(self) -> AsyncIterator[tuple[Gateway, Talk]]:
+        on = Dependencies(
             settings=self.settings, paths=Paths(self.root / "home"), env={}, clock=self.clock, random=random.Random(7)
         )
-        house = await House.open(on)
+        house = await Gateway.open(on)
         house.shelf.put("scripted/model", self.model)
         started = asyncio.Event()
         running = asyncio.ensure_future(house.run(started.set))

@@ -16,7 +16,7 @@ from agent.messages import AssistantMessage, Text, Usage
 from agent.models.catalog.prices import ESTIMATE
 from agent.models.scripted import Stall
 from gateway.base.clock import ManualClock
-from gateway.budget.guard import Brake
+from gateway.budget.guard import BudgetGuard
 from gateway.budget.report import first_day
 from gateway.ledger.spending import Limit, NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
@@ -147,8 +147,8 @@ async def test_a_session_has_a_purse_of_its_own(street: Make) -> None:
         assert (await talk.ask("third", session="another"))["reply"] == "elsewhere"
 
 
-def brake(ledger: SqliteLedger, clock: ManualClock, tell: Callable[[str], None], **budgets: Any) -> Brake:
-    return Brake(
+def brake(ledger: SqliteLedger, clock: ManualClock, tell: Callable[[str], None], **budgets: Any) -> BudgetGuard:
+    return BudgetGuard(
         ledger,
         BudgetSettings.model_validate(budgets),
         clock,

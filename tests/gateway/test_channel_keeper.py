@@ -14,8 +14,8 @@ from channels.errors import ChannelBroken
 from gateway.base.clock import ManualClock
 from gateway.commands.table import COMMANDS, MENU
 from gateway.routing.access import Policy
-from gateway.supervision.broken_channel import AbsentChannel
-from gateway.supervision.channel_runner import ChannelKeeper
+from gateway.supervision.broken_channel import BrokenChannel
+from gateway.supervision.channel_runner import ChannelRunner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,8 +53,8 @@ class Shaky:
         self.closed += 1
 
 
-def keeper(channel: Any, clock: ManualClock) -> ChannelKeeper:
-    return ChannelKeeper(channel, Policy(), None, clock, random.Random(1), menu=MENU)  # type: ignore[arg-type]
+def keeper(channel: Any, clock: ManualClock) -> ChannelRunner:
+    return ChannelRunner(channel, Policy(), None, clock, random.Random(1), menu=MENU)  # type: ignore[arg-type]
 
 
 async def still() -> None:
@@ -130,7 +130,7 @@ async def test_a_channel_begins_anew_at_once_when_its_owner_says_so(how: str) ->
 
 
 async def test_a_channel_that_is_not_there_is_not_tried_again() -> None:
-    channel = AbsentChannel("carrier", "there is no such package", "install it, then start the gateway again")
+    channel = BrokenChannel("carrier", "there is no such package", "install it, then start the gateway again")
     kept = keeper(channel, ManualClock(NOON))
     await kept.run()
     assert kept.facts()["mend"] == "install it, then start the gateway again"
@@ -193,7 +193,7 @@ async def test_a_platform_that_need_not_give_signs_of_life_is_not_called_silent(
 async def test_the_owner_is_told_elsewhere_that_a_channel_is_off() -> None:
     told: list[str] = []
     channel, clock = Shaky([ChannelBroken("the token was revoked", hint="get a new one")] * 2), ManualClock(NOON)
-    kept = ChannelKeeper(channel, Policy(), None, clock, random.Random(1), tell_owner=told.append)  # type: ignore[arg-type]
+    kept = ChannelRunner(channel, Policy(), None, clock, random.Random(1), tell_owner=told.append)  # type: ignore[arg-type]
     task = asyncio.create_task(kept.run())
     await still()
     clock.move(300)

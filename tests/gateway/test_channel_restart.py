@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import gateway
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from tests.gateway.test_telegram_house import ANNA, TOKEN, Home
 from tests.peers.telegram import TelegramPeer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
 
 ROOT = Path(gateway.__file__).parents[1]
 NAME = "telegram:default"
@@ -30,7 +30,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
         yield Home(tmp_path, peer)
 
 
-async def until_state(house: House, wanted: str) -> None:
+async def until_state(house: Gateway, wanted: str) -> None:
     while NAME not in house.keepers or house.keepers[NAME].facts()["state"] != wanted:  # noqa: ASYNC110  (nobody announces it)
         await asyncio.sleep(0.02)
 
@@ -83,10 +83,10 @@ async def test_a_channel_that_is_not_there_is_told_with_those_that_are(home: Hom
     async with home.lived_in() as house:
         await until_state(house, "connected")
         code, told = await run(home, "restart", "slack")
-    assert code == UsageWrong.exit_code
+    assert code == UsageError.exit_code
     assert f"no channel 'slack' runs here There is: {NAME}." in " ".join(told.split())
     code, told = await run(home, "restart", "telegram")
-    assert code == UsageWrong.exit_code
+    assert code == UsageError.exit_code
     assert "no gateway runs" in told
 
 

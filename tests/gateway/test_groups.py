@@ -15,7 +15,7 @@ from channels.errors import ChannelBroken, NotSent
 from channels.messages import Attachment, ChatAddress, Inbound, Sender
 from channels.slack.settings import SlackSettings
 from gateway.base.clock import ManualClock
-from gateway.inbound.group_history import GROUPS, LONGEST, MESSAGES, Overheard
+from gateway.inbound.group_history import GROUPS, LONGEST, MESSAGES, GroupHistory
 from gateway.routing.access import Access, Allowed, Decision, Ignored, Policy
 from gateway.settings.root import Settings
 from gateway.supervision.platforms import discord_policy, platforms, slack_policy
@@ -208,7 +208,7 @@ def said(text: str, *, group: str = "g", number: int = 0, name: str = "Anna") ->
 
 
 def test_what_was_said_before_is_told_once_and_to_its_own_group() -> None:
-    overheard = Overheard()
+    overheard = GroupHistory()
     overheard.note(said("rain\n[Anna to you] tomorrow", number=1))
     overheard.note(said("rain\n[Anna to you] tomorrow", number=1))
     overheard.note(said("elsewhere", group="h", number=2))
@@ -220,13 +220,13 @@ def test_what_was_said_before_is_told_once_and_to_its_own_group() -> None:
 
 
 def test_commands_are_told_nothing() -> None:
-    overheard = Overheard()
+    overheard = GroupHistory()
     overheard.note(said("rain"))
     assert overheard.before(said("/status")) == ""
 
 
 def test_what_is_overheard_and_changed_afterwards_is_told_as_it_reads_now() -> None:
-    overheard = Overheard()
+    overheard = GroupHistory()
     overheard.note(said("rain", number=1))
     overheard.note(said("wind", number=2))
     overheard.amend(replace(said("snow", number=9), event="edited", target="1"))
@@ -235,14 +235,14 @@ def test_what_is_overheard_and_changed_afterwards_is_told_as_it_reads_now() -> N
 
 
 def test_a_file_that_was_overheard_is_named_and_not_fetched() -> None:
-    overheard, photo = Overheard(), Attachment(kind="image", handle="h")
+    overheard, photo = GroupHistory(), Attachment(kind="image", handle="h")
     overheard.note(replace(said("", number=1), attachments=(photo,)))
     overheard.note(replace(said("two more", number=2), attachments=(photo, photo)))
     assert overheard.before(said("?", number=3)) == "Anna: [a file]\nAnna: [2 files] two more"
 
 
 def test_what_is_overheard_is_bounded() -> None:
-    overheard = Overheard()
+    overheard = GroupHistory()
     for number in range(3 * MESSAGES):
         overheard.note(said("x" * 10_000, number=number))
     for number in range(3 * GROUPS):

@@ -7,7 +7,8 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from agent.models.scripted import ScriptedModel
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
 from tests.peers import discord, slack
@@ -39,14 +40,14 @@ class Seen:
 
 
 @contextlib.asynccontextmanager
-async def house(root: Path, channels: dict[str, Any], seen: Seen) -> AsyncIterator[House]:
+async def house(root: Path, channels: dict[str, Any], seen: Seen) -> AsyncIterator[Gateway]:
     given = {
         "agents": {"defaults": {"workspace": str(root / "workspace"), "model": "scripted/model"}},
         "channels": channels,
         "gateway": {"port": 0},
     }
-    opened = await House.open(
-        Foundation(settings=Settings.model_validate(given), paths=Paths(root / "home"), env={}, serving=True)
+    opened = await Gateway.open(
+        Dependencies(settings=Settings.model_validate(given), paths=Paths(root / "home"), env={}, serving=True)
     )
     opened.shelf.put("scripted/model", ScriptedModel(seen))
     running = asyncio.ensure_future(opened.run())

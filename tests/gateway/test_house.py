@@ -12,10 +12,10 @@ from agent.events import TextDelta
 from agent.messages import Failure, ToolCall, ToolMessage
 from agent.models.scripted import ScriptedModel, Stall
 from channels.live import Activity, Delta, Rejected
-from gateway.base.errors import StateHeld
+from gateway.base.errors import AlreadyRunning
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.routing.routed_message import read_arrived, write_arrived
+from gateway.routing.routed_message import decode_message, encode_message
 from memory.audience import OWNER
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ async def test_odd_texts_are_answered(street: Make) -> None:
 async def test_a_second_house_on_the_same_state_is_refused(street: Make) -> None:
     s = street()
     async with s.house():
-        with pytest.raises(StateHeld):
+        with pytest.raises(AlreadyRunning):
             async with s.house():
                 pass
 
@@ -328,8 +328,8 @@ async def test_an_old_interrupted_turn_asks_instead_of_going_on(street: Make) ->
         await talk.ask("water the plants")
     ledger = await SqliteLedger.open(s.root / "home" / "state" / "ledger.sqlite", s.clock)
     (row,) = await ledger.inbox_rows([1])
-    said = replace(read_arrived(row)[0], key="k2", alias="k2")
-    payload = write_arrived(said, *read_arrived(row)[1:])
+    said = replace(decode_message(row)[0], key="k2", alias="k2")
+    payload = encode_message(said, *decode_message(row)[1:])
     again = Arrival(
         key="k2",
         alias="k2",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.outbound import trouble
+from gateway.outbound import account_health
 from tests.gateway.test_telegram_house import ANNA, Home
 from tests.peers.telegram import TelegramPeer
 
@@ -53,7 +53,7 @@ async def test_what_could_not_be_delivered_is_told_on_another_account(peers: tup
         account = "telegram:default"
         while not house.delivery.troubles.failing(account):  # noqa: ASYNC110  (nobody announces it)
             await asyncio.sleep(0.02)
-        clock.ahead += trouble.TOLD_AFTER
+        clock.ahead += account_health.TOLD_AFTER
         await other.until(lambda: len(other.chats.said(ANNA)) == 2, seconds=60)
         told = other.chats.said(ANNA)[1]
         assert told.startswith(f"⚠️ Nothing could be sent on {account} since ")
@@ -64,7 +64,7 @@ async def test_what_could_not_be_delivered_is_told_on_another_account(peers: tup
 
 
 async def house_status(house: object) -> dict[str, dict[str, str]]:
-    from gateway.app.status import HouseDesk
+    from gateway.app.status import StatusHandlers
 
-    found = (await HouseDesk(house).status())["channels"]  # type: ignore[arg-type]
+    found = (await StatusHandlers(house).status())["channels"]  # type: ignore[arg-type]
     return {name: one for name, one in found.items() if "sending" in one}

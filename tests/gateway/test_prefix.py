@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from agent.models.scripted import ScriptedModel
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
     from tests.gateway.conftest import Street, Talk
 
     Make = Callable[..., Street]
-    Between = Callable[[Street, House, Talk], Awaitable[Any]]
+    Between = Callable[[Street, Gateway, Talk], Awaitable[Any]]
 
 
 def unbroken(model: ScriptedModel) -> None:
@@ -27,25 +27,25 @@ def unbroken(model: ScriptedModel) -> None:
         assert found is None, f"request {number} parts from the one before in {found}"
 
 
-async def nothing(_street: Street, _house: House, _talk: Talk) -> None:
+async def nothing(_street: Street, _house: Gateway, _talk: Talk) -> None:
     return
 
 
-async def commands(_street: Street, _house: House, talk: Talk) -> None:
+async def commands(_street: Street, _house: Gateway, talk: Talk) -> None:
     for command in ("/status", "/context detail", "/tools", "/whoami", "/why", "/usage", "/help", "/verbose on"):
         await talk.ask(command)
 
 
-async def midnight(street: Street, _house: House, _talk: Talk) -> None:
+async def midnight(street: Street, _house: Gateway, _talk: Talk) -> None:
     street.clock.move(3600 * 14.9)
 
 
-async def a_note(street: Street, _house: House, _talk: Talk) -> None:
+async def a_note(street: Street, _house: Gateway, _talk: Talk) -> None:
     (street.workspace / "memory" / "2026-03-01.md").write_text("# By hand\n\nThe shed is red.\n")
     (street.workspace / "letters.md").write_text("To whom it may concern\n")
 
 
-async def settings(_street: Street, house: House, _talk: Talk) -> None:
+async def settings(_street: Street, house: Gateway, _talk: Talk) -> None:
     agent = house.agents["main"]
     agent.adopt(house.on.settings, set())
 

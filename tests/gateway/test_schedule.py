@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway.base.clock import SystemClock
-from gateway.jobs.scheduler import Schedule
+from gateway.jobs.scheduler import Scheduler
 from gateway.sessions.record import SessionRecord
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ async def test_a_loop_that_stood_still_loses_no_tick(street: Make, caplog: Any) 
         async def sweep() -> None:
             ticked.set()
 
-        schedule = Schedule(house.agents, SystemClock(), reset=lambda *_: None, sweep=sweep, every=2.2)
+        schedule = Scheduler(house.agents, SystemClock(), reset=lambda *_: None, sweep=sweep, every=2.2)
         await schedule.start()
         time.sleep(3.6)  # noqa: ASYNC251  (that is the test: the loop stands still over a tick)
         await ticked.wait()

@@ -11,7 +11,8 @@ import aiohttp
 import pytest
 
 from agent.models.scripted import ScriptedModel
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
 from tests.peers.slack import BOT, SlackPeer
@@ -38,7 +39,7 @@ class Home:
         return "re: " + request.messages[-1].text.splitlines()[-1]
 
     @contextlib.asynccontextmanager
-    async def lived_in(self, port: int = 0, **slack: Any) -> AsyncIterator[House]:
+    async def lived_in(self, port: int = 0, **slack: Any) -> AsyncIterator[Gateway]:
         peer = self.peer
         tokens = {"botToken": peer.bot_token, "appToken": peer.app_token, "signingSecret": peer.signing_secret}
         settings = {**tokens, "apiRoot": peer.root, "pingSeconds": 0.5, "dm": {"allowFrom": [ANNA]}, **slack}
@@ -47,8 +48,8 @@ class Home:
             "channels": {"slack": settings},
             "gateway": {"port": port},
         }
-        opened = await House.open(
-            Foundation(settings=Settings.model_validate(given), paths=Paths(self.root / "home"), env={}, serving=True)
+        opened = await Gateway.open(
+            Dependencies(settings=Settings.model_validate(given), paths=Paths(self.root / "home"), env={}, serving=True)
         )
         opened.shelf.put("scripted/model", ScriptedModel(self._said))
         running = asyncio.ensure_future(opened.run())

@@ -12,7 +12,8 @@ import aiohttp
 import pytest
 
 from agent.models.scripted import ScriptedModel
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
@@ -52,7 +53,7 @@ class Home:
     @contextlib.asynccontextmanager
     async def lived_in(
         self, port: int = 0, session: dict[str, Any] | None = None, clock: SystemClock | None = None, **telegram: Any
-    ) -> AsyncIterator[House]:
+    ) -> AsyncIterator[Gateway]:
         settings = {"botToken": TOKEN, "apiRoot": self.peer.root, "pollTimeoutSeconds": 2, "pacing": False, "allowFrom": [ANNA]}
         given = {
             "agents": {"defaults": {"workspace": str(self.root / "workspace"), "model": "scripted/model"}},
@@ -60,8 +61,8 @@ class Home:
             "gateway": {"port": port},
             "session": session or {},
         }
-        opened = await House.open(
-            Foundation(
+        opened = await Gateway.open(
+            Dependencies(
                 settings=Settings.model_validate(given),
                 paths=Paths(self.root / "home"),
                 env={},

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 import yaml
 
-from gateway.api.http_server import HttpDoor
+from gateway.api.http_server import HttpServer
 from gateway.settings.http import GatewaySettings
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ async def test_the_health_check_passes_while_the_door_is_open_and_fails_when_it_
     settings = GatewaySettings.model_validate({"port": 0}).under(
         {"HOMEBODY_GATEWAY_BIND": variables()["HOMEBODY_GATEWAY_BIND"]}
     )
-    built = HttpDoor(
+    built = HttpServer(
         settings, token="k3XqvT0b9LrWm5ZsYd8HcN2p", ready={}, status=facts, log=structlog.get_logger("gateway.http")
     )
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()

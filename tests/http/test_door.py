@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from gateway.api.http_server import HttpDoor
+from gateway.api.http_server import HttpServer
 from gateway.base.errors import HomebodyError
 from gateway.settings.http import GatewaySettings
 
@@ -47,13 +47,13 @@ def door(
     ready: Mapping[str, Callable[[], str | None]] | None = None,
     status: Callable[[], Awaitable[Mapping[str, Any]]] = facts,
     head_seconds: float = 10.0,
-) -> HttpDoor:
+) -> HttpServer:
     log = structlog.get_logger("gateway.http")
-    return HttpDoor(settings, token=TOKEN, ready=ready or {}, status=status, log=log, head_seconds=head_seconds)
+    return HttpServer(settings, token=TOKEN, ready=ready or {}, status=status, log=log, head_seconds=head_seconds)
 
 
 @contextlib.asynccontextmanager
-async def opened(built: HttpDoor) -> AsyncIterator[int]:
+async def opened(built: HttpServer) -> AsyncIterator[int]:
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(built.run(port.set_result))
     await asyncio.wait({port, running}, return_when=asyncio.FIRST_COMPLETED)

@@ -9,7 +9,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.api.request_guard import FORWARDING, LARGEST_BODY, Doorkeeper
+from gateway.api.request_guard import FORWARDING, LARGEST_BODY, RequestGuard
 from gateway.settings.http import GatewaySettings
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ async def never(_: Scope, __: Receive, ___: Send) -> None:
     raise AssertionError("a refused request went through")
 
 
-def keeper(inner: ASGIApp = never, **settings: Any) -> Doorkeeper:
-    return Doorkeeper(inner, GatewaySettings(**settings), PORT, structlog.get_logger("gateway.http"))
+def keeper(inner: ASGIApp = never, **settings: Any) -> RequestGuard:
+    return RequestGuard(inner, GatewaySettings(**settings), PORT, structlog.get_logger("gateway.http"))
 
 
 def scope(*headers: tuple[bytes, bytes], peer: str = "127.0.0.1") -> Scope:

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.protocol import HookAnswer
-from gateway.api.http_server import HttpDoor
-from gateway.api.request_guard import HOOKS, LARGEST_BODY, Doorkeeper
+from gateway.api.http_server import HttpServer
+from gateway.api.request_guard import HOOKS, LARGEST_BODY, RequestGuard
 from gateway.base.errors import StorageFailed
 from gateway.settings.http import GatewaySettings
 
@@ -52,7 +52,7 @@ async def serving(channel: Called | Literal["unknown", "not running"], **setting
         return channel if (name, account) == ("slack", "default") else "unknown"
 
     log = structlog.get_logger("gateway.http")
-    built = HttpDoor(GatewaySettings(port=0, **settings), token=TOKEN, ready={}, status=facts, log=log, hook=find)
+    built = HttpServer(GatewaySettings(port=0, **settings), token=TOKEN, ready={}, status=facts, log=log, hook=find)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     running = asyncio.create_task(built.run(port.set_result))
     try:
@@ -176,7 +176,7 @@ async def test_what_cannot_be_stored_is_to_be_sent_again() -> None:
 
 @given(st.text(max_size=12), st.sampled_from([b"127.0.0.1:1", b"evil.example"]))
 def test_only_what_lies_below_hooks_is_spared_the_name(path: str, host: bytes) -> None:
-    keeper = Doorkeeper(None, GatewaySettings(), 1, structlog.get_logger("gateway.http"))  # type: ignore[arg-type]
+    keeper = RequestGuard(None, GatewaySettings(), 1, structlog.get_logger("gateway.http"))  # type: ignore[arg-type]
     for whole in (path, f"/{path}", HOOKS + path, HOOKS.rstrip("/") + path):
         refused = keeper.judge({"type": "http", "path": whole, "headers": [(b"host", host)], "client": ("127.0.0.1", 1)})
         assert (refused is None) == (host == b"127.0.0.1:1" or whole.startswith("/hooks/"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.base.clock import ManualClock
-from gateway.base.errors import OutOfStep
+from gateway.base.errors import InvalidTransition
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
 
@@ -68,11 +68,11 @@ async def test_a_message_that_does_not_wait_is_taken_in_by_no_turn(tmp_path: Pat
         one, two, three = await take(ledger, 3)
         turn, other = await ledger.claim(SESSION, "main", [one]), await ledger.claim("elsewhere", "main", [two])
         for rows in ([two], [three, two], [one]):
-            with pytest.raises(OutOfStep):
+            with pytest.raises(InvalidTransition):
                 await ledger.join(turn.id, rows)
         assert await waiting(ledger) == [three], "what was refused has changed nothing"
         await ledger.finish(turn.id, "done")
-        with pytest.raises(OutOfStep):
+        with pytest.raises(InvalidTransition):
             await ledger.join(turn.id, [three])
         assert [turn.id for turn in await ledger.unfinished()] == [other.id]
 
@@ -88,6 +88,6 @@ async def test_a_turn_that_is_taken_back_leaves_its_messages_waiting(tmp_path: P
         again = await ledger.claim(SESSION, "main", [one, two])
         await ledger.finish(again.id, "done")
         for ended in (turn.id, again.id):
-            with pytest.raises(OutOfStep):
+            with pytest.raises(InvalidTransition):
                 await ledger.release(ended)
         assert await waiting(ledger) == []

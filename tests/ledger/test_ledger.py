@@ -14,7 +14,7 @@ import pytest
 
 from channels.messages import ChatAddress, Cursor
 from gateway.base.clock import ManualClock
-from gateway.base.errors import OutOfStep, StorageFailed
+from gateway.base.errors import InvalidTransition, StorageFailed
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 from tests.full_disk import no_file_may_hold_more_than
@@ -122,7 +122,7 @@ async def test_a_turn_claims_waiting_messages_only(tmp_path: Path, clock: Manual
         rows = (await ledger.accept(ACCOUNT, [arrival(1), arrival(2)])).rows
         turn = await ledger.claim("agent:main:main", "main", [rows[0].id])
         assert (turn.attempt, turn.inbox, turn.state) == (1, (rows[0].id,), "running")
-        with pytest.raises(OutOfStep):
+        with pytest.raises(InvalidTransition):
             await ledger.claim("agent:main:main", "main", [rows[0].id, rows[1].id])
         assert await ledger.unfinished() == [turn]
         assert [row.id for row in await ledger.waiting()] == [rows[1].id]
@@ -133,7 +133,7 @@ async def test_finishing_answers_the_message_and_queues_the_reply_once(tmp_path:
         rows = (await ledger.accept(ACCOUNT, [arrival(1)])).rows
         turn = await ledger.claim("s", "main", [rows[0].id])
         await ledger.finish(turn.id, "done", [chunk("one"), chunk("two")])
-        with pytest.raises(OutOfStep):
+        with pytest.raises(InvalidTransition):
             await ledger.finish(turn.id, "done", [chunk("again")])
     async with opened(tmp_path, clock) as ledger:
         assert await ledger.unfinished() == []
@@ -150,7 +150,7 @@ async def test_a_retry_counts_and_our_own_interruption_does_not(tmp_path: Path, 
         assert (await ledger.retry(turn.id)).attempt == 1
         assert (await ledger.retry(turn.id)).attempt == 2
         await ledger.finish(turn.id, "failed", reason="three attempts")
-        with pytest.raises(OutOfStep):
+        with pytest.raises(InvalidTransition):
             await ledger.retry(turn.id)
 
 
@@ -201,7 +201,7 @@ async def test_no_call_begins_in_a_turn_that_has_ended(tmp_path: Path, clock: Ma
     async with opened(tmp_path, clock) as ledger:
         turn = await ledger.claim("s", "main", [])
         await ledger.finish(turn.id, "done")
-        with pytest.raises(OutOfStep):
+        with pytest.raises(InvalidTransition):
             await ledger.begin_call(turn.id, "a", "tool", "hash", "effect")
         assert await ledger.tool_call(turn.id, "a") is None
 
@@ -234,7 +234,7 @@ async def test_a_send_cut_off_by_a_crash_is_ambiguous(tmp_path: Path, clock: Man
         assert (due.state, due.doubts, due.recorded, due.key) == ("ambiguous", 1, "placeholder 17", sending.key)
         assert (await ledger.sending(row)).attempt == 2
         await ledger.sent(row, "17")
-        with pytest.raises(OutOfStep):
+        with pytest.raises(InvalidTransition):
             await ledger.sending(row)
 
 
@@ -386,7 +386,7 @@ async def test_calls_that_share_a_commit_do_not_disturb_each_other(tmp_path: Pat
             *(ledger.accept(ACCOUNT, [arrival(number)]) for number in range(50, 100)),
             return_exceptions=True,
         )
-        assert [type(result).__name__ for result in results if isinstance(result, BaseException)] == ["OutOfStep"]
+        assert [type(result).__name__ for result in results if isinstance(result, BaseException)] == ["InvalidTransition"]
         assert [row.alias for row in await ledger.waiting()] == [f"m:{number}" for number in range(100)]
 
 

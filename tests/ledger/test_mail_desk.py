@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from channels.messages import ChatAddress
-from gateway.api.handlers.queues import MailDesk
+from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.clock import ManualClock
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.cli import homebody
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
@@ -39,14 +39,14 @@ async def filled(path: Path) -> SqliteLedger:
 
 async def test_what_is_under_way_is_listed_dropped_and_revived(tmp_path: Path) -> None:
     ledger = await filled(tmp_path / "ledger.sqlite")
-    desk = MailDesk(ledger)
+    desk = QueueHandlers(ledger)
     assert [row["state"] for row in (await desk.outbox())["outbox"]] == ["ready", "ready"]
     await desk.drop(1)
     first = (await desk.outbox())["outbox"][0]
     assert (first["state"], first["reason"]) == ("dead", "dropped by the owner")
     await desk.retry(1)
     assert [row["state"] for row in (await desk.outbox())["outbox"]] == ["ready", "ready"]
-    with pytest.raises(UsageWrong, match="no message 1 that was given up"):
+    with pytest.raises(UsageError, match="no message 1 that was given up"):
         await desk.retry(1)
     assert [row["id"] for row in (await desk.inbox())["inbox"]] == [2]
     (missed,) = (await desk.missed())["inbox"]

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from channels.messages import ChatAddress, Cursor
 from gateway.base.clock import ManualClock
-from gateway.base.errors import OutOfStep
+from gateway.base.errors import InvalidTransition
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
 
@@ -170,7 +170,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for again in (self.ledger.finish(turn, state, []), self.ledger.retry(turn)):
             try:
                 self.do(again)
-            except OutOfStep:
+            except InvalidTransition:
                 continue
             raise AssertionError("a turn ended twice")
 

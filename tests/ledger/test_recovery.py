@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.messages import ChatAddress, Cursor
-from gateway.api.handlers.queues import MailDesk
+from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.clock import ManualClock
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.ledger.recovery import IN_DOUBT
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.spending import NewCall, Spent
@@ -359,13 +359,13 @@ async def test_a_message_in_doubt_is_answered_once_its_owner_asks_for_it(closed:
     async def hand_out(row: InboxRow) -> None:
         handed.append(row)
 
-    desk = MailDesk(ledger, hand_out).calls()
+    desk = QueueHandlers(ledger, hand_out).calls()
     missed = (await desk["inbox.missed"]())["inbox"]
     assert [(row["reason"], row["state"]) for row in missed] == [(IN_DOUBT, "failed")] * 3
     await desk["inbox.retry"](row=missed[0]["id"])
     assert [row.alias for row in handed] == ["m:53"]
     assert "m:53" in [row.alias for row in await ledger.waiting()]
     for number in (missed[0]["id"], 1, 4000):
-        with pytest.raises(UsageWrong, match="no message"):
+        with pytest.raises(UsageError, match="no message"):
             await desk["inbox.retry"](row=number)
     await ledger.close()

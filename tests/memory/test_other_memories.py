@@ -10,7 +10,7 @@ import pytest
 
 from gateway.agents.memory_stores import keep_memory
 from gateway.base.clock import SystemClock
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
 from memory.audience import OWNER
@@ -92,7 +92,7 @@ async def test_a_package_fills_the_slot(installed: None, tmp_path: Path) -> None
 
 
 def test_a_memory_that_no_package_brings_is_named_with_what_there_is(installed: None, tmp_path: Path) -> None:
-    with pytest.raises(UsageWrong, match=r"'two-lines'.*memory-core, none, one-line"):
+    with pytest.raises(UsageError, match=r"'two-lines'.*memory-core, none, one-line"):
         kept(tmp_path, slots={"memory": "two-lines"})
 
 

@@ -17,11 +17,11 @@ from agent.models.catalog.provider_keys import Key
 from agent.models.middleware.key_health import KeyHealth
 from gateway.agents.memory_stores import owner_zone
 from gateway.base.clock import ManualClock, SystemClock
-from gateway.base.errors import StorageFailed, UsageWrong
+from gateway.base.errors import StorageFailed, UsageError
 from gateway.base.paths import Paths
 from gateway.cli import homebody
 from gateway.models.key_health_file import FILE_NAME as HEALTH
-from gateway.models.key_health_file import HealthFile
+from gateway.models.key_health_file import KeyHealthFile
 from gateway.models.key_profiles import FILE_NAME, Profile, ProfileFile, Profiles
 from gateway.settings.auth import AuthSettings
 from gateway.settings.root import Settings
@@ -63,7 +63,7 @@ def test_a_key_is_added_from_a_pipe_listed_without_being_shown_and_taken_out(run
     shown = "".join(one.output for one in (made, listed, status, run("status"), run("auth", "list")))
     assert "sk-" not in shown
     assert run("auth", "remove", "anthropic:default").exit_code == 0
-    with pytest.raises(UsageWrong, match="no key 'anthropic:default'"):
+    with pytest.raises(UsageError, match="no key 'anthropic:default'"):
         raise run("auth", "remove", "anthropic:default").exception  # type: ignore[misc]  # there is one
     assert [key.secret for key in profiles(tmp_path).keys("main", "anthropic")] == ["sk-other"]
 
@@ -83,7 +83,7 @@ def test_an_order_that_leaves_a_key_out_or_names_none_is_told(run: Run, tmp_path
 def test_a_key_of_another_file_is_taken_out_by_the_command_that_is_told(run: Run, tmp_path: Path) -> None:
     run("auth", "add", "openai", "--agent", "main", given="sk-of-main")
     refused = run("auth", "remove", "openai:default")
-    assert isinstance(refused.exception, UsageWrong)
+    assert isinstance(refused.exception, UsageError)
     assert refused.exception.hint == "homebody models auth remove openai:default --agent main"
     gone = run("auth", "remove", "openai:default", "--agent", "main", "--json")
     assert json.loads(gone.stdout) == {"id": "openai:default", "agent": "main", "removed": True, "gateway": None}
@@ -120,7 +120,7 @@ async def test_the_owner_says_how_long_keys_rest(tmp_path: Path) -> None:
 async def test_how_keys_are_is_told_in_the_status(run: Run, tmp_path: Path) -> None:
     await asyncio.to_thread(run, "auth", "add", "openai", given="sk-poor")
     (tmp_path / "state").mkdir()
-    health = KeyHealth(SystemClock(), HealthFile(tmp_path / "state" / HEALTH))
+    health = KeyHealth(SystemClock(), KeyHealthFile(tmp_path / "state" / HEALTH))
     await health.failed(Key("x", "profile", "sk-poor"), "openai/gpt-6-sol", Failure(kind="billing", message="no money"))
     status = await asyncio.to_thread(run, "status", "--json")
     openai = next(one for one in json.loads(status.stdout)["providers"] if one["provider"] == "openai")

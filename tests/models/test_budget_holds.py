@@ -22,10 +22,10 @@ from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed
 from gateway.budget.booking import booked
 from gateway.budget.day import NEW_DATES, BookingDay
-from gateway.budget.embedding import MeteredEmbedder
-from gateway.budget.guard import Brake
+from gateway.budget.embedding import BudgetEmbedder
+from gateway.budget.guard import BudgetGuard
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.models.registry import ModelShelf
+from gateway.models.registry import ModelRegistry
 from gateway.settings.budgets import BudgetSettings
 from memory.errors import EmbeddingFailed
 from tests.models.conversation import ask, hear, user
@@ -54,7 +54,7 @@ class Purse:
     def __init__(self, ledger: SpendingLedger, price: Price, clock: ManualClock | None = None, **budgets: Any) -> None:
         self.told: list[str] = []
         self.ledger = ledger
-        self.brake = Brake(
+        self.brake = BudgetGuard(
             ledger,
             BudgetSettings.model_validate(budgets),
             clock or ManualClock(NOON),
@@ -118,7 +118,7 @@ async def test_a_provider_that_tells_wrong_figures_does_not_open_the_budget(
 async def test_a_model_without_a_price_is_held_by_an_estimate_and_that_is_told(tmp_path: Path) -> None:
     from gateway.budget.report import facts, told
 
-    shelf = ModelShelf(ModelsSettings(), {}, clock=ManualClock(NOON), random=Random(1))
+    shelf = ModelRegistry(ModelsSettings(), {}, clock=ManualClock(NOON), random=Random(1))
     price = shelf.price("anthropic/claude-unheard-of")
     assert price.estimated
     assert price.input == max(one.input for name, one in LISTED.items() if name.startswith("claude-"))
@@ -135,7 +135,7 @@ async def test_a_model_without_a_price_is_held_by_an_estimate_and_that_is_told(t
 
 
 async def test_the_default_budgets_hold_every_default_model() -> None:
-    shelf = ModelShelf(ModelsSettings(), {}, clock=ManualClock(NOON), random=Random(1))
+    shelf = ModelRegistry(ModelsSettings(), {}, clock=ManualClock(NOON), random=Random(1))
     names = ("anthropic/claude-sonnet-5-5", "openai/gpt-6.1-terra", "google/gemini-3.8-flash", "openrouter/openrouter/auto")
     for name in names:
         price = shelf.price(name)
@@ -294,7 +294,7 @@ async def test_embeddings_of_a_provider_are_booked_and_held(tmp_path: Path) -> N
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
     purse = Purse(ledger, ESTIMATE, background={"tokens": 20_000})
     within = Remote()
-    metered = MeteredEmbedder(within, purse.brake, PriceList().find("openai", "text-embedding-3-small"))
+    metered = BudgetEmbedder(within, purse.brake, PriceList().find("openai", "text-embedding-3-small"))
     for _ in range(3):
         await metered.embed([LONG], purpose="passage")
     with pytest.raises(EmbeddingFailed, match=r"budgets\.background\.tokens"):

@@ -21,7 +21,7 @@ from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.scripted import ScriptedModel
 from agent.models.settings import ModelsSettings
 from gateway.base.clock import TickingClock
-from gateway.models.key_health_file import HealthFile
+from gateway.models.key_health_file import KeyHealthFile
 from tests.models.conversation import NOON, ask, hear, shown, user
 from tests.peers.anthropic import AnthropicPeer, Refuse
 
@@ -191,23 +191,23 @@ async def test_keys_come_and_go_between_calls() -> None:
 
 
 async def test_how_keys_have_been_doing_outlives_a_restart_and_holds_no_key(tmp_path: Path) -> None:
-    clock, store = TickingClock(NOON), HealthFile(tmp_path / "health.json")
+    clock, store = TickingClock(NOON), KeyHealthFile(tmp_path / "health.json")
     await KeyHealth(clock, store).failed(A, "a/model", failure("billing"))
     text = (tmp_path / "health.json").read_text()
     assert "sk-a" not in text
     assert (tmp_path / "health.json").stat().st_mode & 0o777 == 0o600
-    later = KeyHealth(clock, HealthFile(tmp_path / "health.json"))
+    later = KeyHealth(clock, KeyHealthFile(tmp_path / "health.json"))
     assert later.ailing(A)[EVERY_MODEL].kind == "billing"
     assert later.order([A, B], "a/other") == [B]
     await later.worked(A, "a/model")
-    assert HealthFile(tmp_path / "health.json").load() == {}
+    assert KeyHealthFile(tmp_path / "health.json").load() == {}
 
 
 @given(st.binary(max_size=60) | st.just(b'{"keys":[{"key":"a","model":"b","kind":"auth","times":1,"at":"x","until":"y"}]}'))
 def test_a_damaged_file_is_as_good_as_none(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.mktemp("health") / "health.json"
     path.write_bytes(data)
-    assert KeyHealth(TickingClock(NOON), HealthFile(path)).order([A, B], "m") == [A, B]
+    assert KeyHealth(TickingClock(NOON), KeyHealthFile(path)).order([A, B], "m") == [A, B]
 
 
 @given(

@@ -13,8 +13,8 @@ from agent.models.settings import ModelsSettings
 from agent.models.token_estimate import Calibration, Weight
 from agent.settings import AgentSettings
 from gateway.base.clock import ManualClock
-from gateway.models.facts_cache import FILE_NAME, Learnt
-from gateway.models.registry import ModelShelf
+from gateway.models.facts_cache import FILE_NAME, ModelFactsCache
+from gateway.models.registry import ModelRegistry
 from tests.models.conversation import NOON, ask, hear, user
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ async def test_a_window_that_was_told_is_known_before_the_first_call_of_the_next
     anthropic_peer.models["claude-opus-5-5"] = {"max_input_tokens": 1_000_000, "max_tokens": 128_000}
     env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": anthropic_peer.url}
 
-    def shelf() -> ModelShelf:
-        learnt = Learnt(tmp_path / FILE_NAME)
-        return ModelShelf(ModelsSettings(), env, clock=ManualClock(NOON), random=Random(1), learnt=learnt)
+    def shelf() -> ModelRegistry:
+        learnt = ModelFactsCache(tmp_path / FILE_NAME)
+        return ModelRegistry(ModelsSettings(), env, clock=ManualClock(NOON), random=Random(1), learnt=learnt)
 
     first = shelf()
     model = await first.get(OPUS, AgentSettings())
@@ -52,21 +52,21 @@ async def test_a_window_that_was_told_is_known_before_the_first_call_of_the_next
 
 
 async def test_what_the_owner_says_of_a_window_goes_before_what_was_told(tmp_path: Path) -> None:
-    learnt = Learnt(tmp_path / FILE_NAME)
+    learnt = ModelFactsCache(tmp_path / FILE_NAME)
     await learnt.told("nas/qwen3", 32_000, 8_000)
     described = {"baseUrl": "http://127.0.0.1:9/v1", "models": [{"id": "qwen3", "contextWindow": 64_000}]}
     settings = ModelsSettings.model_validate({"providers": {"nas": described}})
-    shelf = ModelShelf(settings, {}, clock=ManualClock(NOON), random=Random(1), learnt=Learnt(tmp_path / FILE_NAME))
+    shelf = ModelRegistry(settings, {}, clock=ManualClock(NOON), random=Random(1), learnt=ModelFactsCache(tmp_path / FILE_NAME))
     assert (await shelf.get("nas/qwen3", AgentSettings())).window == 64_000
 
 
 async def test_a_calibration_is_kept_when_it_moved_enough(tmp_path: Path) -> None:
-    learnt = Learnt(tmp_path / FILE_NAME)
+    learnt = ModelFactsCache(tmp_path / FILE_NAME)
     await learnt.calibrated(OPUS, Calibration())
     assert not (tmp_path / FILE_NAME).exists()
     moved = Calibration().learn(Weight(prose=1000), 1500)
     await learnt.calibrated(OPUS, moved)
-    again = Learnt(tmp_path / FILE_NAME)
+    again = ModelFactsCache(tmp_path / FILE_NAME)
     assert again.calibration(OPUS) == moved
     assert again.calibration("other/model") == Calibration()
     stamp = (tmp_path / FILE_NAME).stat().st_mtime_ns
@@ -84,7 +84,7 @@ files = st.fixed_dictionaries({"models": st.fixed_dictionaries({OPUS: rows})}).m
 def test_a_damaged_file_teaches_nothing_wrong(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.mktemp("learnt") / FILE_NAME
     path.write_bytes(data)
-    learnt = Learnt(path)
+    learnt = ModelFactsCache(path)
     limits: Any = learnt.limits(OPUS)
     assert limits is None or (limits[0] >= 1000 and limits[1] > 0)
     assert 0 < learnt.calibration(OPUS).apply(Weight(prose=1000, code=1000)) < 10_000

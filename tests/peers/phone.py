@@ -13,7 +13,8 @@ from agent.models.scripted import ScriptedModel
 from channels.errors import NotFetched, NotSent
 from channels.messages import Attachment, ChatAddress, Inbound, Sender, Sent
 from channels.protocol import HookAnswer
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.clock import ManualClock
 from gateway.base.paths import Paths
 from gateway.routing.access import GroupRule, Policy
@@ -147,12 +148,12 @@ class Village:
         self.lives = 0
 
     @contextlib.asynccontextmanager
-    async def house(self, policy: Policy = OPEN, **phone: Any) -> AsyncIterator[tuple[House, Phone]]:
+    async def house(self, policy: Policy = OPEN, **phone: Any) -> AsyncIterator[tuple[Gateway, Phone]]:
         self.lives += 1
-        on = Foundation(
+        on = Dependencies(
             settings=self.settings, paths=Paths(self.root / "home"), env={}, clock=self.clock, random=random.Random(7)
         )
-        house = await House.open(on)
+        house = await Gateway.open(on)
         house.shelf.put("scripted/model", self.model)
         made = Phone(**{"first": 1000 * self.lives, **phone})
         house.keepers.keep(made, policy)

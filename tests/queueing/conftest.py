@@ -13,7 +13,8 @@ import pytest
 from agent.events import TextDelta
 from agent.messages import UserMessage
 from agent.models.scripted import ScriptedModel, Stall
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.clock import TickingClock
 from gateway.base.paths import Paths
 from gateway.routing.access import GroupRule, Policy
@@ -52,11 +53,11 @@ class Town:
         return Wire(name=name, account=account, first=1000 * self._lives)
 
     @contextlib.asynccontextmanager
-    async def house(self, *wires: Wire, policy: Policy = OPEN, stop: bool = True) -> AsyncIterator[House]:
-        on = Foundation(
+    async def house(self, *wires: Wire, policy: Policy = OPEN, stop: bool = True) -> AsyncIterator[Gateway]:
+        on = Dependencies(
             settings=self.settings, paths=Paths(self.root / "home"), env={}, clock=self.clock, random=random.Random(7)
         )
-        house = await House.open(on)
+        house = await Gateway.open(on)
         house.shelf.put("scripted/model", self.model)
         for wire in wires:
             house.keepers.keep(wire, policy)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.models.protocol import Request
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
     from tests.peers.wire import Wire
     from tests.queueing.conftest import Town
 
@@ -32,7 +32,7 @@ PLACES = (
 POLICY = Policy(allow_from=("anna", "ben", "carl"), rules={"*": {"*": GroupRule(users=("*",))}})
 
 
-async def say(house: House, wires: dict[str, Wire], place: Place, text: str) -> None:
+async def say(house: Gateway, wires: dict[str, Wire], place: Place, text: str) -> None:
     await wires[place.wire].say(text, by=place.by, group=place.group, mentioned=True)
     await house.lanes.quiet()
     for agent in house.agents.values():  # what is done in the background belongs to this step too
@@ -53,7 +53,7 @@ async def test_no_place_ever_sees_what_was_said_in_another(town: Make, tmp_path:
     judge_transcripts(PLACES, tmp_path / "home" / "agents")
 
 
-async def lived(t: Town, house: House, wires: dict[str, Wire], steps: list[str]) -> dict[Place, list[Request]]:
+async def lived(t: Town, house: Gateway, wires: dict[str, Wire], steps: list[str]) -> dict[Place, list[Request]]:
     """Take the steps in every place, one after the other, and return what the model was shown in each."""
     seen: dict[Place, list[Request]] = {place: [] for place in PLACES}
     for step in steps:

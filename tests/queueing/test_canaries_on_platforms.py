@@ -7,7 +7,8 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from agent.models.scripted import ScriptedModel
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
 from tests.peers.discord import DiscordPeer
@@ -109,7 +110,7 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def lived_in(root: Path, world: World, model: ScriptedModel) -> AsyncIterator[House]:
+async def lived_in(root: Path, world: World, model: ScriptedModel) -> AsyncIterator[Gateway]:
     peer = {"kind": "group", "id": str(FAMILY)}
     given = {
         "agents": {
@@ -125,7 +126,7 @@ async def lived_in(root: Path, world: World, model: ScriptedModel) -> AsyncItera
         "gateway": {"port": 0},
     }
     settings = Settings.model_validate(given)
-    house = await House.open(Foundation(settings=settings, paths=Paths(root / "home"), env={}, serving=True))
+    house = await Gateway.open(Dependencies(settings=settings, paths=Paths(root / "home"), env={}, serving=True))
     house.shelf.put("scripted/model", model)
     running = asyncio.ensure_future(house.run())
     try:

@@ -7,13 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from gateway.base.clock import ManualClock
-from gateway.inbound.inbox import House, Inbox
+from gateway.inbound.inbox import Inbox, InboxHooks
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.queue.lanes import Lanes, Ticket
-from gateway.queue.message_queue import Line, Queued
+from gateway.queue.message_queue import MessageQueue, QueuedMessage
 from gateway.routing.access import Actor
-from gateway.routing.routed_message import write_arrived
+from gateway.routing.routed_message import encode_message
 from gateway.routing.router import Route
 from gateway.settings.messages import MessagesSettings
 from memory.audience import OWNER
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gateway.routing.routed_message import Arrived
+    from gateway.routing.routed_message import RoutedMessage
     from tests.queueing.conftest import Town
 
     Make = Callable[..., Town]
@@ -46,7 +46,7 @@ async def test_ten_thousand_messages_of_one_chat_wait_on_disk_and_cost_little_me
             conversation=inbound.conversation.address,
             session=SESSION,
             sender="anna",
-            payload=write_arrived(inbound, actor, route),
+            payload=encode_message(inbound, actor, route),
             received_at=NOON,
         )
 
@@ -54,7 +54,7 @@ async def test_ten_thousand_messages_of_one_chat_wait_on_disk_and_cost_little_me
         await ledger.accept("wire:default", [arrival(number) for number in range(first, first + 2000)])
     turns: list[int] = []
 
-    async def work(ticket: Ticket[Queued]) -> None:
+    async def work(ticket: Ticket[QueuedMessage]) -> None:
         group = line.gather(ticket.session, ticket.item)
         turns.append(len(group))
 
@@ -62,15 +62,17 @@ async def test_ten_thousand_messages_of_one_chat_wait_on_disk_and_cost_little_me
         await line.hold(session)
 
     lanes: Lanes[Any] = Lanes(work, broken=lambda _ticket, error: (_ for _ in ()).throw(error), hold=hold)
-    line = Line(lanes, MessagesSettings, lambda _: "debounce:0", ManualClock(NOON))
+    line = MessageQueue(lanes, MessagesSettings, lambda _: "debounce:0", ManualClock(NOON))
 
     async def never(*_: object) -> bool:
         return False
 
-    def arrived(one: Arrived) -> None:
+    def arrived(one: RoutedMessage) -> None:
         line.join(one)
 
-    inbox = Inbox(ledger, None, lambda: None, House(arrived=arrived, urgent=never, ready=never, alive=never), ManualClock(NOON))
+    inbox = Inbox(
+        ledger, None, lambda: None, InboxHooks(arrived=arrived, urgent=never, ready=never, alive=never), ManualClock(NOON)
+    )
     lanes.pause()
     tracemalloc.start(1)
     assert await inbox.replay() == MANY

@@ -13,7 +13,7 @@ from agent.tools.policy import ToolPolicy
 from agent.tools.settings import ToolRules
 from channels.messages import ChatAddress
 from gateway.base.clock import ManualClock
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.inbound.mentions import patterns_of
 from gateway.routing.access import GroupRule, Policy
 from gateway.routing.group_tools import group_of
@@ -230,7 +230,7 @@ def test_the_settings_of_each_platform_narrow_the_tools(
 def test_a_group_of_tools_that_is_not_there_is_told_with_its_place() -> None:
     groups = {"-100": {"tools": {"deny": ["group:shell"]}}}
     settings = Settings.model_validate({"channels": {"telegram": {"botToken": "1:a", "groups": groups}}})
-    with pytest.raises(UsageWrong, match="group:shell") as told:
+    with pytest.raises(UsageError, match="group:shell") as told:
         list(platforms(settings, ManualClock(NOON), {}))
     assert "channels.telegram.groups" in str(told.value.where)
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.messages import ChatAddress
-from gateway.queue.message_queue import Queued, Rule, kindred
-from gateway.queue.mode_choice import Choice, NoChoice, read_choice
+from gateway.queue.message_queue import QueuedMessage, Rule, coalescible
+from gateway.queue.mode_choice import InvalidQueueChoice, QueueChoice, read_choice
 from gateway.settings.messages import MessagesSettings
 from tests.peers.wire import picture
 from tests.queueing.conftest import Slow
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PLACE = ChatAddress(channel="wire", kind="group", id="g")
 ITEMS = st.lists(
     st.builds(
-        Queued,
+        QueuedMessage,
         row=st.just(0),
         place=st.just(PLACE),
         message_id=st.just(""),
@@ -49,17 +49,17 @@ RULES = st.builds(
 )
 
 
-def parts(one: Queued, other: Queued) -> bool:
+def parts(one: QueuedMessage, other: QueuedMessage) -> bool:
     return one.part_of is not None and (one.sender, one.part_of) == (other.sender, other.part_of)
 
 
 @given(items=ITEMS, rule=RULES)
-def test_only_kin_is_together_in_order_and_parts_always_are(items: list[Queued], rule: Rule) -> None:
-    turns: list[list[Queued]] = []
+def test_only_kin_is_together_in_order_and_parts_always_are(items: list[QueuedMessage], rule: Rule) -> None:
+    turns: list[list[QueuedMessage]] = []
     waiting = list(items)
     while waiting:
         head = waiting.pop(0)
-        group = [head, *kindred(head, waiting, rule)]
+        group = [head, *coalescible(head, waiting, rule)]
         assert {item.kin for item in group} == {head.kin}
         assert [item.row for item in group] == sorted(item.row for item in group)
         if not head.kin:
@@ -80,55 +80,55 @@ def test_only_kin_is_together_in_order_and_parts_always_are(items: list[Queued],
 
 @pytest.mark.parametrize("mode", ["collect", "steer", "interrupt"])
 def test_what_is_of_one_kin_is_answered_together_but_for_what_stands_between(mode: QueueMode) -> None:
-    def item(row: int, kin: str = "k") -> Queued:
-        return Queued(row, PLACE, "", kin=kin, sender="anna")
+    def item(row: int, kin: str = "k") -> QueuedMessage:
+        return QueuedMessage(row, PLACE, "", kin=kin, sender="anna")
 
     rule = Rule(mode, 0.5, 0.0, 20)
-    assert [one.row for one in kindred(item(0), [item(1), item(2, ""), item(3)], rule)] == [1]
-    assert [one.row for one in kindred(item(0), [item(1), object(), item(3)], rule)] == [1]
+    assert [one.row for one in coalescible(item(0), [item(1), item(2, ""), item(3)], rule)] == [1]
+    assert [one.row for one in coalescible(item(0), [item(1), object(), item(3)], rule)] == [1]
 
 
 def test_quick_texts_of_one_person_are_one_in_every_mode() -> None:
-    def item(row: int, at: float, sender: str = "anna", *, plain: bool = True) -> Queued:
-        return Queued(row, PLACE, "", kin="k", sender=sender, at=at, plain=plain)
+    def item(row: int, at: float, sender: str = "anna", *, plain: bool = True) -> QueuedMessage:
+        return QueuedMessage(row, PLACE, "", kin="k", sender=sender, at=at, plain=plain)
 
     rule = Rule("followup", 0.0, 1.5, 20)
-    rows = [one.row for one in kindred(item(0, 0.0), [item(1, 1.0), item(2, 2.4), item(3, 4.5)], rule)]
+    rows = [one.row for one in coalescible(item(0, 0.0), [item(1, 1.0), item(2, 2.4), item(3, 4.5)], rule)]
     assert rows == [1, 2]
-    assert kindred(item(0, 0.0), [item(1, 0.1, "ben")], rule) == []
-    assert kindred(item(0, 0.0), [item(1, 0.1, plain=False)], rule) == []
-    assert kindred(item(0, 0.0), [item(1, 0.1)], Rule("followup", 0.0, 0.0, 20)) == []
+    assert coalescible(item(0, 0.0), [item(1, 0.1, "ben")], rule) == []
+    assert coalescible(item(0, 0.0), [item(1, 0.1, plain=False)], rule) == []
+    assert coalescible(item(0, 0.0), [item(1, 0.1)], Rule("followup", 0.0, 0.0, 20)) == []
 
 
 @given(
     st.builds(
-        Choice,
+        QueueChoice,
         mode=st.none() | st.sampled_from(["collect", "steer", "followup", "interrupt"]),
         quiet=st.none() | st.integers(0, 600).map(lambda tenth: tenth / 10),
         cap=st.none() | st.integers(1, 1000),
     )
 )
-def test_a_choice_reads_back_as_it_was_written(choice: Choice) -> None:
+def test_a_choice_reads_back_as_it_was_written(choice: QueueChoice) -> None:
     assert read_choice(choice.written()) == choice
 
 
 @pytest.mark.parametrize(
     ("text", "choice"),
     [
-        ("Steer", Choice("steer")),
-        ("collect debounce:2s cap:25 drop:summarize", Choice("collect", 2.0, 25)),
-        ("debounce:1500", Choice(None, 1.5)),
-        ("steer-backlog", Choice("steer")),
-        ("queue", Choice("steer")),
+        ("Steer", QueueChoice("steer")),
+        ("collect debounce:2s cap:25 drop:summarize", QueueChoice("collect", 2.0, 25)),
+        ("debounce:1500", QueueChoice(None, 1.5)),
+        ("steer-backlog", QueueChoice("steer")),
+        ("queue", QueueChoice("steer")),
     ],
 )
-def test_what_the_documents_say_is_understood(text: str, choice: Choice) -> None:
+def test_what_the_documents_say_is_understood(text: str, choice: QueueChoice) -> None:
     assert read_choice(text) == choice
 
 
 @pytest.mark.parametrize("text", ["sideways", "cap:0", "cap:x", "debounce:99999s", "drop:everything", "collect please"])
 def test_what_makes_no_sense_is_told(text: str) -> None:
-    with pytest.raises(NoChoice):
+    with pytest.raises(InvalidQueueChoice):
         read_choice(text)
 
 

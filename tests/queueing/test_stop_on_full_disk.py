@@ -15,13 +15,13 @@ from tests.queueing.conftest import Slow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
     from tests.queueing.conftest import Town
 
     Make = Callable[..., Town]
 
 
-async def room_again(t: Town, house: House) -> None:
+async def room_again(t: Town, house: Gateway) -> None:
     """Let the time pass after which the house tries to write again, and wait until it has."""
     await t.steps()
     t.clock.move(11)

@@ -12,7 +12,7 @@ from agent.events import TextDelta, ThinkingDelta, ToolStarted
 from agent.messages import ToolCall
 from agent.settings import AgentSettings
 from gateway.base.clock import ManualClock
-from gateway.outbound.typing_sign import TypingSign, typing_mode
+from gateway.outbound.typing_indicator import TypingIndicator, typing_mode
 from tests.peers.wire import Wire
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ THINKS, ACTS, WRITES = ThinkingDelta("hm"), ToolStarted(ToolCall(id="c", name="l
 async def test_the_sign_is_shown_from_when_the_mode_says(mode: Any, shown: list[int]) -> None:
     wire = Wire()
     place = wire.message("x").conversation
-    sign = TypingSign(wire, place, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), mode, 4.0)
+    sign = TypingIndicator(wire, place, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), mode, 4.0)
     showing = asyncio.ensure_future(sign.show())
     seen = []
     for event in (None, THINKS, ACTS, WRITES):
@@ -51,7 +51,7 @@ async def test_the_sign_is_shown_from_when_the_mode_says(mode: Any, shown: list[
 
 async def test_it_is_renewed_as_long_as_the_turn_runs() -> None:
     wire, clock = Wire(), ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
-    sign = TypingSign(wire, wire.message("x").conversation, clock, "instant", 4.0)
+    sign = TypingIndicator(wire, wire.message("x").conversation, clock, "instant", 4.0)
     showing = asyncio.ensure_future(sign.show())
     for _ in range(3):
         await asyncio.sleep(0)

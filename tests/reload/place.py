@@ -14,7 +14,8 @@ import yaml
 
 from agent.models.scripted import ScriptedModel
 from channels.live import Done, Reply
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.clock import ManualClock
 from gateway.base.paths import Paths
 from gateway.config.load import load
@@ -55,9 +56,9 @@ class Place:
     @contextlib.asynccontextmanager
     async def open(
         self, *, serving: bool = False, clock: Any = None, logs: Closer | None = None, env: dict[str, str] | None = None
-    ) -> AsyncIterator[House]:
+    ) -> AsyncIterator[Gateway]:
         settings = load(self.paths, env or {}).settings
-        on = Foundation(
+        on = Dependencies(
             settings=settings,
             paths=self.paths,
             env=env or {},
@@ -66,7 +67,7 @@ class Place:
             serving=serving,
             logs=logs,
         )
-        house = await House.open(on)
+        house = await Gateway.open(on)
         for name, model in self.models.items():
             house.shelf.put(name, model)
         started = asyncio.Event()
@@ -88,7 +89,7 @@ def _over(under: Any, said: Any) -> Any:
     return said
 
 
-async def ask(house: House, text: str, **hints: str) -> str:
+async def ask(house: Gateway, text: str, **hints: str) -> str:
     """Say something in a terminal of its own, and return the reply."""
     link = house.terminal.attach("t" + str(abs(hash(text)) % 10**8))
     await link.say(text, key=text[:30], hints=hints)
@@ -112,7 +113,7 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def listening(house: House) -> list[str]:
+def listening(house: Gateway) -> list[str]:
     """Hear what the owner is told."""
     said: list[str] = []
     house.owner = _Owner(said)  # type: ignore[assignment]

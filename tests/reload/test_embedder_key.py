@@ -14,7 +14,7 @@ from tests.peers.embeddings import KEY, serving
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
     from memory.embedding.protocol import Embedder
     from tests.peers.embeddings import EmbeddingPeer
     from tests.reload.place import Place
@@ -35,7 +35,7 @@ def with_key(place: Place, peer: EmbeddingPeer, key: Any, **more: Any) -> None:
     )
 
 
-def embedder(house: House) -> Embedder:
+def embedder(house: Gateway) -> Embedder:
     found: Any = house.agents["main"].memory
     return getattr(found.embedder, "within", None)  # type: ignore[no-any-return]
 

@@ -25,7 +25,7 @@ from gateway.settings.root import Settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
     from gateway.config.compare import Difference
     from tests.reload.place import Place
 
@@ -122,7 +122,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PLACE = Conversation(channel="telegram", kind="direct", id="1")
 OWNER = Actor(role="owner", person="anna", sender="1")
 TALKED = SessionRecord(session="s", key="agent:main:main", started=NOON, spoken=NOON, turns=1)
-Look = tuple[dict[str, Any], "Callable[[House], Any]", Any, Any]
+Look = tuple[dict[str, Any], "Callable[[Gateway], Any]", Any, Any]
 HOLDS: dict[str, Look] = {
     "bindings": ({"bindings": [{"agentId": "main", "match": {"channel": "x"}}]}, lambda h: len(h.router.weighed(PLACE)), 0, 1),
     "broadcast": (

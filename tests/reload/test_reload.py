@@ -15,7 +15,7 @@ from agent.events import TextDelta
 from agent.models.scripted import Stall
 from channels.messages import ChatAddress, Inbound, Sender
 from gateway.app.reload import EMPTY_SECONDS, Reload
-from gateway.app.status import HouseDesk
+from gateway.app.status import StatusHandlers
 from gateway.base.clock import SystemClock
 from gateway.logs.redaction import Redactor
 from gateway.logs.wiring import configure
@@ -25,7 +25,7 @@ from tests.reload.place import Place, ask, homebody, listening, until
 
 if TYPE_CHECKING:
     from channels.protocol import InboundSink
-    from gateway.app.gateway import House
+    from gateway.app.gateway import Gateway
 
 
 async def test_the_next_turn_has_another_model_other_tools_and_other_limits(place: Place) -> None:
@@ -91,7 +91,7 @@ async def test_what_waits_for_a_restart_stays_as_it_is_and_is_told_once(place: P
         assert (came["taken"], came["waiting"]) == ([], waits)
         assert house.on.settings.gateway.port == 0
         assert house.on.settings.agents.defaults.max_concurrent == 32
-        assert (await HouseDesk(house).status())["settings"] == {"waiting": waits, "complaint": None}
+        assert (await StatusHandlers(house).status())["settings"] == {"waiting": waits, "complaint": None}
         await house.reload.now()
         assert said == [f"⚙️ The settings were changed. This waits for a restart of mine: {', '.join(waits)}."]
         place.write({})
@@ -245,7 +245,7 @@ async def test_a_channel_that_cannot_be_made_or_closed_leaves_the_house_as_it_is
     assert pigeons.running == [], "nor does it keep the house from closing"
 
 
-async def _write(place: Place, house: House, plugin: dict[str, Any]) -> None:
+async def _write(place: Place, house: Gateway, plugin: dict[str, Any]) -> None:
     place.write({"channels": {"plugins": {"pigeon": plugin}}})
     assert (await house.reload.now())["complaint"] is None
 

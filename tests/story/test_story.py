@@ -9,7 +9,8 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from gateway.app.gateway import Foundation, House
+from gateway.app.dependencies import Dependencies
+from gateway.app.gateway import Gateway
 from gateway.base.clock import SystemClock
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
@@ -103,8 +104,8 @@ class Story:
         )
 
     @contextlib.asynccontextmanager
-    async def house(self) -> AsyncIterator[House]:
-        on = Foundation(
+    async def house(self) -> AsyncIterator[Gateway]:
+        on = Dependencies(
             settings=self.settings,
             paths=Paths(self.root / "home"),
             env={},
@@ -112,7 +113,7 @@ class Story:
             random=random.Random(3),
             serving=True,
         )
-        house = await House.open(on)
+        house = await Gateway.open(on)
         running = asyncio.ensure_future(house.run())
         try:
             yield house

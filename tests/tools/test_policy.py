@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from agent.tools.policy import ToolPolicy, named
 from agent.tools.settings import GROUPS, PROFILES, HouseTools, ToolRules, ToolsSettings
 from gateway.settings.root import Settings
-from gateway.tools.registry import ToolRack, tools_of
+from gateway.tools.registry import ToolRegistry, tools_of
 
 if TYPE_CHECKING:
     from tests.tools.house import House
@@ -86,7 +86,7 @@ def test_apply_patch_waits_until_it_is_no_longer_denied() -> None:
 
 
 def test_the_same_rules_give_the_same_box_and_new_ones_leave_old_boxes_alone(house: House) -> None:
-    rack = ToolRack([tool for tool in tools_of("main", _Place(house), None) if tool.spec.name in {"read", "write"}])
+    rack = ToolRegistry([tool for tool in tools_of("main", _Place(house), None) if tool.spec.name in {"read", "write"}])
     before = rack.box("a/b")
     assert rack.box("c/d") is before
     rack.adopt([ToolRules(deny=("write",))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.ledger.rows import NewOutbound
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _WELCOME: Mapping[Role, str] = {
 }
 
 
-class PairingDesk:
+class PairingHandlers:
     """Lists, lets in, and shuts out. All answers are JSON values."""
 
     def __init__(self, ledger: Ledger, access: Access) -> None:
@@ -46,31 +46,31 @@ class PairingDesk:
         """Let the person with this code in: as the owner when there is none yet or ``owner`` says so, otherwise as a guest.
 
         A guest has a session and a memory folder of their own; the owner is told in their own chat.
-        Raises UsageWrong when no such request is open.
+        Raises UsageError when no such request is open.
         """
         channel, code = channel.strip().lower(), code.strip().upper()
         pending = await self._ledger.pending_pairings()
         request = next((one for one in pending if (one.channel, one.code) == (channel, code)), None)
         if request is None:
-            raise UsageWrong(f"no open pairing request on {channel} has the code {code}", hint=_hint(channel, pending))
+            raise UsageError(f"no open pairing request on {channel} has the code {code}", hint=_hint(channel, pending))
         before = await self._ledger.approved()
         owners = self._access.owners(before)
         is_owner = owner or not owners or self._access.person(channel, request.sender) in owners
         role: Role = "owner" if is_owner else "peer"
         found = await self._ledger.approve(channel, code, role, _WELCOME[role])
         if found is None:
-            raise UsageWrong("the request expired just now", hint="Let them write again; they get a new code.")
+            raise UsageError("the request expired just now", hint="Let them write again; they get a new code.")
         if role == "peer":
             await self._tell_owner(found, before)
         return {"approved": self._guest(found, await self._ledger.approved())}
 
     async def revoke(self, channel: str, sender: str) -> dict[str, Any]:
-        """Shut a person out again. Raises UsageWrong for one who was never let in by a code."""
+        """Shut a person out again. Raises UsageError for one who was never let in by a code."""
         before = await self._ledger.approved()
         gone = await self._ledger.revoke(channel.strip().lower(), sender.strip())
         if not gone:
             hint = "`homebody pairing list` shows who was. People in allowFrom are removed in the settings."
-            raise UsageWrong(f"nobody with the id {sender} was let in on {channel}", hint=hint)
+            raise UsageError(f"nobody with the id {sender} was let in on {channel}", hint=hint)
         return {"revoked": [self._guest(one, before) for one in gone]}
 
     async def _tell_owner(self, guest: ApprovedSender, before: Sequence[ApprovedSender]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.base.errors import OutOfStep, UsageWrong
-from gateway.routing.routed_message import Unreadable, read_arrived, words_of
+from gateway.base.errors import InvalidTransition, UsageError
+from gateway.routing.routed_message import UnreadableMessage, decode_message, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ SHOWN = 200
 """Characters of a text in a list."""
 
 
-class MailDesk:
+class QueueHandlers:
     """Lists, sends again, and gives up. All answers are JSON values. ``hand_out`` gives a message to the house, where one runs."""
 
     def __init__(self, ledger: Ledger, hand_out: Callable[[InboxRow], Awaitable[None]] | None = None) -> None:
@@ -42,12 +42,12 @@ class MailDesk:
         return {"outbox": [_sent(row) for row in await self._ledger.outbox(states)]}
 
     async def retry(self, row: int) -> dict[str, Any]:
-        """Send one that was given up after all. Raises UsageWrong when there is none, or its text was cleared already."""
+        """Send one that was given up after all. Raises UsageError when there is none, or its text was cleared already."""
         await self._step(self._ledger.revive, row, "was given up, with its text still kept")
         return {"retried": row}
 
     async def drop(self, row: int) -> dict[str, Any]:
-        """Give one up that is still to be sent. Raises UsageWrong when it is not."""
+        """Give one up that is still to be sent. Raises UsageError when it is not."""
 
         async def give_up(number: int) -> None:
             await self._ledger.dead(number, "dropped by the owner")
@@ -64,7 +64,7 @@ class MailDesk:
         return {"inbox": [_heard(row) for row in await self._ledger.inbox(("failed", "ignored"))]}
 
     async def take_up(self, row: int) -> dict[str, Any]:
-        """Answer a message after all that is in doubt since the ledger was damaged. Raises UsageWrong when there is none."""
+        """Answer a message after all that is in doubt since the ledger was damaged. Raises UsageError when there is none."""
 
         async def take_up(number: int) -> None:
             found = await self._ledger.take_up(number)
@@ -84,8 +84,8 @@ class MailDesk:
     ) -> None:
         try:
             await step(row)
-        except OutOfStep as error:
-            raise UsageWrong(f"there is no message {row} that {wanted}", hint=hint) from error
+        except InvalidTransition as error:
+            raise UsageError(f"there is no message {row} that {wanted}", hint=hint) from error
 
 
 def _sent(row: OutboxRow) -> dict[str, Any]:
@@ -104,8 +104,8 @@ def _sent(row: OutboxRow) -> dict[str, Any]:
 
 def _heard(row: InboxRow) -> dict[str, Any]:
     try:
-        text = words_of(read_arrived(row)[0]) if row.payload else ""
-    except Unreadable as error:
+        text = words_of(decode_message(row)[0]) if row.payload else ""
+    except UnreadableMessage as error:
         text = f"({error})"
     return {
         "id": row.id,

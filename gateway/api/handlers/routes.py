@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from channels.messages import ChatAddress, Sender
-from gateway.base.errors import UsageWrong
+from gateway.base.errors import UsageError
 from gateway.inbound.mentions import patterns_of
 from gateway.routing.access import Allowed, Pair
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memory.audience import Audience
 
 
-class RouteDesk:
+class RouteHandlers:
     """Explains. Changes nothing: a stranger who is asked about gets no pairing code. All answers are JSON values."""
 
     def __init__(
@@ -51,12 +51,12 @@ class RouteDesk:
         """Tell what would become of a message by ``peer``: in a ``group``, or in private (in the chat ``chat``, else one of their own id).
 
         Raises:
-            UsageWrong: there is no such channel.
+            UsageError: there is no such channel.
         """
         policies = self._policies()
         if (channel, account) not in policies:
             known = ", ".join(f"{name}:{one}" for name, one in sorted(policies)) or "none"
-            raise UsageWrong(f"no channel {channel}:{account} is set up", hint=f"There is: {known}.")
+            raise UsageError(f"no channel {channel}:{account} is set up", hint=f"There is: {known}.")
         kind, place = ("group", group) if group else ("direct", chat or peer)
         conversation = ChatAddress(channel=channel, account=account, kind=kind, id=place, thread=thread, space=space)  # type: ignore[arg-type]
         sender = Sender(id=peer)

@@ -34,7 +34,7 @@ class _Trouble:
     told: bool = False
 
 
-class Troubles:
+class AccountHealth:
     """The accounts whose latest attempts all failed. ``tell`` is given an account and a line, once for each outage that lasts."""
 
     def __init__(self, clock: Clock, tell: Callable[[str, str], None]) -> None:

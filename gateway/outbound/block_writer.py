@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from agent.loop.streaming import AnswerStream
 from agent.transcript.entries import Ahead
 from channels.common.stream_splitter import Limits, next_piece, reopening
-from gateway.base.shield import whole
-from gateway.base.wait import set_within
+from gateway.base.shield import finish_despite_cancel
+from gateway.base.wait import wait_until_set
 from gateway.outbound.reply_tags import LONGEST, may_end, shown
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gateway.settings.block_streaming import Manner
 
 
-class Writing(AnswerStream):
+class BlockWriter(AnswerStream):
     """Cuts what it hears into blocks. ``keep`` makes one durable and sends it; it raises nothing, and says whether it did.
 
     The words come from behind ``agent.no_reply.Gate``: none of them may turn out to be NO_REPLY any more, except behind a tag.
@@ -53,7 +53,7 @@ class Writing(AnswerStream):
             resting = not await self._heard_in_time()
             async with self._sending:
                 while (piece := self._next(resting=resting)) is not None:
-                    if not await whole(self._kept(piece)) or _cancelled():
+                    if not await finish_despite_cancel(self._kept(piece)) or _cancelled():
                         break
             if resting:
                 await self._news.wait()
@@ -63,7 +63,7 @@ class Writing(AnswerStream):
         if not self._text:
             await self._news.wait()
         try:
-            return await set_within(self._news, self._clock, self._manner.idle)
+            return await wait_until_set(self._news, self._clock, self._manner.idle)
         finally:
             self._news.clear()
 

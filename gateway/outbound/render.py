@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gateway.ledger.rows import OutboxRow
 
 
-def outward(channel: Channel, row: OutboxRow, *, restarted: bool = False) -> Outbound:
+def render(channel: Channel, row: OutboxRow, *, restarted: bool = False) -> Outbound:
     """Return a row as its channel can send it. Blocks: it looks whether the file is there.
 
     ``restarted``: the process was started again since an attempt that may have arrived.

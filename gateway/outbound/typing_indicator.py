@@ -18,7 +18,7 @@ TypingMode = Literal["never", "instant", "thinking", "message"]
 _FROM = {"thinking": (ThinkingDelta, ToolStarted, TextDelta), "message": (TextDelta,)}
 
 
-class TypingSign:
+class TypingIndicator:
     """Shows the sign for one turn. Where the answer turns out to be silence, the mode ``message`` has shown nothing."""
 
     def __init__(self, channel: Channel, conversation: ChatAddress, clock: Clock, mode: TypingMode, seconds: float) -> None:

@@ -12,8 +12,8 @@ from agent.context import flush, session_memory
 from agent.context.compaction import CompactionResult, compact
 from agent.errors import AgentError
 from agent.transcript.entries import Pinned, Unpinned
-from gateway.agents.fallback_notice import stand_in
-from gateway.agents.session_contexts import Conversations, main_key
+from gateway.agents.fallback_notice import fallback_of
+from gateway.agents.session_contexts import SessionContexts, main_key
 from gateway.base.errors import HomebodyError, StorageFailed
 from gateway.sessions.archive import Archive
 from gateway.sessions.freshness import Due, due, next_due
@@ -39,12 +39,12 @@ UNDO_FOR = timedelta(days=7)
 Leaving = Due | Literal["command"]
 
 
-class HousedAgent:
+class RunningAgent:
     """One agent. Everything here is called from within the lane of the session that it concerns."""
 
     def __init__(
         self,
-        conversations: Conversations,
+        conversations: SessionContexts,
         *,
         session_settings: SessionSettings,
         new_id: Callable[[], str],
@@ -234,8 +234,8 @@ class HousedAgent:
         changes: dict[str, Any] = {}
         if result.receipts:
             changes["last_flush"] = told(result.receipts[-1], self._clock.now())
-        if result.outcome == "answered" and (stood_in := stand_in(result)) != record.stand_in:
-            changes["stand_in"] = stood_in
+        if result.outcome == "answered" and (stood_in := fallback_of(result)) != record.fallback_of:
+            changes["fallback_of"] = stood_in
         if result.compactions:
             changes["compactions"] = record.compactions + result.compactions
         if (open_ := self.conversations.get(record.session)) is not None:

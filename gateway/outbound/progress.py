@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from channels.live import LiveEvent
     from channels.messages import ChatAddress
     from channels.protocol import Channel, Drafts
-    from gateway.outbound.held_back import HeldBack
-    from gateway.outbound.typing_sign import TypingSign
+    from gateway.outbound.secret_filter import SecretFilter
+    from gateway.outbound.typing_indicator import TypingIndicator
     from gateway.settings.block_streaming import Sending
 
 _SHOWN = {"path": "", "query": "“{}”", "pattern": "“{}”"}
@@ -27,7 +27,7 @@ _SHOWN_CHARS = 60
 _REASON_CHARS = 120
 
 
-class Showing:
+class ProgressDisplay:
     """Carries the events of one turn to where it was asked. Nothing here can hold the turn up or fail it.
 
     ``sent`` is that of ``gateway.settings.block_streaming.Manner``: what is said between tools and sent as messages of its own need not
@@ -39,11 +39,11 @@ class Showing:
         channel: Channel,
         conversation: ChatAddress,
         turn: str,
-        sign: TypingSign,
+        sign: TypingIndicator,
         *,
         verbose: bool,
         sent: Sending = "whole",
-        held: HeldBack | None = None,
+        held: SecretFilter | None = None,
     ) -> None:
         self._held = held
         self._channel = channel

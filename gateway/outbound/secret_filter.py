@@ -14,7 +14,7 @@ SAFE_AT: Final = 16
 """From this length on, a value counts as a secret whatever its characters: it is no word of anybody's."""
 
 
-class HeldBack:
+class SecretFilter:
     """Checks outgoing text against the secrets that the house knows, in every form in which the logs know them.
 
     ``tell`` gets one sentence for the owner for each place where something was held back; it never holds the secret.

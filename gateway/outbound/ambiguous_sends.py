@@ -17,7 +17,7 @@ MOST: Final = 8
 """Attempts with unknown outcome, after which a message is given up; the ladder reaches it in a quarter of an hour."""
 
 
-class Doubts:
+class AmbiguousSends:
     """What this process has seen of messages in doubt. What the ledger holds in doubt besides comes from an earlier process."""
 
     def __init__(self) -> None:
