@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.clock import SystemClock
+from gateway.base.clock import SystemClock
 from gateway.outbound import account_health
 from tests.gateway.test_telegram_house import ANNA, Home
 from tests.peers.telegram import TelegramPeer

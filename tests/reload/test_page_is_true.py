@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from agent.models.catalog.prices import ESTIMATE, Price
-from channels.messages import Conversation
+from channels.messages import ChatAddress
 from gateway.config.compare import compare
 from gateway.config.page import page
 from gateway.logs.redaction import Redactor
@@ -119,7 +119,7 @@ def test_every_key_of_the_page_is_taken_over_or_waits_as_its_last_column_says() 
 
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-PLACE = Conversation(channel="telegram", kind="direct", id="1")
+PLACE = ChatAddress(channel="telegram", kind="direct", id="1")
 OWNER = Actor(role="owner", person="anna", sender="1")
 TALKED = SessionRecord(session="s", key="agent:main:main", started=NOON, spoken=NOON, turns=1)
 Look = tuple[dict[str, Any], "Callable[[Gateway], Any]", Any, Any]
