@@ -158,9 +158,9 @@ def _known(key: str, *, force: bool = False) -> KeyPath:
 
 def _place(document: Document, path: KeyPath) -> KeyPath:
     from gateway.config.asking import spelled_in
-    from gateway.config.node import plain
+    from gateway.config.syntax_tree import plain
 
-    return spelled_in(plain(document.root) if document.root else {}, path)
+    return spelled_in(plain(document.root), path)
 
 
 def _asked(key: str) -> str:

@@ -12,14 +12,14 @@ from gateway.config.fitting import nearest
 from gateway.config.key import KeyPath, dotted, parse
 from gateway.config.secrets import masked
 from gateway.config.shape import Shape
-from gateway.config.yaml_notation import read_yaml
+from gateway.config.yaml_format import read_yaml
 from gateway.settings.root import Settings
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from gateway.config.load import Loaded
-    from gateway.config.node import Node
+    from gateway.config.syntax_tree import Node
 
 ROOT = Shape((Settings,))
 _DEFAULTS: KeyPath = ("agents", "defaults")
@@ -126,13 +126,11 @@ def typed_value(text: str, path: KeyPath) -> Any:
 
 
 def _meant(node: Node, shape: Shape, text: str) -> Any:
-    if node.kind == "map":
-        return {entry.key: _meant(entry.value, shape.under(entry.key) or Shape(()), text) for entry in node.value}
-    if node.kind == "list":
-        return [_meant(item, shape.under(index) or Shape(()), text) for index, item in enumerate(node.value)]
-    if shape.text and not isinstance(node.value, str):
-        return text[node.start : node.end]
-    return node.value
+    if isinstance(node.value, dict):
+        return {key: _meant(child, shape.under(key) or Shape(()), text) for key, child in node.value.items()}
+    if isinstance(node.value, list):
+        return [_meant(child, shape.under(index) or Shape(()), text) for index, child in enumerate(node.value)]
+    return text[node.start : node.end] if shape.text and not isinstance(node.value, str) else node.value
 
 
 def _leaves(path: KeyPath, value: Any) -> Iterator[tuple[KeyPath, Any]]:

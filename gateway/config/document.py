@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 from gateway.base.errors import SettingsError
 from gateway.base.file_access import access_hint
 from gateway.base.problem import Problem
-from gateway.config.json5_notation import read_json5
 from gateway.config.key import KeyPath, dotted
-from gateway.config.node import Node, TooMuch, lines, plain
-from gateway.config.yaml_notation import read_yaml
+from gateway.config.syntax_tree import Node, TooManyValues, lines, plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,31 +53,45 @@ def read_text(path: Path) -> str:
     raise SettingsError([Problem(f"is larger than {MAX_BYTES} bytes, which no settings are", file=str(path))])
 
 
-def read_document(text: str, file: str) -> Document:
-    """Read the text of a settings file; ``file`` says by its ending which notation. Raises SettingsError.
+def is_json5(file: str) -> bool:
+    """Whether a file of that name holds JSON5; any other holds YAML."""
+    return file.endswith((".json", ".json5"))
 
-    A ``.yaml`` file that begins with a brace is read as JSON5 when it is that, because that is how snippets look.
+
+def read_document(text: str, file: str) -> Document:
+    """Parse the text of a settings file; the ending of ``file`` decides the format. Raises SettingsError.
+
+    A YAML file that begins with a brace is parsed as JSON5 if it is that: examples on web pages look so.
     """
-    if file.endswith((".json", ".json5")):
-        root = read_json5(text, file)
-    else:
-        root = _braced(text, file) if text.lstrip().startswith("{") else read_yaml(text, file)
-    if root is not None and root.kind == "scalar" and root.value is None:
+    root = _parsed(text, file) if text.strip() else None
+    if root is not None and root.value is None:
         root = None
-    if root is not None and root.kind != "map":
+    if root is not None and not isinstance(root.value, dict):
         hint = "Write the settings as `key: value` lines; `homebody config schema` lists the keys."
         raise SettingsError([Problem("holds no keys", file=file, line=root.line, hint=hint)])
     return Document(file, text, root)
 
 
-def _braced(text: str, file: str) -> Node | None:
-    try:
-        return read_json5(text, file)
-    except SettingsError as as_json5:
+def _parsed(text: str, file: str) -> Node | None:
+    """Parse with the parser of the format, which is imported only now: most files need one of the two."""
+    as_json5: SettingsError | None = None
+    if is_json5(file) or text.lstrip().startswith("{"):
+        from gateway.config.json5_format import read_json5
+
         try:
-            return read_yaml(text, file)
-        except SettingsError:
+            return read_json5(text, file)
+        except SettingsError as error:
+            if is_json5(file):
+                raise
+            as_json5 = error
+    from gateway.config.yaml_format import read_yaml
+
+    try:
+        return read_yaml(text, file)
+    except SettingsError:
+        if as_json5:
             raise as_json5 from None
+        raise
 
 
 class Tree:
@@ -95,7 +107,7 @@ class Tree:
         if document.root is not None:
             try:
                 self.values = plain(document.root)
-            except TooMuch as error:
+            except TooManyValues as error:
                 raise SettingsError([Problem(f"holds {error}", file=self.file, hint="Check its aliases (*name).")]) from error
             self._lines = lines(document.root)
             self._fold()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fcntl
 import os
@@ -51,19 +52,34 @@ def change(path: Path, env: Mapping[str, str], now: datetime, edit: Callable[[Do
 def _change(target: Path, env: Mapping[str, str], now: datetime, edit: Callable[[Document], str]) -> Changed:
     try:
         before = read_text(target)
+        mark = "\ufeff" if target.read_bytes().startswith(codecs.BOM_UTF8) else ""
         is_new = False
     except FileNotFoundError:
-        before, is_new = "", True
+        before, mark, is_new = "", "", True
     unix = before.replace("\r\n", "\n")
     after = edit(read_document(unix, str(target)))
     checked = check(after, target, env)
     fresh = _new_errors(check(unix, target, env), checked)
     if fresh:
         raise SettingsError(fresh, where=str(target), hint=_NO_CHANGE)
-    copy = None if is_new else _dated_copy(target, before, now)
-    write_atomically(target, after.replace("\n", "\r\n") if before != unix else after, durable=True)
+    copy = None if is_new else _dated_copy(target, mark + before, now)
+    write_atomically(target, mark + with_line_ends_of(before, after), durable=True)
     missing = tuple(problem for problem in checked.problems if problem.environment)
     return Changed(target, copy, (*missing, *checked.warnings))
+
+
+def with_line_ends_of(before: str, after: str) -> str:
+    """Return ``after``, whose lines end with a newline, with each unchanged line ended as before, and the others as most are."""
+    old, new = before.split("\n"), after.split("\n")
+    usual = "\r" if sum(line.endswith("\r") for line in old) * 2 > len(old) - 1 else ""
+    same = [a.removesuffix("\r") == b for a, b in zip(old[:-1], new[:-1], strict=False)]
+    head = same.index(False) if False in same else len(same)
+    same = [a.removesuffix("\r") == b for a, b in zip(reversed(old[head:]), reversed(new[head:]), strict=False)]
+    tail = same.index(False) if False in same else len(same)
+    changed = [line + usual for line in new[head : len(new) - tail]]
+    if not tail:
+        changed[-1] = new[-1]
+    return "\n".join([*old[:head], *changed, *old[len(old) - tail :]])
 
 
 def _new_errors(before: Checked, after: Checked) -> list[Problem]:

@@ -213,6 +213,14 @@ def test_windows_line_ends_are_kept(run, file):
     assert file.read_bytes() == (START + "    promptMode: none\n").replace("\n", "\r\n").encode()
 
 
+def test_each_line_keeps_its_own_end_and_the_file_its_byte_order_mark(run, file):
+    file.write_bytes(b"\xef\xbb\xbf# my house\r\nagents:\n  defaults:\r\n    model: anthropic/x\n    userTimezone: UTC\r\n")
+    assert run("set", "agents.defaults.model", "other")[0] == 0
+    assert file.read_bytes() == (
+        b"\xef\xbb\xbf# my house\r\nagents:\n  defaults:\r\n    model: other\r\n    userTimezone: UTC\r\n"
+    )
+
+
 def test_changes_at_the_same_time_are_all_kept(file):
     keys = [
         "agents.defaults.promptMode=none",

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.document import Document, read_document
-from gateway.config.edit import EditRefused, with_value, without
+from gateway.config.edit import EditRefused, bracketed, with_value, without
 from gateway.config.key import parse
-from gateway.config.node import plain
-from gateway.config.writing import bracketed, yaml_entry
+from gateway.config.store import with_line_ends_of
+from gateway.config.syntax_tree import plain
+from gateway.config.yaml_format import yaml_lines
 
 WORDS = st.sampled_from(["a", "b", "model", "off", "x-y", "12", "ü", "yes", "a b", "#c", "-"])
 SCALARS = st.one_of(
@@ -28,12 +29,11 @@ def document(text: str, name: str = "homebody.yaml") -> Document:
 
 
 def values(text: str, name: str = "homebody.yaml"):
-    root = document(text, name).root
-    return plain(root) if root else {}
+    return plain(document(text, name).root)
 
 
 def indented(tree: dict, comments: st.DataObject | None = None) -> str:
-    rows = [row for key, value in tree.items() for row in yaml_entry(key, value)]
+    rows = yaml_lines(tree)
     count = iter(range(10_000))
     lines = []
     for row in rows:
@@ -193,3 +193,122 @@ def test_an_aliased_value_is_not_changed_behind_the_back_of_the_other():
 
 def test_a_file_with_comments_only_is_begun():
     assert with_value(document("# nothing yet\n"), ("a", "b"), 1) == "# nothing yet\na:\n  b: 1\n"
+
+
+ODD_YAML = """\
+%YAML 1.2
+---
+# top
+a:      1
+'b' :   { x: 1,y:   [ 1,2 , 3 ],  # beside
+     z: 'it''s' }
+c:
+        deep:   "x\\u00e4"   # far
+        # between
+        list:
+        -   one
+        - two:   2
+          three: >-
+              folded
+              text
+
+
+        words: plain
+          text over
+          two lines
+base: &base   {p: 1}
+d:   *base
+e:
+  <<: *base
+  own:   ~
+# end"""
+SHARED = {"base", "d", "e"}
+ODD_JSON5 = """\
+// top
+{ a:1,'b' :{x:1 , y: [1,2 ,3],}, // beside
+    /* before */ c: {
+            deep:   "x",   // far
+       list: [ 'one',
+          { two : 2 } ] },
+
+  d: 0x1F /* last */ }   // end"""
+ODD = {"homebody.yaml": ODD_YAML, "homebody.json": ODD_JSON5}
+
+
+def changed_lines(before: str, after: str) -> tuple[int, list[str], list[str]]:
+    """Return how many lines come before the first difference, and the lines that differ, old and new."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    first = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    old, new = old[first:], new[first:]
+    while old and new and old[-1] == new[-1]:
+        del old[-1], new[-1]
+    return first, old, new
+
+
+def own_lines(text: str, name: str, path) -> tuple[range, int]:
+    """Return the lines, counted from 0, on which a setting stands, and the offset where it begins."""
+    node = document(text, name).root
+    for step in path:
+        node = node.child(step)
+    return range(text.count("\n", 0, node.entry_start), text.count("\n", 0, node.end) + 1), node.entry_start
+
+
+@pytest.mark.parametrize("name", ODD)
+@given(value=SCALARS | VALUES, data=st.data())
+def test_an_edit_touches_only_the_lines_of_its_own_setting_however_they_are_laid_out(name, value, data):
+    before = ODD[name]
+    tree = values(before, name)
+    path = data.draw(st.sampled_from(list(paths(tree))))
+    remove = data.draw(st.booleans())
+    try:
+        after = without(document(before, name), path) if remove else with_value(document(before, name), path, value)
+    except EditRefused:
+        assert path[0] in SHARED, "only what shares its text with another setting is refused"
+        return
+    own, start = own_lines(before, name, path)
+    if before[before.rfind("\n", 0, start) : start].strip() == "-":
+        own = range(own.start, own.stop + 1)  # the next key moves up behind the dash
+    comma = before.rfind(",", 0, start)
+    befores = [before, before[:comma] + before[comma + 1 :]] if remove else [before]
+    assert any(within(own, *changed_lines(text, after)) for text in befores), "but for the comma before what is removed"
+
+
+def within(own: range, first: int, old: list[str], _: list[str]) -> bool:
+    return own.start <= first <= own.stop and first + len(old) <= own.stop
+
+
+@pytest.mark.parametrize("name", ODD)
+@given(value=VALUES, data=st.data())
+def test_a_new_key_touches_at_most_the_line_that_takes_its_comma(name, value, data):
+    before = ODD[name]
+    tree = values(before, name)
+    sections = [(), *(path for path in paths(tree) if isinstance(at(tree, path), dict))]
+    path = (*data.draw(st.sampled_from(sections)), "newKey")
+    try:
+        after = with_value(document(before, name), path, value)
+    except EditRefused:
+        assert path[0] in SHARED, "only what shares its text with another setting is refused"
+        return
+    _, old, new = changed_lines(before, after)
+    put(tree, path, value)
+    assert same(values(after, name), tree)
+    assert len(old) <= 1
+    assert [line for line in old if not re.search(r"[\]},]|# end$", line)] == [], "a block needs no comma"
+    assert len(new) >= 1
+
+
+LINES = st.lists(st.sampled_from(["a", "b", ""]), min_size=1, max_size=6)
+
+
+@given(LINES, LINES, st.data())
+def test_line_ends_stay_where_the_lines_stay(old, new, data):
+    ends = data.draw(st.lists(st.sampled_from(["", "\r"]), min_size=len(old) - 1, max_size=len(old) - 1))
+    before = "\n".join(line + end for line, end in zip(old, [*ends, ""], strict=True))
+    after = with_line_ends_of(before, "\n".join(new))
+    assert after.replace("\r\n", "\n") == "\n".join(new)
+    assert old != new or after == before
+    if "\r" not in before:
+        assert "\r" not in after
+    at = data.draw(st.integers(0, len(old) - 1))
+    longer = with_line_ends_of(before, "\n".join([*old[:at], "inserted", *old[at:]]))
+    assert re.sub(r"inserted\r?\n", "", longer) == before

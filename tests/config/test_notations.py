@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.json5_notation import read_json5
+from gateway.config.edit import bracketed
+from gateway.config.json5_format import read_json5
 from gateway.config.key import dotted, parse
-from gateway.config.node import lines, plain
-from gateway.config.writing import bracketed, yaml_lines
-from gateway.config.yaml_notation import read_yaml
+from gateway.config.syntax_tree import lines, plain
+from gateway.config.yaml_format import read_yaml, yaml_lines
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], max_codepoint=0xFFFF), max_size=10).filter(
     lambda text: not re.search("\0[0-9]", text)

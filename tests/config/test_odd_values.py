@@ -9,7 +9,7 @@ import pytest
 from agent.tools.image_header import picture
 from channels.terminal.sanitize import visible
 from gateway.base.errors import SettingsError
-from gateway.config.yaml_notation import read_yaml
+from gateway.config.yaml_format import read_yaml
 
 
 @pytest.mark.parametrize("text", ["a: !!int x", "a: !!float x", "a: !!int ''", "a: {b: [!!int 1.5]}", "? !!int x\n: !!int y"])
