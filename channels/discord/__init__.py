@@ -1,1 +1,50 @@
 """Discord. ``settings``, ``channel`` and ``markup`` are light; modules that load the client library say so, and load off the event loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from channels.discord.settings import DiscordSettings
+from channels.platform import ANYBODY, GroupRule, Platform, Policy, people, tool_rules
+
+if TYPE_CHECKING:
+    from channels.common.log import Log
+    from channels.discord.settings import DiscordAccount
+    from channels.protocol import Channel, Clock
+
+
+def make(settings: DiscordSettings, *, account: str, clock: Clock, log: Log) -> Channel:
+    """Return the channel of one account."""
+    from channels.discord.channel import DiscordChannel
+
+    return DiscordChannel(settings, account, clock=clock, log=log)
+
+
+def policy(account: DiscordAccount) -> Policy:
+    """Return who may speak to a Discord bot."""
+    rules = {}
+    named = account.guilds if account.group_policy != "disabled" else {}
+    for guild, rule in named.items():
+        key = f"channels.discord.guilds.{guild}"
+        shared = GroupRule(
+            require_mention=rule.require_mention, users=people(rule.users), tools=tool_rules(rule.tools), tools_key=key
+        )
+        rules[guild] = {
+            channel: GroupRule(
+                allow=entry.allow,
+                require_mention=rule.require_mention if entry.require_mention is None else entry.require_mention,
+                users=people(rule.users if entry.users is None else entry.users),
+                tools=tool_rules(rule.tools, entry.tools),
+                tools_key=key,
+            )
+            for channel, entry in rule.channels.items()
+        }
+        if not rule.channels or account.group_policy == "open":
+            rules[guild].setdefault(ANYBODY, shared)
+    if account.group_policy == "open":
+        rules.setdefault(ANYBODY, {ANYBODY: GroupRule()})
+    dm_policy = account.dm.policy if account.dm.enabled else "disabled"
+    return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules=rules, bots=account.allow_bots)
+
+
+PLATFORM = Platform(name="discord", settings=DiscordSettings, make=make, policy=policy, env={"token": "DISCORD_BOT_TOKEN"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic.alias_generators import to_camel
@@ -107,6 +107,9 @@ class DiscordCommands(_Section):
 
 class DiscordAccount(_Section):
     """One bot."""
+
+    usual_block_chars: ClassVar[int] = 1500
+    """Letters that a block has at least where the settings do not say: many small messages are a nuisance here."""
 
     enabled: bool = True
     """Whether this bot is used."""

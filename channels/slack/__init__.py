@@ -1,1 +1,49 @@
 """Slack. Modules that load the client library say so; they are imported off the event loop. The others are light."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from channels.platform import ANYBODY, GroupRule, Platform, Policy, people, tool_rules
+from channels.slack.settings import SlackSettings
+
+if TYPE_CHECKING:
+    from channels.common.log import Log
+    from channels.protocol import Channel, Clock
+    from channels.slack.settings import SlackAccount
+
+
+def make(settings: SlackSettings, *, account: str, clock: Clock, log: Log) -> Channel:
+    """Return the channel of one account."""
+    from channels.slack.channel import SlackChannel
+
+    return SlackChannel(settings, account, clock=clock, log=log)
+
+
+def policy(account: SlackAccount) -> Policy:
+    """Return who may speak to a Slack app."""
+    named = account.channels if account.group_policy != "disabled" else {}
+    rules = {
+        channel: GroupRule(
+            allow=rule.allow,
+            require_mention=rule.require_mention,
+            users=people(rule.users),
+            tools=tool_rules(rule.tools),
+            tools_key="channels.slack.channels",
+        )
+        for channel, rule in named.items()
+    }
+    if account.group_policy == "open":
+        rules.setdefault(ANYBODY, GroupRule())
+    dm_policy = account.dm.policy if account.dm.enabled else "disabled"
+    bots = account.allow_bots or any(rule.allow_bots for rule in account.channels.values())
+    return Policy(dm_policy=dm_policy, allow_from=tuple(account.dm.allow_from), rules={ANYBODY: rules}, bots=bots)
+
+
+PLATFORM = Platform(
+    name="slack",
+    settings=SlackSettings,
+    make=make,
+    policy=policy,
+    env={"bot_token": "SLACK_BOT_TOKEN", "app_token": "SLACK_APP_TOKEN", "signing_secret": "SLACK_SIGNING_SECRET"},
+)

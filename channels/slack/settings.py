@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic.alias_generators import to_camel
@@ -102,6 +102,9 @@ class SlackCommand(_Section):
 
 class SlackAccount(_Section):
     """One app in one workspace."""
+
+    usual_block_chars: ClassVar[int] = 1500
+    """Letters that a block has at least where the settings do not say: many small messages are a nuisance here."""
 
     enabled: bool = True
     """Whether this app is used."""

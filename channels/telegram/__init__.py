@@ -1,1 +1,53 @@
 """Telegram. Only ``settings`` and ``channel`` are light; the other modules load the client library and are imported off the event loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from channels.platform import ANYBODY, GroupRule, Platform, Policy, people, tool_rules
+from channels.telegram.settings import TelegramSettings
+
+if TYPE_CHECKING:
+    from channels.common.log import Log
+    from channels.protocol import Channel, Clock
+    from channels.telegram.settings import TelegramAccount, TelegramGroupRule
+
+
+def make(settings: TelegramSettings, *, account: str, clock: Clock, log: Log) -> Channel:
+    """Return the channel of one account."""
+    from channels.telegram.channel import TelegramChannel
+
+    return TelegramChannel(settings, account, clock=clock, log=log)
+
+
+def policy(account: TelegramAccount) -> Policy:
+    """Return who may speak to a Telegram bot."""
+
+    def rule_of(rule: TelegramGroupRule) -> GroupRule:
+        return GroupRule(
+            allow=rule.enabled,
+            require_mention=rule.require_mention,
+            users=people(account.speakers(rule)),
+            tools=tool_rules(rule.tools),
+            tools_key="channels.telegram.groups",
+        )
+
+    named = account.groups if account.group_policy != "disabled" else {}
+    rules = {
+        group: replace(rule_of(rule), threads={topic: rule_of(rule.at(topic)) for topic in rule.topics})
+        for group, rule in named.items()
+    }
+    if account.group_policy == "open":
+        rules.setdefault(ANYBODY, GroupRule(users=people(account.group_allow_from)))
+    return Policy(
+        dm_policy=account.dm_policy,
+        allow_from=tuple(account.allow_from),
+        rules={ANYBODY: rules},
+        bots=account.allow_bots,
+    )
+
+
+PLATFORM = Platform(
+    name="telegram", settings=TelegramSettings, make=make, policy=policy, env={"bot_token": "TELEGRAM_BOT_TOKEN"}
+)

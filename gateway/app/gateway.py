@@ -12,6 +12,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from channels.platform import Policy
 from channels.terminal.channel import TerminalChannel
 from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.app.reload import Reload
@@ -37,7 +38,7 @@ from gateway.queue.lanes import Lanes, Ticket
 from gateway.queue.message_queue import MessageQueue
 from gateway.queue.pause import Pause
 from gateway.queue.waiting_notice import WaitingNotices
-from gateway.routing.access import Access, Policy, concerns
+from gateway.routing.access import Access, concerns
 from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.router import Router, router_of
 from gateway.settings.block_streaming import Manner, manner_of

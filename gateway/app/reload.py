@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from channels.platform import Policy
     from channels.protocol import Channel
     from gateway.app.agent_factory import BuiltAgent
     from gateway.app.gateway import Gateway
     from gateway.config.compare import Difference
-    from gateway.routing.access import Policy
     from gateway.settings.root import ChannelsSettings, Settings
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,6 @@ FIRST_BACK_OFF_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 60.0
 """How often the file is looked at while it cannot be watched; also the longest back-off."""
 _TERMINAL = "terminal:default"
-_BUILT_IN = ("telegram", "discord", "slack")
 
 
 class Reload:
@@ -235,10 +234,11 @@ class Reload:
 def _same_account(former: ChannelsSettings, now: ChannelsSettings, name: str) -> bool:
     """Say whether nothing changed for ``channel:account``: neither what it says itself nor what it takes from its platform."""
     platform, _, account = name.partition(":")
-    if platform not in _BUILT_IN:
-        return alike(former.plugins.get(platform), now.plugins.get(platform))
+    before, after = former.section(platform), now.section(platform)
+    if before is None or after is None:
+        return before is after
     try:
-        return alike(getattr(former, platform).account(account), getattr(now, platform).account(account))
+        return alike(before.account(account), after.account(account))
     except KeyError:  # it came or went
         return False
 

@@ -14,8 +14,8 @@ from gateway.cli.invocation import Invocation, pass_invocation, tell
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from channels.platform import Policy
     from channels.protocol import Channel
-    from gateway.routing.access import Policy
 
 PROBE_SECONDS = 20.0
 LOCAL = "terminal:default"

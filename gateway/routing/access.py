@@ -3,66 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from channels.platform import ANYBODY, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from agent.tools.settings import ToolRules
     from channels.messages import ChatAddress, Sender
+    from channels.platform import GroupRule
     from gateway.ledger.protocol import PairingLedger
     from gateway.ledger.rows import ApprovedSender, Role
-
-DmPolicy = Literal["pairing", "allowlist", "open", "disabled"]
 
 CODE_ALPHABET: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """No 0, O, 1 or I: the code is read off one screen and typed on another."""
 
 CODE_LENGTH: Final = 8
-ANYBODY: Final = "*"
 LOCAL_PERSON: Final = "owner"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRule:
-    """Who may speak in one group, and whether they must mention the agent. ``users`` None means those in the policy's ``allow_from``.
-
-    ``tools`` narrow what the agent may use there. ``threads`` are threads with a rule of their own.
-    """
-
-    allow: bool = True
-    require_mention: bool = True
-    users: tuple[str, ...] | None = None
-    tools: tuple[ToolRules, ...] = ()
-    threads: Mapping[str, GroupRule] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """Who may speak on one channel account.
-
-    ``allow_from`` holds immutable platform ids; the first one is the owner, the others are guests. Empty means nobody.
-    ``open`` lets everybody in only when ``"*"`` is listed. ``groups`` are the ids of groups that may be spoken in, where
-    senders must be in ``allow_from``: being paired in private gives no right in a group. ``rules`` say more of groups, by space
-    (a guild or team) and group, each ``"*"`` for all that are not named. ``local`` marks a channel that only the owner of
-    this machine reaches. ``bots`` lets in what programs write, from those who are listed.
-    """
-
-    dm_policy: DmPolicy = "pairing"
-    allow_from: tuple[str, ...] = ()
-    groups: frozenset[str] = frozenset()
-    rules: Mapping[str, Mapping[str, GroupRule]] = field(default_factory=dict)
-    local: bool = False
-    bots: bool = False
-
-    def group(self, conversation: ChatAddress) -> GroupRule | None:
-        """Return the rule for a group, or None for one that is not listed."""
-        space = self.rules.get(conversation.space or ANYBODY) or self.rules.get(ANYBODY, {})
-        rule = space.get(conversation.id) or space.get(ANYBODY)
-        if rule is None:
-            return GroupRule() if conversation.id in self.groups else None
-        return rule.threads.get(conversation.thread or "", rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agent.tools.settings import ToolRules
 from channels.messages import ChatAddress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from agent.tools.settings import ToolRules
-    from gateway.routing.access import Policy
+    from channels.platform import GroupRule, Policy
     from gateway.sessions.record import SessionRecord
 
 _THREAD = ":thread:"
@@ -35,7 +35,12 @@ class GroupToolRules:
             return ()
         found = (policy.group(one) for one in (place, *self._formers(place)))
         rule = next((rule for rule in found if rule is not None), None)
-        return rule.tools if rule else ()
+        return rules_of(rule) if rule else ()
+
+
+def rules_of(rule: GroupRule) -> tuple[ToolRules, ...]:
+    """Return what a group's settings say of tools, as rules. Raises pydantic's ValidationError for a group of tools that is not there."""
+    return tuple(ToolRules(allow=one.allow, deny=one.deny) for one in rule.tools)
 
 
 def group_of(record: SessionRecord) -> ChatAddress | None:

@@ -12,10 +12,10 @@ from channels.common.stream_splitter import Limits, Preference
 from gateway.settings.section import Section
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from gateway.settings.root import ChannelsSettings
 
-LONG = {"discord": 1500, "slack": 1500}
-"""Letters that a block has at least on a channel, where the settings say nothing: many small messages are a nuisance there."""
 Sending = Literal["whole", "finished", "written"]
 """When an agent's words are sent: when its turn is over, after each finished answer too, or as they are written."""
 AS_IT_IS_WRITTEN = "terminal"
@@ -89,12 +89,15 @@ def manner_of(messages: BlockSettings, channels: ChannelsSettings, agent: BlockS
     if (agent.block_streaming_break or usual) == "message_end":
         return Manner("finished", messages.min_chars)
     coalescing: BlockCoalescing = getattr(section, "block_streaming_coalesce", None) or agent.block_streaming_coalesce
-    return _written(messages.min_chars, agent, coalescing, channel, getattr(section, "text_chunk_limit", None))
+    return _written(messages.min_chars, agent, coalescing, section)
 
 
-def _written(least: int, agent: BlockStreaming, coalescing: BlockCoalescing, channel: str, room: int | None) -> Manner:
+def _written(least: int, agent: BlockStreaming, coalescing: BlockCoalescing, section: BaseModel | None) -> Manner:
     chunk = agent.block_streaming_chunk
-    usual = chunk.min_chars if "block_streaming_chunk" in agent.model_fields_set else LONG.get(channel, chunk.min_chars)
+    room: int | None = getattr(section, "text_chunk_limit", None)
+    usual: int = chunk.min_chars
+    if "block_streaming_chunk" not in agent.model_fields_set:
+        usual = getattr(section, "usual_block_chars", usual)
     gathered = coalescing.min_chars or usual
     shortest = max(chunk.min_chars, gathered)
     longest = coalescing.max_chars or max(chunk.max_chars, round(shortest / ROOM))

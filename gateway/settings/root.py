@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from zlib import crc32
 
 from pydantic import BaseModel, Field, PrivateAttr
@@ -12,9 +12,8 @@ from pydantic import BaseModel, Field, PrivateAttr
 from agent.models.settings import ModelsSettings
 from agent.settings import AgentSettings
 from agent.tools.settings import HouseTools, ToolRules
-from channels.discord.settings import DiscordSettings
-from channels.slack.settings import SlackSettings
-from channels.telegram.settings import TelegramSettings
+from channels.built_in import PlatformSettings
+from channels.platform import DmPolicy, Policy
 from gateway.base.errors import UsageError
 from gateway.settings.auth import AuthSettings
 from gateway.settings.block_streaming import BlockStreaming
@@ -103,7 +102,7 @@ class PluginChannel(Section):
 
     enabled: bool = True
     """Whether this channel is used."""
-    dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = "pairing"
+    dm_policy: DmPolicy = "pairing"
     """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody if it lists `*`, or nobody."""
     allow_from: tuple[str, ...] = ()
     """Ids of the people who may write without pairing; the first is the owner."""
@@ -118,25 +117,38 @@ class PluginChannel(Section):
     settings: dict[str, Any] = Field(default_factory=dict)
     """What the package itself wants to know; its documentation tells."""
 
+    def names(self) -> list[str]:
+        """Return the names of the enabled accounts: one or none."""
+        return ["default"] if self.enabled else []
 
-class ChannelsSettings(Section):
+    def account(self, name: str) -> PluginChannel:  # noqa: ARG002 - the sections of all platforms answer alike
+        """Return the settings in force for an account."""
+        return self
+
+    def policy(self) -> Policy:
+        """Return who may speak on this channel."""
+        return Policy(dm_policy=self.dm_policy, allow_from=self.allow_from, groups=frozenset(self.groups))
+
+
+class ChannelsSettings(PlatformSettings):
     """Chat platforms."""
 
-    telegram: TelegramSettings = TelegramSettings()
-    """Telegram."""
-    discord: DiscordSettings = DiscordSettings()
-    """Discord."""
-    slack: SlackSettings = SlackSettings()
-    """Slack."""
     plugins: dict[str, PluginChannel] = Field(default_factory=dict)
     """Channels that other installed packages bring, by name."""
 
+    def section(self, channel: str) -> Any:
+        """Return the section of a channel, built in or of another package; None where there is none.
+
+        Each section has ``names()``, the enabled accounts, and ``account(name)``, the settings in force for one.
+        """
+        return getattr(self, channel) if channel in PlatformSettings.model_fields else self.plugins.get(channel)
+
     def account(self, channel: str, account: str) -> BaseModel | None:
         """Return what is said of an account of a channel, by its entry and by its channel; None where there is no such section."""
-        section = getattr(self, channel, None) if channel in {"telegram", "discord", "slack"} else None
+        section = self.section(channel)
         if section is None:
-            return self.plugins.get(channel)
-        known: BaseModel = section.account(account if account in section.accounts else "default")
+            return None
+        known: BaseModel = section.account(account if account in getattr(section, "accounts", ()) else "default")
         return known
 
 

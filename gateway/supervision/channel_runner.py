@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from random import Random
 
+    from channels.platform import Policy
     from channels.protocol import Channel, Hooked, InboundSink, Menu, MenuEntry
     from gateway.base.clock import SystemClock
-    from gateway.routing.access import Policy
 
 log = logging.getLogger(__name__)
 

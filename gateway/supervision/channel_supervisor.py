@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from channels.platform import Policy
     from channels.protocol import Channel
     from gateway.outbound.delivery import Delivery
-    from gateway.routing.access import Policy
     from gateway.supervision.channel_runner import ChannelRunner
 
 log = logging.getLogger(__name__)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from channels.messages import ChatAddress, Sender
+from channels.platform import Policy
 from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
 from gateway.ledger.pairing import PENDING_LIMIT
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.routing.access import CODE_ALPHABET, Access, Allowed, Ignored, Pair, Policy, concerns, new_code
+from gateway.routing.access import CODE_ALPHABET, Access, Allowed, Ignored, Pair, concerns, new_code
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.messages import Attachment, ChatAddress, Cursor, Inbound, OutboundFile, Sender
+from channels.platform import GroupRule, Policy
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.clock import ManualClock
 from gateway.inbound.bot_limit import CONVERSATIONS, BotLimit
@@ -20,7 +21,7 @@ from gateway.inbound.edits_and_reactions import DefaultEventPolicy, edited, reac
 from gateway.inbound.inbox import Inbox, InboxHooks
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.routing.access import Access, Actor, GroupRule, Policy
+from gateway.routing.access import Access, Actor
 from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.router import Route, Router
 from gateway.settings.routing import Binding

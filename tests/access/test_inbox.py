@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.messages import ChatAddress, Cursor, Inbound, Sender
+from channels.platform import Policy
 from gateway.base.clock import ManualClock
 from gateway.inbound.inbox import Inbox, InboxHooks
 from gateway.ledger.rows import InboxRow
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.routing.access import Access, Actor, Policy
+from gateway.routing.access import Access, Actor
 from gateway.routing.routed_message import decode_message, encode_message
 from gateway.routing.router import Route, Router
 from memory.audience import Audience

@@ -14,12 +14,13 @@ import pytest
 
 import gateway
 from channels.messages import ChatAddress
+from channels.platform import Policy
 from gateway.api.admin_socket import SOCKET, AdminServer
 from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.base.clock import SystemClock
 from gateway.base.state_lock import Holder, StateLock
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.routing.access import Access, Policy
+from gateway.routing.access import Access
 
 ROOT = Path(gateway.__file__).parents[1]
 

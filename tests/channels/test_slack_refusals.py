@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from channels.errors import ChannelBroken, NotSent
 from channels.messages import Button, ChatAddress
+from channels.platform import ANYBODY
+from channels.slack import policy as slack_policy
 from channels.slack.block_kit import letter
 from channels.slack.emoji import emoji_of, name_of
 from channels.slack.settings import SlackSettings
-from gateway.routing.access import ANYBODY
-from gateway.supervision.platforms import slack_policy
 from tests.channels.slack_line import ANNA, DIRECT, POST, ROOM, Line, shown
 from tests.patience import PATIENCE
 from tests.peers.slack import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, SlackPeer

@@ -13,10 +13,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from agent.messages import AssistantMessage, Text
 from agent.models.scripted import ScriptedModel
+from channels.platform import Policy
 from gateway.app.dependencies import Dependencies
 from gateway.app.gateway import Gateway
 from gateway.base.paths import Paths
-from gateway.routing.access import Policy
 from gateway.settings.root import Settings
 from tests.fire.paper import Line, Platform
 

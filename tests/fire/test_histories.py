@@ -30,11 +30,11 @@ from agent import fault_injection
 from agent.models.scripted import ScriptedModel
 from agent.transcript import history_view
 from agent.transcript.entries import decode
+from channels.platform import Policy
 from gateway.app.dependencies import Dependencies
 from gateway.app.gateway import Gateway
 from gateway.base.clock import ManualClock
 from gateway.base.paths import Paths
-from gateway.routing.access import Policy
 from gateway.settings.root import Settings
 from tests.fire.loop import STEPS
 from tests.fire.paper import Line, Platform

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.errors import ChannelBroken
+from channels.platform import Policy
 from gateway.base.clock import ManualClock
 from gateway.commands.table import COMMANDS, MENU
-from gateway.routing.access import Policy
 from gateway.supervision.broken_channel import BrokenChannel
 from gateway.supervision.channel_runner import ChannelRunner
 

@@ -6,19 +6,25 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from channels.discord import policy as discord_policy
 from channels.discord.settings import DiscordSettings
 from channels.errors import ChannelBroken, NotSent
 from channels.messages import Attachment, ChatAddress, Inbound, Sender
+from channels.platform import Policy
+from channels.slack import policy as slack_policy
 from channels.slack.settings import SlackSettings
 from gateway.base.clock import ManualClock
 from gateway.inbound.group_history import GROUPS, LONGEST, MESSAGES, GroupHistory
-from gateway.routing.access import Access, Allowed, Decision, Ignored, Policy
+from gateway.routing.access import Access, Allowed, Decision, Ignored
 from gateway.settings.root import Settings
-from gateway.supervision.platforms import discord_policy, platforms, slack_policy
+from gateway.supervision.platforms import platforms
+
+if TYPE_CHECKING:
+    from channels.platform import Policy
 
 ANNA, BEN = "700000000000000042", "700000000000000043"
 HOME, WORK = "800000000000000007", "800000000000000008"
@@ -193,6 +199,30 @@ def test_a_channel_of_another_package_is_made_with_its_settings(tmp_path: Any, m
     [(channel, policy)] = platforms(settings, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), {})
     assert (channel.name, channel.loft) == ("pigeon", "north")  # type: ignore[attr-defined]
     assert (policy.allow_from, policy.groups, policy.dm_policy) == (("anna",), frozenset({"roof"}), "pairing")
+
+
+async def test_a_platform_of_another_package_has_its_settings_checked(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "stork-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: stork\nVersion: 1\n")
+    (package / "entry_points.txt").write_text("[homebody.channels]\nstork = stork_post:PLATFORM\n")
+    (tmp_path / "stork_post.py").write_text(
+        "from pydantic import BaseModel\nfrom channels.platform import Platform\n"
+        "class Nest(BaseModel):\n    height: int\n"
+        "class Stork:\n    name = 'stork'\n    account = 'default'\n"
+        "def make(settings, *, account, clock, log):\n    made = Stork()\n    made.height = settings.height\n    return made\n"
+        "PLATFORM = Platform(name='stork', make=make, settings=Nest)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def made(height: str) -> Any:
+        settings = Settings.model_validate({"channels": {"plugins": {"stork": {"settings": {"height": height}}}}})
+        [(channel, _)] = platforms(settings, ManualClock(datetime(2026, 3, 1, tzinfo=UTC)), {})
+        return channel
+
+    assert made("12").height == 12
+    why, _ = await trouble_of(made("high"))
+    assert "height" in why
 
 
 def said(text: str, *, group: str = "g", number: int = 0, name: str = "Anna") -> Inbound:

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from channels.errors import ChannelBroken
 from channels.messages import ChatAddress
+from channels.telegram import policy as telegram_policy
 from channels.telegram.settings import TelegramSettings
 from gateway.base.clock import ManualClock
 from gateway.settings.root import Settings
-from gateway.supervision.platforms import platforms, telegram_policy
+from gateway.supervision.platforms import platforms
 
 if TYPE_CHECKING:
-    from gateway.routing.access import GroupRule, Policy
+    from channels.platform import GroupRule, Policy
 
 CLOCK = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from agent.models.scripted import ScriptedModel
 from channels.errors import NotFetched, NotSent
 from channels.messages import Attachment, ChatAddress, Inbound, Sender, Sent
+from channels.platform import GroupRule, Policy
 from channels.protocol import HookAnswer
 from gateway.app.dependencies import Dependencies
 from gateway.app.gateway import Gateway
 from gateway.base.clock import ManualClock
 from gateway.base.paths import Paths
-from gateway.routing.access import GroupRule, Policy
 from gateway.settings.root import Settings
 from tests.patience import PATIENCE
 

@@ -13,11 +13,11 @@ import pytest
 from agent.events import TextDelta
 from agent.messages import UserMessage
 from agent.models.scripted import ScriptedModel, Stall
+from channels.platform import GroupRule, Policy
 from gateway.app.dependencies import Dependencies
 from gateway.app.gateway import Gateway
 from gateway.base.clock import TickingClock
 from gateway.base.paths import Paths
-from gateway.routing.access import GroupRule, Policy
 from gateway.settings.root import Settings
 from tests.peers.wire import Wire
 

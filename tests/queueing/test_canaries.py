@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.routing.access import GroupRule, Policy
+from channels.platform import GroupRule, Policy
 from tests.queueing.canaries import Nosy, Place, judge_files, judge_transcripts, judge_what_was_shown, texts
 
 if TYPE_CHECKING:

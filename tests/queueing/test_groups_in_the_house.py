@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from agent.tools.policy import ToolPolicy
 from agent.tools.settings import ToolRules
 from channels.messages import ChatAddress
+from channels.platform import GroupRule, Policy
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
 from gateway.inbound.mentions import patterns_of
-from gateway.routing.access import GroupRule, Policy
-from gateway.routing.group_tools import group_of
+from gateway.routing.group_tools import group_of, rules_of
 from gateway.sessions.record import SessionRecord
 from gateway.settings.root import Settings
 from gateway.supervision.platforms import platforms
@@ -223,7 +223,7 @@ def test_the_settings_of_each_platform_narrow_the_tools(
     ((channel, policy),) = platforms(settings, ManualClock(NOON), {})
     rule = policy.group(ChatAddress(channel=channel.name, kind="group", **place))
     assert rule is not None
-    layers = ToolPolicy(rule.tools)
+    layers = ToolPolicy(rules_of(rule))
     assert tuple(name for name in ("read", "write", "memory_get") if layers.allows(name)) == allowed
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from channels.platform import Policy
 from gateway.agents.session_contexts import KEPT_OPEN
-from gateway.routing.access import Policy
 from tests.queueing.conftest import Slow, Town
 
 if TYPE_CHECKING:

@@ -74,7 +74,7 @@ async def test_silence_in_a_group_is_not_announced(town: Callable[..., Town]) ->
     t = town()
     t.answer = lambda _: "NO_REPLY"
     wire = t.wire()
-    from gateway.routing.access import GroupRule, Policy
+    from channels.platform import GroupRule, Policy
 
     policy = Policy(rules={"*": {"*": GroupRule(users=("*",), require_mention=False)}})
     async with t.house(wire, policy=policy) as house:

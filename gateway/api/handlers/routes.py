@@ -12,7 +12,8 @@ from gateway.routing.access import Allowed, Pair
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from gateway.routing.access import Access, Actor, Decision, Policy
+    from channels.platform import Policy
+    from gateway.routing.access import Access, Actor, Decision
     from gateway.routing.router import Router
     from gateway.settings.root import Settings
     from memory.audience import Audience

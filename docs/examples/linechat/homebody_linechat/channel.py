@@ -13,6 +13,7 @@ from channels.common.event_guard import EventGuard
 from channels.common.fitting import fitted
 from channels.errors import ChannelBroken, NotSent, Uncertain
 from channels.messages import ChatAddress, Cursor, Inbound, Sender, Sent
+from channels.platform import Platform
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -26,10 +27,14 @@ ANSWER_SECONDS = 10
 
 
 def make(settings: Mapping[str, Any], *, account: str, clock: Clock, log: Log) -> LineChat:
-    """Make the channel: what the entry point names. ``settings`` are those of ``channels.plugins.linechat.settings``."""
+    """Return the channel. ``settings`` are those of ``channels.plugins.linechat.settings``."""
     return LineChat(
         str(settings["host"]), int(settings["port"]), str(settings["password"]), account=account, clock=clock, log=log
     )
+
+
+PLATFORM = Platform(name="linechat", make=make)
+"""What the entry point names."""
 
 
 class LineChat:

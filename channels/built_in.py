@@ -1,0 +1,33 @@
+"""The chat platforms that come with Homebody: their `PLATFORM` objects and their sections in the settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from channels.discord import PLATFORM as DISCORD
+from channels.discord.settings import DiscordSettings
+from channels.slack import PLATFORM as SLACK
+from channels.slack.settings import SlackSettings
+from channels.telegram import PLATFORM as TELEGRAM
+from channels.telegram.settings import TelegramSettings
+
+if TYPE_CHECKING:
+    from channels.platform import Platform
+
+BUILT_IN: Final[tuple[Platform, ...]] = (TELEGRAM, DISCORD, SLACK)
+
+
+class PlatformSettings(BaseModel):
+    """The sections of the platforms, each under the platform's name."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
+
+    telegram: TelegramSettings = TelegramSettings()
+    """Telegram."""
+    discord: DiscordSettings = DiscordSettings()
+    """Discord."""
+    slack: SlackSettings = SlackSettings()
+    """Slack."""

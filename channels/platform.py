@@ -1,0 +1,98 @@
+"""What a channel package exports: its `PLATFORM`, by which the gateway reads its settings and makes its channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pydantic import BaseModel
+
+    from channels.common.group_tools import GroupTools
+    from channels.common.log import Log
+    from channels.messages import ChatAddress
+    from channels.protocol import Channel, Clock
+
+DmPolicy = Literal["pairing", "allowlist", "open", "disabled"]
+ANYBODY: Final = "*"
+"""In a list of people or groups: all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRule:
+    """Who may speak in one group, and whether they must mention the agent.
+
+    ``users`` None means the people in the policy's ``allow_from``. ``tools`` narrow what the agent may use there, and ``tools_key`` is
+    where the settings say so. ``threads`` are threads with a rule of their own.
+    """
+
+    allow: bool = True
+    require_mention: bool = True
+    users: tuple[str, ...] | None = None
+    tools: tuple[GroupTools, ...] = ()
+    tools_key: str = ""
+    threads: Mapping[str, GroupRule] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Who may speak on one channel account.
+
+    ``allow_from`` holds immutable platform ids; the first is the owner, the others are guests. Empty means nobody.
+    ``open`` lets everybody in only when ``"*"`` is listed. ``groups`` are the ids of groups that may be spoken in, where
+    senders must be in ``allow_from``: being paired in private gives no right in a group. ``rules`` say more of groups, by space
+    (a guild or team) and group, each ``"*"`` for all that are not named. ``local`` marks a channel that only the owner of
+    this machine reaches. ``bots``: accept messages from listed bots.
+    """
+
+    dm_policy: DmPolicy = "pairing"
+    allow_from: tuple[str, ...] = ()
+    groups: frozenset[str] = frozenset()
+    rules: Mapping[str, Mapping[str, GroupRule]] = field(default_factory=dict)
+    local: bool = False
+    bots: bool = False
+
+    def group(self, conversation: ChatAddress) -> GroupRule | None:
+        """Return the rule for a group, or None for one that is not listed."""
+        space = self.rules.get(conversation.space or ANYBODY) or self.rules.get(ANYBODY, {})
+        rule = space.get(conversation.id) or space.get(ANYBODY)
+        if rule is None:
+            return GroupRule() if conversation.id in self.groups else None
+        return rule.threads.get(conversation.thread or "", rule)
+
+
+class ChannelFactory(Protocol):
+    """Makes the channel of one account. It opens no connection; ``Channel.run`` does."""
+
+    def __call__(self, settings: Any, *, account: str, clock: Clock, log: Log) -> Channel:
+        """Return the channel. Raises ChannelError where the settings cannot work."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """A chat platform. A package of its own offers one under the entry point group ``homebody.channels``.
+
+    ``make`` is given the platform's whole section and the name of the account; with a package of its own, what
+    ``channels.plugins.<name>.settings`` holds, checked by the model ``settings`` where there is one. ``policy`` reads who may speak
+    from the settings of one account; without it the keys of ``channels.plugins.<name>`` say so. ``env`` gives the environment
+    variables that may hold the secrets of the account `default`, by field of the section; the first field identifies the bot.
+    """
+
+    name: str
+    make: ChannelFactory
+    settings: type[BaseModel] | None = None
+    policy: Callable[[Any], Policy] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def people(listed: list[str] | None) -> tuple[str, ...] | None:
+    """Return a list of people as a rule holds it."""
+    return None if listed is None else tuple(listed)
+
+
+def tool_rules(*given: GroupTools | None) -> tuple[GroupTools, ...]:
+    """Return those sections on tools that are set."""
+    return tuple(one for one in given if one is not None)
