@@ -29,7 +29,7 @@ async def main() -> None:
                 received_at=datetime.now(UTC),
             )
             began = time.perf_counter()
-            await ledger.accept("telegram:default", [arrival])
+            await ledger.inbox.accept("telegram:default", [arrival])
             took.append(1000 * (time.perf_counter() - began))
         await ledger.close()
     cuts = statistics.quantiles(took, n=100)

@@ -72,7 +72,7 @@ async def build_agent(house: Gateway, agent_id: str, settings: Settings) -> Buil
     made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, house.notices)
     zone = owner_zone(profile)
     brake = BudgetGuard(
-        house.ledger,
+        house.ledger.spending,
         settings.budgets,
         on.clock,
         agent=agent_id,

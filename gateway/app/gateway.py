@@ -85,7 +85,7 @@ class Gateway:
         self.terminal = TerminalChannel(clock=on.clock, on_stop=self._stop_terminal, socket_path=on.socket)
         self.post = MediaService(
             on.paths.state,
-            ledger=ledger,
+            outbox=ledger.outbox,
             clock=on.clock,
             channel=self.channel,
             settings=lambda: self.on.settings.messages.attachments,
@@ -93,16 +93,18 @@ class Gateway:
         )
         telling, jitter = DeliveryNotices(self.notices, lambda: self.owner), on.random.random
         held = SecretFilter(on.outgoing, lambda text: self.owner.say(text))  # noqa: PLW0108 - it is made further down
-        self.delivery = Delivery(ledger, on.clock, jitter=jitter, delivered=self.post.delivered, telling=telling, held=held)
+        self.delivery = Delivery(
+            ledger.outbox, on.clock, jitter=jitter, delivered=self.post.delivered, telling=telling, held=held
+        )
         self.keepers = ChannelSupervisor(self._keeper, self.delivery)
         troubles, attached = self.delivery.troubles, self.terminal.attached
         self.owner = OwnerNotifications(
             ledger, self.agents, self.keepers.working, failing=troubles.failing, attached=attached, keys=self._owner_keys
         )
-        self.backlog = WaitingNotices(ledger, on.clock, lambda: self.pause)
+        self.backlog = WaitingNotices(ledger.outbox, on.clock, lambda: self.pause)
         self.moves = ChatMigrations()
         self.access = Access(
-            ledger, self.keepers.policies, lambda: self.on.settings.session.identity_links, formers=self.moves.formers
+            ledger.pairing, self.keepers.policies, lambda: self.on.settings.session.identity_links, formers=self.moves.formers
         )
         self.router = self.make_router()
         self.lanes: Lanes[Any] = Lanes(
@@ -307,7 +309,7 @@ class Gateway:
 
     async def _take_up(self) -> None:
         """Put what the last process left into the lanes, interrupted turns before messages that wait."""
-        for turn in await self.ledger.unfinished():
+        for turn in await self.ledger.turns.unfinished():
             self.lanes.submit(turn.session, InterruptedTurn(turn))
         for agent in self.agents.values():
             agent.take_up_unsaved(self.router.audience)

@@ -25,7 +25,7 @@ async def admin(house: Gateway) -> None:
     """Serve the owner's commands."""
 
     async def usage(since: str) -> dict[str, Any]:
-        return facts(await house.ledger.usage(since))
+        return facts(await house.ledger.spending.usage(since))
 
     calls: dict[str, Call] = {
         "usage": usage,

@@ -33,7 +33,7 @@ class BudgetGuard:
 
     def __init__(
         self,
-        ledger: SpendingLedger,
+        spending: SpendingLedger,
         settings: BudgetSettings,
         clock: Clock,
         *,
@@ -42,7 +42,7 @@ class BudgetGuard:
         price: Callable[[str], Price],
         tell: Callable[[str], None],
     ) -> None:
-        self._ledger = ledger
+        self._spending = spending
         self.settings = settings
         self._clock = clock
         self._agent = agent
@@ -65,7 +65,7 @@ class BudgetGuard:
 
     async def allow_once(self, session: str) -> None:
         """Let the next message of a session through, whatever it costs; also after a restart. Raises StorageFailed."""
-        await self._ledger.allow(session)
+        await self._spending.allow(session)
 
     @contextlib.asynccontextmanager
     async def turn(self, session: str, turn: str) -> AsyncIterator[None]:
@@ -79,7 +79,7 @@ class BudgetGuard:
 
     async def _is_allowed(self, session: str, turn: str) -> bool:
         try:
-            return await self._ledger.use_allowance(session, turn)
+            return await self._spending.use_allowance(session, turn)
         except StorageFailed as error:
             log.warning("it is not known whether a turn was allowed whatever it costs: %s", error)
             return False
@@ -91,8 +91,8 @@ class BudgetGuard:
         force = not self.settings.enabled or (session in self._released and not background)
         limits = self._limits(background=background)
         try:
-            await self._unwritten.write(self._ledger)
-            reserved = await self._ledger.reserve(call, limits, force=force)
+            await self._unwritten.write(self._spending)
+            reserved = await self._spending.reserve(call, limits, force=force)
         except StorageFailed as error:
             if not self._unwritten:
                 self._tell(f"💸 The ledger takes nothing, so model calls are counted in memory until it does: {error}")
@@ -107,7 +107,7 @@ class BudgetGuard:
             share = reserved.shares[limit.name]
             whose = " ".join([limit.name, *(getattr(call, column) for column in limit.same if column != "background")])
             try:
-                due = share >= self.settings.warn_at and await self._ledger.first_time(call.day, whose)
+                due = share >= self.settings.warn_at and await self._spending.first_time(call.day, whose)
             except StorageFailed:
                 continue
             if due:
@@ -126,13 +126,13 @@ class BudgetGuard:
 
     async def _settle(self, row: int, spent: Spent) -> None:
         try:
-            await self._ledger.settle_call(row, spent)
+            await self._spending.settle_call(row, spent)
         except StorageFailed as error:  # the reservation stays spent, which is the careful side
             log.warning("a model call could not be settled: %s", error)
 
     async def usage(self, days: int) -> list[UsageRow]:
         """What all agents used in the last ``days`` days, today included."""
-        return await self._ledger.usage(first_day(self._clock.now(), self._zone, days))
+        return await self._spending.usage(first_day(self._clock.now(), self._zone, days))
 
     def _limits(self, *, background: bool) -> list[Limit]:
         purses = (

@@ -49,7 +49,7 @@ class Unwritten:
             return None
         return self._rows.pop(row, None)
 
-    async def write(self, ledger: SpendingLedger) -> None:
+    async def write(self, spending: SpendingLedger) -> None:
         """Give every call to the ledger. Raises StorageFailed; what was not written waits on."""
         if self._writing:
             return
@@ -57,13 +57,13 @@ class Unwritten:
         try:
             while self._calls:
                 row, waiting = next(iter(self._calls.items()))
-                reserved = await ledger.reserve(waiting.call, (), force=True)
+                reserved = await spending.reserve(waiting.call, (), force=True)
                 self._calls.pop(row)
                 assert reserved.row is not None
                 if waiting.spent is None:
                     self._rows[row] = reserved.row
                 else:
-                    await ledger.settle_call(reserved.row, waiting.spent)
+                    await spending.settle_call(reserved.row, waiting.spent)
         finally:
             self._writing = False
 

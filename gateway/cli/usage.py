@@ -28,7 +28,7 @@ def usage(invocation: Invocation, days: int, as_json: bool) -> None:
 
     def desk(ledger: Ledger) -> Any:
         async def look(since: str) -> dict[str, Any]:
-            return facts(await ledger.usage(since))
+            return facts(await ledger.spending.usage(since))
 
         return {"usage": look}
 

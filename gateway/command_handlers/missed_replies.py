@@ -21,7 +21,7 @@ async def bring_missed(ledger: Ledger, conversation: str) -> str:
 
     A message in doubt is named only: answering it once more could do once more what it asked for.
     """
-    sent, unsure = await ledger.revive_missed(conversation), await ledger.in_doubt(conversation)
+    sent, unsure = await ledger.outbox.revive_expired(conversation), await ledger.inbox.in_doubt(conversation)
     told = [f"📬 {counted(sent, 'message')} that had not reached you, or may not have."] if sent else []
     if unsure:
         told.append("\n".join([_UNSURE.format(count=counted(len(unsure), "message")), *map(_named, unsure[-MOST_NAMED:])]))

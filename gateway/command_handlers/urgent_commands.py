@@ -87,7 +87,7 @@ class UrgentCommands:
             reply = await self._reply(command[0].name, inbound, route, actor)
         pieces = self._channel(inbound.conversation).chunks(reply)
         try:
-            await self._ledger.notice([NewOutbound(conversation=inbound.conversation, text=piece) for piece in pieces])
+            await self._ledger.outbox.enqueue([NewOutbound(conversation=inbound.conversation, text=piece) for piece in pieces])
         except StorageFailed as error:
             log.warning("an answer could not be queued, and is sent at once: %s", error)
             await self._say_at_once(inbound.conversation, pieces)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from channels.messages import ChatAddress, Cursor, Inbound
+    from gateway.ledger.base import Clock
     from gateway.ledger.protocol import Ledger
     from gateway.ledger.rows import ContextEvent, InboxEnd, InboxRow
-    from gateway.ledger.values import Clock
     from gateway.routing.access import Access, Actor
     from gateway.routing.router import Route, Router
 
@@ -101,9 +101,9 @@ class Inbox:
 
     async def replay(self) -> int:
         """Hand out what waits in the ledger, in the order of arrival; return how many. Once, before any channel starts."""
-        await self.moves.load(self.ledger)
+        await self.moves.load(self.ledger.chat_migrations)
         after = count = 0
-        while rows := await self.ledger.waiting(after=after, limit=AT_ONCE):
+        while rows := await self.ledger.inbox.waiting(after=after, limit=AT_ONCE):
             for row in rows:
                 await self.hand_out(row)
             after, count = rows[-1].id, count + len(rows)
@@ -112,7 +112,7 @@ class Inbox:
     async def read(self, rows: Sequence[int]) -> list[RoutedMessage]:
         """Return messages by the ids of their rows, in the order of arrival, without those that cannot be read any more."""
         found = []
-        for row in await self.ledger.inbox_rows(rows):
+        for row in await self.ledger.inbox.rows(rows):
             try:
                 inbound, actor, route, before, asides = read_whole(row)
                 route = self._whither(inbound, actor, route)
@@ -175,7 +175,7 @@ class Inbox:
         if end == "failed":
             log.warning("message %s is given up: %s", row.id, reason)
         try:
-            await self.ledger.settle([row.id], end, reason=reason, reply=reply)
+            await self.ledger.inbox.settle([row.id], end, reason=reason, reply=reply)
         except StorageFailed as error:  # the message is safe in the inbox: it is ended after the next start
             log.warning("message %s could not be ended: %s", row.id, error)
 
@@ -225,7 +225,7 @@ class AccountSink:
 
     async def cursor(self, name: str) -> str | None:
         """See the protocol."""
-        return await self._inbox.ledger.cursor(self._key, name)
+        return await self._inbox.ledger.inbox.cursor(self._key, name)
 
     async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """See the protocol."""
@@ -236,8 +236,8 @@ class AccountSink:
         await self._inbox.unbroken(self._move(former.id, present.id))
 
     async def _move(self, former: str, present: str) -> None:
-        await self._inbox.ledger.move(self._key, former, present)
-        await self._inbox.moves.load(self._inbox.ledger)
+        await self._inbox.ledger.chat_migrations.record(self._key, former, present)
+        await self._inbox.moves.load(self._inbox.ledger.chat_migrations)
 
     def ready(self) -> None:
         """See the protocol."""
@@ -267,7 +267,7 @@ class AccountSink:
             log.info("a message on %s was passed over: too many of programs in a row", self._key)
         elif isinstance(decision, Pair):
             if inbound.event == "message" and not inbound.from_bot:
-                asked = await self._inbox.ledger.request_pairing(
+                asked = await self._inbox.ledger.pairing.request(
                     inbound.conversation, inbound.sender.id, inbound.sender.name, decision.code, decision.text
                 )
                 if asked is not None:
@@ -283,7 +283,7 @@ class AccountSink:
         """Say whether something in a group is meant for the agent: what is done under its own messages is."""
         if inbound.event == "message" or inbound.mentioned or inbound.conversation.kind == "direct":
             return inbound.mentioned
-        known = await self._inbox.ledger.knows(inbound.conversation.address, inbound.target or "")
+        known = await self._inbox.ledger.inbox.knows(inbound.conversation.address, inbound.target or "")
         return known or inbound.event == "button"
 
     def _overheard(self, inbound: Inbound) -> None:
@@ -311,7 +311,7 @@ class AccountSink:
         if inbound.text.startswith("/") or inbound.conversation.address in told:
             return self._inbox.arrival(inbound, actor)
         told.add(inbound.conversation.address)
-        asides = await self._inbox.ledger.asides(inbound.conversation.address)
+        asides = await self._inbox.ledger.context_events.pending(inbound.conversation.address)
         return self._inbox.arrival(inbound, actor, before=self._inbox.overheard.before(inbound), asides=asides)
 
     def _edit(self, inbound: Inbound, actor: Actor) -> Arrival:
@@ -328,7 +328,7 @@ class AccountSink:
         habit = self._inbox.habits().reactions
         if habit == "off" or inbound.from_bot or not inbound.text.strip():
             return None
-        ours = await self._inbox.ledger.said(inbound.conversation.address, inbound.target or "")
+        ours = await self._inbox.ledger.outbox.find_sent(inbound.conversation.address, inbound.target or "")
         if ours is None and inbound.conversation.kind == "group":
             return None
         if ours is not None:  # platforms do not say in which thread it was
@@ -340,7 +340,7 @@ class AccountSink:
 
     async def _take(self, arrivals: Sequence[Arrival], cursor: Cursor | None) -> None:
         try:
-            accepted = await self._inbox.ledger.accept(self._key, arrivals, cursor)
+            accepted = await self._inbox.ledger.inbox.accept(self._key, arrivals, cursor)
         except StorageFailed:
             await self._inbox.unstored.heed(self._key, arrivals)
             raise

@@ -6,21 +6,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gateway.ledger.rows import ChatMigration
-from gateway.ledger.values import Part, account_of, clean, read_conversation, stamp, write_conversation
+from gateway.ledger.values import account_of, clean, read_conversation, stamp, write_conversation
 
 if TYPE_CHECKING:
     import apsw
 
     from channels.messages import ChatAddress
+    from gateway.ledger.base import LedgerConnection, NameCache
 
 
-class MovesPart(Part):
-    """Implements what ``InboxLedger`` says of moved groups."""
+class SqliteChatMigrations:
+    """Implements ``ChatMigrationLedger``. ``events`` caches which conversations have context events."""
 
-    async def move(self, account: str, former: str, present: str) -> None:
-        """See the protocol."""
-        before, after, now = clean(former), clean(present), stamp(self._clock.now())
-        self._asides.changed()
+    def __init__(self, connection: LedgerConnection, events: NameCache) -> None:
+        self._connection = connection
+        self._events = events
+
+    async def record(self, account: str, former: str, present: str) -> None:
+        before, after, now = clean(former), clean(present), stamp(self._connection.now())
+        self._events.changed()
 
         def work(db: apsw.Connection) -> None:
             if before == after:
@@ -33,12 +37,11 @@ class MovesPart(Part):
             db.execute("DELETE FROM moved WHERE former = present")
             _redirect(db, account, before, after)
 
-        await self._thread.run(work, self._ring)
+        await self._connection.run(work, self._connection.notify_outbound)
 
-    async def moves(self) -> list[ChatMigration]:
-        """See the protocol."""
+    async def all(self) -> list[ChatMigration]:
         query = "SELECT account, former, present FROM moved ORDER BY moved_at, rowid"
-        found: list[Any] = await self._thread.run(lambda db: db.execute(query).fetchall())
+        found: list[Any] = await self._connection.run(lambda db: db.execute(query).fetchall())
         return [ChatMigration(account=account, former=former, present=present) for account, former, present in found]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.ledger.base import NameCache
 from gateway.ledger.rows import ContextEvent
 from gateway.ledger.values import clean, listed, stamp
 
@@ -13,8 +14,27 @@ if TYPE_CHECKING:
 
     import apsw
 
+    from gateway.ledger.base import LedgerConnection
+
 KEPT: Final = 20
 """Lines kept for a conversation; older ones give way."""
+
+
+class SqliteContextEvents:
+    """Implements ``ContextEventLedger``. ``known`` caches which conversations have any."""
+
+    def __init__(self, connection: LedgerConnection) -> None:
+        self._connection = connection
+        self.known = NameCache()
+
+    async def pending(self, conversation: str) -> list[ContextEvent]:
+        address = clean(conversation)
+        if self.known.lacks(address):
+            return []
+        as_of = self.known.changes
+        names, found = await self._connection.run(lambda db: (conversations_with_events(db), read_events(db, address)))
+        self.known.learn(names, as_of)
+        return found
 
 
 def add_event(db: apsw.Connection, conversation: str, line: str, now: datetime) -> None:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from channels.messages import Button
-from gateway.ledger.payload import read_payload, write_payload
-from gateway.ledger.recovery import IN_DOUBT
-from gateway.ledger.rows import CHAT_TTL
-from gateway.ledger.values import listed, stamp
+from gateway.ledger.rows import CHAT_TTL, IN_DOUBT, NOTICE_TTL
+from gateway.ledger.values import listed, read_payload, stamp, write_payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
     import apsw
-
-PATIENCE: Final = timedelta(days=7)
-"""How long a notice waits for its conversation to come back."""
 
 _AFTER_ALL = write_payload([Button(label="📬 Show me", value="/missed")], None)
 _SHOWN = 10
@@ -54,7 +48,7 @@ def queue_notice(db: apsw.Connection, rows: Sequence[int], *, now: datetime, tok
     missed["items"] = missed["items"][-_SHOWN:]
     values = (
         *(min([place, *(at for at, _ in earlier)]), token(), account, conversation, target),
-        *(_text(missed), _AFTER_ALL, json.dumps(missed), stamp(now), stamp(now), stamp(now + PATIENCE)),
+        *(_text(missed), _AFTER_ALL, json.dumps(missed), stamp(now), stamp(now), stamp(now + NOTICE_TTL)),
     )
     db.execute(
         "INSERT INTO outbox (place, key, account, conversation, target, text, extras, missed, state, epoch, created_at, "
@@ -63,7 +57,7 @@ def queue_notice(db: apsw.Connection, rows: Sequence[int], *, now: datetime, tok
     )
 
 
-def revive_missed(db: apsw.Connection, conversation: str, now: datetime) -> int:
+def revive_expired(db: apsw.Connection, conversation: str, now: datetime) -> int:
     """Make what a conversation missed ready again, in its old order; return how many chunks.
 
     That is what a notice told it, and what is in doubt since the ledger was damaged. What may have arrived is repeated as such. Notices
@@ -79,7 +73,7 @@ def revive_missed(db: apsw.Connection, conversation: str, now: datetime) -> int:
             "at": conversation,
             "now": stamp(now),
             "expires": stamp(now + CHAT_TTL),
-            "since": stamp(now - PATIENCE),
+            "since": stamp(now - NOTICE_TTL),
             "doubt": IN_DOUBT,
         },
     )

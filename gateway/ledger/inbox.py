@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gateway.ledger.context_events import add_event, conversations_with_events, delete_events, read_events
+from gateway.base.errors import InvalidTransition
+from gateway.ledger.context_events import add_event, delete_events
 from gateway.ledger.outbox import enqueue
-from gateway.ledger.rows import Accepted, Arrival, InboxRow
-from gateway.ledger.values import WITHIN, Part, clean, instant, listed, stamp
+from gateway.ledger.rows import IN_DOUBT, NOTICE_TTL, Accepted, Arrival, InboxRow
+from gateway.ledger.values import WITHIN, clean, instant, listed, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -17,19 +18,23 @@ if TYPE_CHECKING:
     import apsw
 
     from channels.messages import Cursor
-    from gateway.ledger.rows import ContextEvent, InboxEnd, InboxState, NewOutbound
+    from gateway.ledger.base import LedgerConnection, NameCache
+    from gateway.ledger.rows import InboxEnd, InboxState, NewOutbound
 
 COLUMNS = "id, account, skey, conversation, session, sender, payload, received_at, turn, state, reason, coalesce(attempts, 0)"
 
 
-class InboxPart(Part):
-    """Implements ``InboxLedger``."""
+class SqliteInbox:
+    """Implements ``InboxLedger``. ``events`` caches which conversations have context events."""
+
+    def __init__(self, connection: LedgerConnection, events: NameCache) -> None:
+        self._connection = connection
+        self._events = events
 
     async def accept(self, account: str, arrivals: Sequence[Arrival], cursor: Cursor | None = None) -> Accepted:
-        """See the protocol."""
-        now = self._clock.now()
+        now = self._connection.now()
         if any(arrival.aside is not None for arrival in arrivals):
-            self._asides.changed()
+            self._events.changed()
 
         def work(db: apsw.Connection) -> Accepted:
             taken = [_take(db, account, arrival, now) for arrival in arrivals]
@@ -41,54 +46,38 @@ class InboxPart(Part):
             rows = tuple(row for row, _ in taken if row is not None and row.state == "waiting")
             return Accepted(rows=rows, renumbered=sum(renumbered for _, renumbered in taken))
 
-        return await self._thread.run(work)
+        return await self._connection.run(work)
 
     async def cursor(self, account: str, name: str) -> str | None:
-        """See the protocol."""
         query = "SELECT value FROM cursor WHERE account = ? AND name = ?"
-        found = await self._thread.run(lambda db: db.execute(query, (account, name)).fetchone())
+        found = await self._connection.run(lambda db: db.execute(query, (account, name)).fetchone())
         return None if found is None else str(found[0])
 
-    async def asides(self, conversation: str) -> list[ContextEvent]:
-        """See the protocol."""
-        address = clean(conversation)
-        if self._asides.lacks(address):
-            return []
-        as_of = self._asides.changes
-        names, found = await self._thread.run(lambda db: (conversations_with_events(db), read_events(db, address)))
-        self._asides.learn(names, as_of)
-        return found
-
     async def knows(self, conversation: str, message: str) -> bool:
-        """See the protocol."""
         query = (
             f"SELECT 1 WHERE EXISTS (SELECT 1 FROM inbox WHERE message = :message AND {WITHIN}) "
             f"OR EXISTS (SELECT 1 FROM outbox WHERE platform_id = :message AND {WITHIN})"
         )
         values = {"at": clean(conversation), "message": clean(message)}
-        return await self._thread.run(lambda db: db.execute(query, values).fetchone() is not None)
+        return await self._connection.run(lambda db: db.execute(query, values).fetchone() is not None)
 
     async def waiting(self, *, after: int = 0, limit: int = 500) -> list[InboxRow]:
-        """See the protocol."""
         query = f"SELECT {COLUMNS} FROM inbox WHERE state = 'waiting' AND id > ? ORDER BY id LIMIT ?"
-        return await self._thread.run(lambda db: [read_row(found) for found in db.execute(query, (after, limit))])
+        return await self._connection.run(lambda db: [read_row(found) for found in db.execute(query, (after, limit))])
 
-    async def inbox_rows(self, ids: Sequence[int]) -> list[InboxRow]:
-        """See the protocol."""
+    async def rows(self, ids: Sequence[int]) -> list[InboxRow]:
         query = f"SELECT {COLUMNS} FROM inbox WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
-        return await self._thread.run(lambda db: [read_row(found) for found in db.execute(query, (listed(ids),))])
+        return await self._connection.run(lambda db: [read_row(found) for found in db.execute(query, (listed(ids),))])
 
-    async def inbox(self, states: Collection[InboxState], *, limit: int = 100) -> list[InboxRow]:
-        """See the protocol."""
+    async def latest(self, states: Collection[InboxState], *, limit: int = 100) -> list[InboxRow]:
         query = f"SELECT {COLUMNS} FROM inbox WHERE state IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?"
-        found = await self._thread.run(lambda db: db.execute(query, (listed(states), limit)).fetchall())
+        found = await self._connection.run(lambda db: db.execute(query, (listed(states), limit)).fetchall())
         return [read_row(one) for one in reversed(found)]
 
     async def settle(
         self, ids: Sequence[int], end: InboxEnd, *, reason: str = "", reply: Sequence[NewOutbound] = ()
     ) -> list[str]:
-        """See the protocol."""
-        now = self._clock.now()
+        now = self._connection.now()
 
         def work(db: apsw.Connection) -> list[str]:
             db.execute(
@@ -98,9 +87,30 @@ class InboxPart(Part):
             )
             if not db.changes():
                 return []
-            return [key for _, key in enqueue(db, reply, now=now, token=self._token)]
+            return [key for _, key in enqueue(db, reply, now=now, token=self._connection.new_id)]
 
-        return await self._thread.run(work, self._ring if reply else None)
+        return await self._connection.run(work, self._connection.notify_outbound if reply else None)
+
+    async def in_doubt(self, conversation: str) -> list[InboxRow]:
+        query = (
+            f"SELECT {COLUMNS} FROM inbox WHERE conversation = ? AND state = 'failed' AND reason = ? AND payload IS NOT NULL "
+            "AND received_at > ? ORDER BY id"
+        )
+        values = (clean(conversation), IN_DOUBT, stamp(self._connection.now() - NOTICE_TTL))
+        return [read_row(row) for row in await self._connection.run(lambda db: db.execute(query, values).fetchall())]
+
+    async def requeue(self, row: int) -> InboxRow:
+        def work(db: apsw.Connection) -> InboxRow:
+            found = db.execute(
+                "UPDATE inbox SET state = 'waiting', reason = NULL, ended_at = NULL "
+                f"WHERE id = ? AND state = 'failed' AND reason = ? AND payload IS NOT NULL RETURNING {COLUMNS}",
+                (row, IN_DOUBT),
+            ).fetchall()
+            if not found:
+                raise InvalidTransition("the message is not in doubt", where=f"inbox {row}")
+            return read_row(found[0])
+
+        return await self._connection.run(work)
 
 
 def _take(db: apsw.Connection, account: str, arrival: Arrival, now: datetime) -> tuple[InboxRow | None, bool]:

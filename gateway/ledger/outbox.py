@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.chat_migrations import current_chat
-from gateway.ledger.expired_notice import PATIENCE, queue_notice, revive_missed
-from gateway.ledger.payload import read_payload, write_payload
-from gateway.ledger.rows import CHAT_TTL, LONGEST_WAIT, DueChunks, OutboxRow
-from gateway.ledger.values import WITHIN, Part, account_of, clean, instant, listed, read_conversation, stamp, write_conversation
+from gateway.ledger.expired_notice import queue_notice, revive_expired
+from gateway.ledger.rows import CHAT_TTL, LONGEST_WAIT, NOTICE_TTL, DueChunks, OutboxRow
+from gateway.ledger.values import (
+    WITHIN,
+    account_of,
+    clean,
+    instant,
+    listed,
+    read_conversation,
+    read_payload,
+    stamp,
+    write_conversation,
+    write_payload,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
     import apsw
 
     from channels.messages import ChatAddress
+    from gateway.ledger.base import LedgerConnection
     from gateway.ledger.rows import NewOutbound, OutboxState
 
 _COLUMNS = (
@@ -37,68 +48,65 @@ SELECT id FROM (
 """
 
 
-class OutboxPart(Part):
+class SqliteOutbox:
     """Implements ``OutboxLedger``."""
 
-    def on_outbound(self, listener: Callable[[], None]) -> None:
-        """See the protocol."""
-        self._listeners.append(listener)
+    def __init__(self, connection: LedgerConnection) -> None:
+        self._connection = connection
 
-    async def notice(self, chunks: Sequence[NewOutbound]) -> list[int]:
-        """See the protocol."""
-        now = self._clock.now()
-        rows = await self._thread.run(lambda db: enqueue(db, chunks, now=now, token=self._token), self._ring)
+    def on_outbound(self, listener: Callable[[], None]) -> None:
+        self._connection.on_outbound(listener)
+
+    async def enqueue(self, chunks: Sequence[NewOutbound]) -> list[int]:
+        now = self._connection.now()
+        rows = await self._connection.run(
+            lambda db: enqueue(db, chunks, now=now, token=self._connection.new_id), self._connection.notify_outbound
+        )
         return [row for row, _ in rows]
 
-    async def say(self, turn: str, chunks: Sequence[NewOutbound]) -> None:
-        """See the protocol."""
-        now = self._clock.now()
-        await self._thread.run(lambda db: enqueue(db, chunks, now=now, token=self._token, turn=turn), self._ring)
+    async def enqueue_for_turn(self, turn: str, chunks: Sequence[NewOutbound]) -> None:
+        now = self._connection.now()
+        await self._connection.run(
+            lambda db: enqueue(db, chunks, now=now, token=self._connection.new_id, turn=turn), self._connection.notify_outbound
+        )
 
     async def due(self, accounts: Collection[str], *, limit: int = 64) -> list[OutboxRow]:
-        """See the protocol."""
-        now = self._clock.now()
-        return await self._thread.run(lambda db: _due(db, accounts, limit, now))
+        now = self._connection.now()
+        return await self._connection.run(lambda db: _due(db, accounts, limit, now))
 
-    async def look(self, accounts: Collection[str], *, limit: int = 64) -> DueChunks:
-        """See the protocol."""
-        now = self._clock.now()
+    async def poll(self, accounts: Collection[str], *, limit: int = 64) -> DueChunks:
+        now = self._connection.now()
 
         def work(db: apsw.Connection) -> DueChunks:
-            given_up = _expire(db, now, self._token)
+            given_up = _expire(db, now, self._connection.new_id)
             due = _due(db, accounts, limit, now)
             query = f"SELECT min(not_before) FROM outbox WHERE id IN ({_HEADS}) AND state IN ('ready', 'ambiguous') AND not_before > :now"
             found: Any = db.execute(query, {"accounts": listed(accounts), "now": stamp(now)}).fetchone()
             following = None if found[0] is None else instant(int(found[0]))
             return DueChunks(due=due, next=following, expired=len(given_up), given_up=tuple(dict.fromkeys(given_up)))
 
-        look = await self._thread.run(work)
+        look = await self._connection.run(work)
         if look.expired:  # each ring makes the delivery look again, and looking is what expires: always ringing would never end
-            self._ring()
+            self._connection.notify_outbound()
         return look
 
     async def due_in(self, conversation: str) -> OutboxRow | None:
-        """See the protocol."""
-        now = self._clock.now()
-        return await self._thread.run(lambda db: _due_in(db, clean(conversation), now))
+        now = self._connection.now()
+        return await self._connection.run(lambda db: _due_in(db, clean(conversation), now))
 
     async def sending(self, row: int) -> OutboxRow:
-        """See the protocol."""
-
         def work(db: apsw.Connection) -> OutboxRow:
             _step(db, row, "state = 'sending', attempt = attempt + 1", {}, come_from=("ready", "ambiguous"))
             return _row(db.execute(f"SELECT {_COLUMNS} FROM outbox WHERE id = ?", (row,)).fetchone())
 
-        return await self._thread.run(work)
+        return await self._connection.run(work)
 
     async def recorded(self, row: int, text: str) -> None:
-        """See the protocol."""
         values = {"text": clean(text)}
-        await self._thread.run(lambda db: _step(db, row, "recorded = :text", values, come_from=("sending",)))
+        await self._connection.run(lambda db: _step(db, row, "recorded = :text", values, come_from=("sending",)))
 
     async def sent(self, row: int, platform_id: str) -> OutboxRow | None:
-        """See the protocol."""
-        now = self._clock.now()
+        now = self._connection.now()
 
         def work(db: apsw.Connection) -> OutboxRow | None:
             values = {"id": clean(platform_id), "now": stamp(now)}
@@ -106,102 +114,97 @@ class OutboxPart(Part):
             found: Any = db.execute("SELECT conversation FROM outbox WHERE id = ?", (row,)).fetchone()
             return _due_in(db, found[0], now)
 
-        return await self._thread.run(work)
+        return await self._connection.run(work)
 
     async def retry_later(self, row: int, not_before: datetime, *, firm: bool = False) -> None:
-        """See the protocol."""
         values = {"at": self._within_reach(not_before), "firm": int(firm)}
         change = "state = 'ready', not_before = :at, firm = :firm"
-        await self._thread.run(lambda db: _step(db, row, change, values, come_from=("sending",)), self._ring)
+        await self._connection.run(
+            lambda db: _step(db, row, change, values, come_from=("sending",)), self._connection.notify_outbound
+        )
 
-    async def hurry(self, account: str) -> None:
-        """See the protocol."""
-        now = stamp(self._clock.now())
+    async def retry_now(self, account: str) -> None:
+        now = stamp(self._connection.now())
         query = (
             "UPDATE outbox SET not_before = :now "
             "WHERE account = :account AND state IN ('ready', 'ambiguous') AND firm = 0 AND not_before > :now"
         )
         values = {"account": account, "now": now}
-        await self._thread.run(lambda db: db.execute(query, values).fetchone(), self._ring)
+        await self._connection.run(lambda db: db.execute(query, values).fetchone(), self._connection.notify_outbound)
 
     async def ambiguous(self, row: int, not_before: datetime) -> None:
-        """See the protocol."""
         values = {"at": self._within_reach(not_before)}
         change = "state = 'ambiguous', doubts = doubts + 1, not_before = :at, firm = 0"
-        await self._thread.run(lambda db: _step(db, row, change, values, come_from=("sending",)), self._ring)
+        await self._connection.run(
+            lambda db: _step(db, row, change, values, come_from=("sending",)), self._connection.notify_outbound
+        )
 
     async def postpone(self, row: int, not_before: datetime) -> None:
-        """See the protocol."""
         values = {"at": self._within_reach(not_before)}
         change = "not_before = :at, firm = 0"
-        await self._thread.run(lambda db: _step(db, row, change, values, come_from=("ready", "ambiguous")), self._ring)
+        await self._connection.run(
+            lambda db: _step(db, row, change, values, come_from=("ready", "ambiguous")), self._connection.notify_outbound
+        )
 
     async def clock_set_back(self, seconds: float) -> None:
-        """See the protocol."""
-        now = self._clock.now()
+        now = self._connection.now()
         query = (
             "UPDATE outbox SET not_before = max(:now, not_before - :back) "
             "WHERE state IN ('ready', 'ambiguous') AND not_before > :now"
         )
         values = {"now": stamp(now), "back": stamp(now + timedelta(seconds=seconds)) - stamp(now)}
-        await self._thread.run(lambda db: db.execute(query, values).fetchone(), self._ring)
+        await self._connection.run(lambda db: db.execute(query, values).fetchone(), self._connection.notify_outbound)
 
     async def dead(self, row: int, reason: str, *, tell: bool = False) -> None:
-        """See the protocol."""
-        now = self._clock.now()
+        now = self._connection.now()
 
         def work(db: apsw.Connection) -> None:
             values = {"reason": clean(reason), "now": stamp(now)}
             change = "state = 'dead', reason = :reason, ended_at = :now"
             _step(db, row, change, values, come_from=("ready", "sending", "ambiguous"))
             if tell:
-                queue_notice(db, [row], now=now, token=self._token)
+                queue_notice(db, [row], now=now, token=self._connection.new_id)
 
-        await self._thread.run(work, self._ring)
+        await self._connection.run(work, self._connection.notify_outbound)
 
     async def revive(self, row: int) -> None:
-        """See the protocol."""
-        now = self._clock.now()
+        now = self._connection.now()
         values = {"now": stamp(now), "expires": stamp(now + CHAT_TTL)}
         change = (
             "state = 'ready', reason = NULL, ended_at = NULL, not_before = :now, expires = :expires, doubts = min(doubts, 1), "
             f"epoch = {_EPOCH}"
         )
-        await self._thread.run(
-            lambda db: _step(db, row, change, values, come_from=("dead",), unless="text = '' AND extras IS NULL"), self._ring
+        await self._connection.run(
+            lambda db: _step(db, row, change, values, come_from=("dead",), unless="text = '' AND extras IS NULL"),
+            self._connection.notify_outbound,
         )
 
-    async def revive_missed(self, conversation: str) -> int:
-        """See the protocol."""
-        now, address = self._clock.now(), clean(conversation)
-        return await self._thread.run(lambda db: revive_missed(db, address, now), self._ring)
+    async def revive_expired(self, conversation: str) -> int:
+        now, address = self._connection.now(), clean(conversation)
+        return await self._connection.run(lambda db: revive_expired(db, address, now), self._connection.notify_outbound)
 
-    async def outbox(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:
-        """See the protocol."""
+    async def latest(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:
         query = f"SELECT {_COLUMNS} FROM outbox WHERE state IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?"
-        found = await self._thread.run(lambda db: db.execute(query, (listed(states), limit)).fetchall())
+        found = await self._connection.run(lambda db: db.execute(query, (listed(states), limit)).fetchall())
         return [_row(one) for one in reversed(found)]
 
-    async def said(self, conversation: str, platform_id: str) -> tuple[str, ChatAddress] | None:
-        """See the protocol."""
+    async def find_sent(self, conversation: str, platform_id: str) -> tuple[str, ChatAddress] | None:
         query = f"SELECT text, target FROM outbox WHERE platform_id = :id AND {WITHIN} ORDER BY id DESC LIMIT 1"
         values = {"at": clean(conversation), "id": clean(platform_id)}
-        found = await self._thread.run(lambda db: db.execute(query, values).fetchone())
+        found = await self._connection.run(lambda db: db.execute(query, values).fetchone())
         return None if found is None else (str(found[0]), read_conversation(str(found[1])))
 
-    async def enclosed(self) -> list[Path]:
-        """See the protocol."""
+    async def files(self) -> list[Path]:
         query = "SELECT extras FROM outbox WHERE extras IS NOT NULL AND state <> 'sent'"
-        found = await self._thread.run(lambda db: db.execute(query).fetchall())
+        found = await self._connection.run(lambda db: db.execute(query).fetchall())
         return [enclosure.path for (extras,) in found if (enclosure := read_payload(str(extras))[1]) is not None]
 
     def _within_reach(self, not_before: datetime) -> int:
-        return stamp(min(not_before, self._clock.now() + LONGEST_WAIT))
+        return stamp(min(not_before, self._connection.now() + LONGEST_WAIT))
 
     async def renew_epoch(self) -> str:
-        """See the protocol."""
-        epoch = self._token()
-        await self._thread.run(lambda db: db.execute("UPDATE meta SET value = ? WHERE name = 'epoch'", (epoch,)).fetchone())
+        epoch = self._connection.new_id()
+        await self._connection.run(lambda db: db.execute("UPDATE meta SET value = ? WHERE name = 'epoch'", (epoch,)).fetchone())
         return epoch
 
 
@@ -215,7 +218,7 @@ def enqueue(
         values = (
             *(chunk.key or token(), turn, account_of(place), clean(place.address)),
             *(write_conversation(place), clean(chunk.text), chunk.reply_to, write_payload(chunk.buttons, chunk.enclosure)),
-            *(stamp(now), stamp(now), stamp(now + (chunk.ttl or PATIENCE))),
+            *(stamp(now), stamp(now), stamp(now + (chunk.ttl or NOTICE_TTL))),
         )
         query = (
             "INSERT INTO outbox (place, key, turn, account, conversation, target, text, reply_to, extras, state, epoch, created_at, "

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.rows import ApprovedSender, NewOutbound, PairingRequest
-from gateway.ledger.values import Part, clean, instant, read_conversation, stamp, write_conversation
+from gateway.ledger.values import clean, instant, read_conversation, stamp, write_conversation
 
 if TYPE_CHECKING:
     import apsw
 
     from channels.messages import ChatAddress
+    from gateway.ledger.base import LedgerConnection
     from gateway.ledger.rows import Role
 
 PAIRING_TTL: Final = timedelta(hours=1)
@@ -25,14 +26,14 @@ _REQUEST = "channel, account, sender, name, code, target, requested_at, expires"
 _APPROVED = "channel, account, sender, name, role, target, approved_at"
 
 
-class PairingPart(Part):
+class SqlitePairing:
     """Implements ``PairingLedger``."""
 
-    async def request_pairing(
-        self, conversation: ChatAddress, sender: str, name: str, code: str, text: str
-    ) -> PairingRequest | None:
-        """See the protocol."""
-        now = self._clock.now()
+    def __init__(self, connection: LedgerConnection) -> None:
+        self._connection = connection
+
+    async def request(self, conversation: ChatAddress, sender: str, name: str, code: str, text: str) -> PairingRequest | None:
+        now = self._connection.now()
         where = (clean(conversation.channel), clean(conversation.account))
 
         def work(db: apsw.Connection) -> PairingRequest | None:
@@ -51,21 +52,19 @@ class PairingPart(Part):
                 *(write_conversation(conversation), stamp(now), stamp(now + PAIRING_TTL)),
             )
             query = f"INSERT INTO pairing ({_REQUEST}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING {_REQUEST}"
-            request = _request(db.execute(query, values).fetchone())
-            enqueue(db, [NewOutbound(conversation=conversation, text=text)], now=now, token=self._token)
-            return request
+            asked = _request(db.execute(query, values).fetchone())
+            enqueue(db, [NewOutbound(conversation=conversation, text=text)], now=now, token=self._connection.new_id)
+            return asked
 
-        return await self._thread.run(work, self._ring)
+        return await self._connection.run(work, self._connection.notify_outbound)
 
-    async def pending_pairings(self) -> list[PairingRequest]:
-        """See the protocol."""
+    async def pending(self) -> list[PairingRequest]:
         query = f"SELECT {_REQUEST} FROM pairing WHERE expires > ? ORDER BY requested_at"
-        now = stamp(self._clock.now())
-        return await self._thread.run(lambda db: [_request(found) for found in db.execute(query, (now,))])
+        now = stamp(self._connection.now())
+        return await self._connection.run(lambda db: [_request(found) for found in db.execute(query, (now,))])
 
     async def approve(self, channel: str, code: str, role: Role, welcome: str) -> ApprovedSender | None:
-        """See the protocol."""
-        now = self._clock.now()
+        now = self._connection.now()
 
         def work(db: apsw.Connection) -> ApprovedSender | None:
             query = f"DELETE FROM pairing WHERE channel = ? AND code = ? AND expires > ? RETURNING {_REQUEST}"
@@ -82,21 +81,19 @@ class PairingPart(Part):
                 f"ON CONFLICT DO UPDATE SET name = excluded.name, role = excluded.role, target = excluded.target RETURNING {_APPROVED}"
             )
             approved = _approved(db.execute(insert, values).fetchone())
-            enqueue(db, [NewOutbound(conversation=request.conversation, text=welcome)], now=now, token=self._token)
+            enqueue(db, [NewOutbound(conversation=request.conversation, text=welcome)], now=now, token=self._connection.new_id)
             return approved
 
-        return await self._thread.run(work, self._ring)
+        return await self._connection.run(work, self._connection.notify_outbound)
 
     async def revoke(self, channel: str, sender: str) -> list[ApprovedSender]:
-        """See the protocol."""
         query = f"DELETE FROM approved WHERE channel = ? AND sender = ? RETURNING {_APPROVED}"
         values = (clean(channel), clean(sender))
-        return await self._thread.run(lambda db: [_approved(found) for found in db.execute(query, values).fetchall()])
+        return await self._connection.run(lambda db: [_approved(found) for found in db.execute(query, values).fetchall()])
 
     async def approved(self) -> list[ApprovedSender]:
-        """See the protocol."""
         query = f"SELECT {_APPROVED} FROM approved ORDER BY approved_at, rowid"
-        return await self._thread.run(lambda db: [_approved(found) for found in db.execute(query)])
+        return await self._connection.run(lambda db: [_approved(found) for found in db.execute(query)])
 
 
 def _request(found: Any) -> PairingRequest:

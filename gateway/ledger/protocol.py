@@ -1,7 +1,7 @@
-"""What a ledger is to the gateway: five small parts, so that each user names the part it needs.
+"""The ledger's interface: parts that can be named and implemented one by one, and ``Ledger``, which holds them.
 
-Every call is one transaction and is durable when it returns. A call that raises has changed nothing. Errors: ``StorageFailed``
-when the disk refuses, ``InvalidTransition`` when the rows do not allow the step.
+Every call is one transaction and is durable when it returns. A call that raises has changed nothing. Errors: ``StorageFailed`` when the
+disk refuses, ``InvalidTransition`` when a row is not in a state that allows the step. Conversations are named by their address.
 """
 
 from __future__ import annotations
@@ -40,79 +40,87 @@ if TYPE_CHECKING:
 
 
 class InboxLedger(Protocol):
-    """Messages in."""
+    """Received messages."""
 
     async def accept(self, account: str, arrivals: Sequence[Arrival], cursor: Cursor | None = None) -> Accepted:
-        """Take the messages in that were not seen before, and move the cursor, together.
+        """Store the messages that are new and move the account's cursor, in one transaction.
 
-        A message is known when its ``alias`` is. A known ``key`` with another alias is a platform that began to count anew:
-        the message is taken. What is no message of its own (see ``Arrival``) is dealt with here, and not among the rows returned.
+        A message whose ``alias`` is known is a duplicate. One whose ``key`` is known under another alias is new: the platform has started
+        to number anew. Context events (see ``Arrival``) are stored or applied here and are not among the rows returned.
         """
         ...
 
-    async def asides(self, conversation: str) -> list[ContextEvent]:
-        """Return the lines that wait for the next message of the conversation with this address, oldest first."""
-        ...
-
     async def knows(self, conversation: str, message: str) -> bool:
-        """Say whether a platform's id names a message of this conversation or of a thread of it, one of ours or one taken in."""
-        ...
-
-    async def move(self, account: str, former: str, present: str) -> None:
-        """Note that a group has another id. What waits to be sent there follows, and so does all that is queued later."""
-        ...
-
-    async def moves(self) -> list[ChatMigration]:
-        """Return all such groups, the earliest first; ``present`` is always the id in force."""
+        """Return whether a platform's id names a message of this conversation or one of its threads, sent or received."""
         ...
 
     async def cursor(self, account: str, name: str) -> str | None:
-        """Return the value last stored, or None."""
+        """Return the value stored last, or None."""
         ...
 
     async def waiting(self, *, after: int = 0, limit: int = 500) -> list[InboxRow]:
         """Return messages that no turn has claimed, in the order of arrival, beginning after row ``after``."""
         ...
 
-    async def inbox_rows(self, ids: Sequence[int]) -> list[InboxRow]:
-        """Return messages by id, in the order of arrival; those swept away are missing."""
+    async def rows(self, ids: Sequence[int]) -> list[InboxRow]:
+        """Return messages by id, in the order of arrival, without those that were deleted meanwhile."""
         ...
 
-    async def inbox(self, states: Collection[InboxState], *, limit: int = 100) -> list[InboxRow]:
-        """Return the latest messages in these states, oldest first, for people to look at."""
+    async def latest(self, states: Collection[InboxState], *, limit: int = 100) -> list[InboxRow]:
+        """Return the newest messages in these states, oldest first."""
         ...
 
     async def in_doubt(self, conversation: str) -> list[InboxRow]:
-        """Return the messages of a conversation, of the last week, that are in doubt since the ledger was damaged, oldest first."""
+        """Return the messages of the last week that are in doubt since the ledger was damaged, oldest first."""
         ...
 
-    async def take_up(self, row: int) -> InboxRow:
-        """Let a message wait after all that was in doubt since the ledger was damaged. Raises InvalidTransition for any other."""
+    async def requeue(self, row: int) -> InboxRow:
+        """Let a message that is in doubt since the ledger was damaged wait again. Raises InvalidTransition for any other."""
         ...
 
     async def settle(
         self, ids: Sequence[int], end: InboxEnd, *, reason: str = "", reply: Sequence[NewOutbound] = ()
     ) -> list[str]:
-        """End waiting messages without a turn, and queue the reply; return the keys of its pieces.
+        """End waiting messages without a turn and queue the reply; return the keys of its chunks.
 
         Messages that have ended already stay as they are.
         """
         ...
 
 
+class ContextEventLedger(Protocol):
+    """Events between two messages, such as edits and reactions, that the model is told of with the next message."""
+
+    async def pending(self, conversation: str) -> list[ContextEvent]:
+        """Return the events stored for the conversation's next message, oldest first."""
+        ...
+
+
+class ChatMigrationLedger(Protocol):
+    """Groups whose platform gave them another id."""
+
+    async def record(self, account: str, former: str, present: str) -> None:
+        """Record a new id. Messages queued for the former id go to the present one, now and later."""
+        ...
+
+    async def all(self) -> list[ChatMigration]:
+        """Return all migrations, oldest first. ``present`` is the id in force, also after several migrations."""
+        ...
+
+
 class TurnLedger(Protocol):
-    """Turns and what their tools did."""
+    """Turns and their tool calls."""
 
     async def claim(self, session: str, agent: str, inbox_ids: Sequence[int]) -> Turn:
-        """Begin a turn for waiting messages. Raises InvalidTransition when one of them is not waiting."""
+        """Begin a turn that answers waiting messages. Raises InvalidTransition when one of them is not waiting."""
         ...
 
     async def join(self, turn: str, inbox_ids: Sequence[int]) -> Turn:
-        """Let a running turn answer further waiting messages. Raises InvalidTransition when it has ended, or one of them is not waiting."""
+        """Add waiting messages to a running turn. Raises InvalidTransition when it has ended, or one of them is not waiting."""
         ...
 
     async def release(self, turn: str) -> None:
-        """Undo ``claim`` and ``join``: the messages wait again and the turn is deleted. Raises InvalidTransition unless it is running."""
+        """Undo ``claim`` and ``join``: delete the turn and let its messages wait again. Raises InvalidTransition when it is not running."""
         ...
 
     async def unfinished(self) -> list[Turn]:
@@ -120,11 +128,11 @@ class TurnLedger(Protocol):
         ...
 
     async def retry(self, turn: str) -> Turn:
-        """Count one more attempt. Calls with an effect that were running become "unknown" in the same transaction."""
+        """Count one more attempt. Calls with an effect that were "started" become "unknown" in the same transaction."""
         ...
 
     async def interrupted(self, turn: str) -> None:
-        """Note that the attempt ended by our own wish (a restart): it does not count."""
+        """Take the last attempt back from the count, because the gateway itself ended it (a restart)."""
         ...
 
     async def finish(
@@ -136,11 +144,11 @@ class TurnLedger(Protocol):
         reason: str = "",
         returned: Collection[int] = (),
     ) -> list[str]:
-        """End the turn and its messages and queue the reply, together; return the keys of its pieces.
+        """End the turn and its messages and queue the reply, in one transaction; return the keys of the reply's chunks.
 
-        The messages ``returned`` (ids) do not end with it: they wait again, with the attempts counted that were made.
+        The messages ``returned`` (ids) wait again instead, with their attempts counted.
 
-        Raises InvalidTransition for a turn that is not running.
+        Raises InvalidTransition when the turn is not running.
         """
         ...
 
@@ -162,177 +170,210 @@ class TurnLedger(Protocol):
 
 
 class OutboxLedger(Protocol):
-    """Messages out, in order within each conversation."""
+    """Messages to send, in order within each conversation."""
 
-    async def notice(self, chunks: Sequence[NewOutbound]) -> list[int]:
-        """Queue something to say outside a turn."""
+    async def enqueue(self, chunks: Sequence[NewOutbound]) -> list[int]:
+        """Queue chunks that belong to no turn; return their ids."""
         ...
 
-    async def say(self, turn: str, chunks: Sequence[NewOutbound]) -> None:
-        """Queue something that a turn says before it is over; what has a key that is known stays as it is."""
+    async def enqueue_for_turn(self, turn: str, chunks: Sequence[NewOutbound]) -> None:
+        """Queue chunks of a turn that is still running. A chunk whose key is known stays as it is."""
         ...
 
     async def due(self, accounts: Collection[str], *, limit: int = 64) -> list[OutboxRow]:
-        """Return the next chunk of each conversation of these accounts that may be sent now, oldest first, ``limit`` for each account.
+        """Return the next chunk of each conversation that may be sent now, oldest first, at most ``limit`` for each account.
 
-        A conversation whose first open chunk is being sent, or must wait, has none: order is kept.
+        A conversation whose first open chunk is being sent, or has to wait, has none, so that order is kept.
         """
         ...
 
     async def due_in(self, conversation: str) -> OutboxRow | None:
-        """Return the next chunk of the conversation with this address, if it may be sent now."""
+        """Return the next chunk of one conversation, if it may be sent now."""
         ...
 
-    async def look(self, accounts: Collection[str], *, limit: int = 64) -> DueChunks:
-        """Give up what waited too long, then return what is ``due``, and when something will be next.
+    async def poll(self, accounts: Collection[str], *, limit: int = 64) -> DueChunks:
+        """Expire chunks that waited too long, then return those that are due and when the next one will be.
 
-        Each conversation gets one notice, in its place, that lists what it missed.
+        Each conversation gets one notice, in the place of what it missed, that lists it.
         """
         ...
 
     async def sending(self, row: int) -> OutboxRow:
-        """Note an attempt, before the network is touched. Raises InvalidTransition when it is not open, or is being sent."""
+        """Record an attempt before the network is used. Raises InvalidTransition when the chunk is not open, or is being sent."""
         ...
 
     async def recorded(self, row: int, text: str) -> None:
-        """Keep what the channel wants to find again in a later attempt."""
+        """Store what the channel needs to find this chunk again in a later attempt."""
         ...
 
     async def sent(self, row: int, platform_id: str) -> OutboxRow | None:
-        """Note that it arrived, and return the next chunk of its conversation, if it may be sent now."""
+        """Record that a chunk arrived; return the next chunk of its conversation, if it may be sent now."""
         ...
 
     async def retry_later(self, row: int, not_before: datetime, *, firm: bool = False) -> None:
-        """Note that the attempt had no effect, and when to try again. ``firm``: the platform named the time, so it holds."""
+        """Record that the attempt had no effect, and when to retry. ``firm``: the platform named the time, so it is kept."""
         ...
 
-    async def hurry(self, account: str) -> None:
-        """The platform answers again: what waits by our own back-off may go now."""
+    async def retry_now(self, account: str) -> None:
+        """Make due what waits by our own back-off, because the platform answers again."""
         ...
 
     async def ambiguous(self, row: int, not_before: datetime) -> None:
-        """Note that nobody knows whether it arrived, and when to look again."""
+        """Record that the chunk may or may not have arrived, and when to look again."""
         ...
 
     async def postpone(self, row: int, not_before: datetime) -> None:
-        """Note that it was not tried, because the platform does not answer yet, and when to look again."""
+        """Record that no attempt was made, because the platform does not answer, and when to look again."""
         ...
 
     async def clock_set_back(self, seconds: float) -> None:
-        """The clock on the wall was set back by this much: what waits does not wait longer for that."""
+        """Shift waiting times after the wall clock was set back by this much, so that nothing waits longer for it."""
         ...
 
     async def dead(self, row: int, reason: str, *, tell: bool = False) -> None:
-        """Give it up. With ``tell`` the conversation gets a notice that names it, as for one that expired."""
+        """Give a chunk up. With ``tell`` its conversation gets a notice that lists it, as for one that expired."""
         ...
 
     async def revive(self, row: int) -> None:
-        """Send a dead one after all."""
+        """Make a chunk that was given up ready again."""
         ...
 
-    async def revive_missed(self, conversation: str) -> int:
-        """Send what the conversation with this address missed, of the last week; return how many chunks.
+    async def revive_expired(self, conversation: str) -> int:
+        """Make ready what the conversation missed in the last week; return how many chunks.
 
-        That is what a notice told it, and what is in doubt since the ledger was damaged.
+        That is what a notice listed, and what is in doubt since the ledger was damaged.
         """
         ...
 
-    async def outbox(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:
-        """Return the latest chunks in these states, oldest first, for people to look at."""
+    async def latest(self, states: Collection[OutboxState], *, limit: int = 100) -> list[OutboxRow]:
+        """Return the newest chunks in these states, oldest first."""
         ...
 
-    async def said(self, conversation: str, platform_id: str) -> tuple[str, ChatAddress] | None:
-        """Return the text of a message of ours by the platform's id, and its place: this conversation or a thread of it.
+    async def find_sent(self, conversation: str, platform_id: str) -> tuple[str, ChatAddress] | None:
+        """Return the text of a message that was sent, by the platform's id, and its place: the conversation or one of its threads.
 
-        None for one that is not known (any more).
+        None for an id that is not known (any more).
         """
         ...
 
-    async def enclosed(self) -> list[Path]:
-        """Return the copies of files that may still have to be sent."""
+    async def files(self) -> list[Path]:
+        """Return the files that may still have to be sent."""
         ...
 
     async def renew_epoch(self) -> str:
-        """Begin a new epoch (after a restore): what was queued before is never sent by itself. Returns its name."""
+        """Begin a new epoch (after a restore) and return its name. Chunks of earlier epochs are not sent any more."""
         ...
 
     def on_outbound(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` on the event loop whenever something new was queued."""
+        """Call ``listener`` on the event loop whenever a chunk was queued or became due earlier."""
         ...
 
 
 class PairingLedger(Protocol):
-    """Who asked to be let in, and who was."""
+    """Pairing requests and the senders that were approved."""
 
-    async def request_pairing(
-        self, conversation: ChatAddress, sender: str, name: str, code: str, text: str
-    ) -> PairingRequest | None:
-        """Note a stranger's request and queue ``text`` for them, once.
+    async def request(self, conversation: ChatAddress, sender: str, name: str, code: str, text: str) -> PairingRequest | None:
+        """Store a stranger's request and queue ``text`` for them, once; return the request when it is new.
 
-        Returns the request when it is new. Returns None when they asked within the hour, or when twenty others asked on this channel
-        account within five minutes: nothing is kept and nothing is said then. Of twenty, the oldest makes place for a newcomer.
+        Returns None, and stores and queues nothing, when they asked within the hour, or when twenty others asked on this account within
+        five minutes. A newcomer to a full list replaces the oldest request.
         """
         ...
 
-    async def pending_pairings(self) -> list[PairingRequest]:
+    async def pending(self) -> list[PairingRequest]:
         """Return the requests that have not expired, oldest first."""
         ...
 
     async def approve(self, channel: str, code: str, role: Role, welcome: str) -> ApprovedSender | None:
-        """Let the person with this code in and queue ``welcome`` for them; None when no such request is open."""
+        """Approve the sender with this code and queue ``welcome`` for them; None when no such request is pending."""
         ...
 
     async def revoke(self, channel: str, sender: str) -> list[ApprovedSender]:
-        """Shut someone out again, on all accounts of the channel. Returns whom it met."""
+        """Delete a sender's approvals on all accounts of the channel, and return them."""
         ...
 
     async def approved(self) -> list[ApprovedSender]:
-        """Return everybody who was let in, the first one first."""
+        """Return all approved senders, oldest first."""
         ...
 
 
 class SpendingLedger(Protocol):
-    """What model calls cost."""
+    """Tokens and cost of model calls."""
 
     async def reserve(self, call: NewCall, limits: Sequence[Limit], *, force: bool = False) -> Reserved:
-        """Note a call about to be made, unless it could break one of the limits. ``force`` notes it all the same."""
+        """Record a call about to be made, unless it could exceed one of the limits. ``force`` records it anyway."""
         ...
 
     async def settle_call(self, row: int, spent: Spent) -> None:
-        """Note what a call used in the end."""
+        """Record what a call used."""
         ...
 
     async def allow(self, session: str) -> None:
-        """Let the next turn of a session go beyond every limit."""
+        """Let the session's next turn exceed every limit."""
         ...
 
     async def use_allowance(self, session: str, turn: str) -> bool:
-        """Say whether a turn may: one that was allowed and not used yet is this turn's from now on, however often it is begun."""
+        """Return whether a turn may exceed the limits. It takes an unused allowance of its session, and keeps it over restarts."""
         ...
 
     async def first_time(self, day: str, what: str) -> bool:
-        """Note that something happened on a day; say whether it was the first time. Notes of other days are forgotten."""
+        """Record that something happened on a day; return whether it was the first time. Records of other days are deleted."""
         ...
 
     async def usage(self, since: str) -> list[UsageRow]:
-        """Return what was used from a day (``YYYY-MM-DD``) on, by day, agent and model."""
+        """Return the usage from a day (``YYYY-MM-DD``) on, by day, agent and model."""
         ...
 
 
-class Ledger(InboxLedger, TurnLedger, OutboxLedger, PairingLedger, SpendingLedger, Protocol):
-    """All of it."""
+class Ledger(Protocol):
+    """All parts of the ledger."""
+
+    @property
+    def inbox(self) -> InboxLedger:
+        """Received messages."""
+        ...
+
+    @property
+    def context_events(self) -> ContextEventLedger:
+        """Events between two messages."""
+        ...
+
+    @property
+    def chat_migrations(self) -> ChatMigrationLedger:
+        """Groups with a new id."""
+        ...
+
+    @property
+    def turns(self) -> TurnLedger:
+        """Turns and their tool calls."""
+        ...
+
+    @property
+    def outbox(self) -> OutboxLedger:
+        """Messages to send."""
+        ...
+
+    @property
+    def pairing(self) -> PairingLedger:
+        """Pairing requests and approved senders."""
+        ...
+
+    @property
+    def spending(self) -> SpendingLedger:
+        """Tokens and cost of model calls."""
+        ...
 
     async def tally(self) -> Tally:
-        """Count what is under way."""
+        """Count waiting messages, running turns, and the outbox by state."""
         ...
 
     async def sweep(self) -> int:
-        """Clear payloads a week after their end and forget keys after 30 days, but never the last 100,000 of an account.
+        """Delete the content of messages a week after they ended, and rows after 30 days; the last 100,000 keys of an account stay.
 
-        Works through a bounded number of rows; returns how many, so that 0 means clean.
+        Works through a bounded number of rows and returns how many it changed: 0 means that nothing is left to delete.
         """
         ...
 
     async def close(self) -> None:
-        """Finish what was begun and let go of the file."""
+        """Finish pending work and close the file."""
         ...

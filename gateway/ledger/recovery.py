@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import apsw
 
 from gateway.ledger.pages import Pages
-from gateway.ledger.payload import read_payload
-from gateway.ledger.values import account_of, clean, read_conversation, stamp
+from gateway.ledger.rows import IN_DOUBT
+from gateway.ledger.values import account_of, clean, read_conversation, read_payload, stamp
 from gateway.ledger.wreck import Wreck
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 Ending = Literal["closed", "crashed", "lost"]
 """How the last process left the ledger: in order, not in order, or so that its write-ahead log was gone afterwards."""
 
-IN_DOUBT: Final = "in doubt since the ledger was damaged"
 _YOUNG: Final = timedelta(days=7)
 _EARLIEST, _LATEST = 1_400_000_000_000_000, 4_100_000_000_000_000
 _MOST_ROWS: Final = 1 << 40

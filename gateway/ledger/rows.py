@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +22,13 @@ ToolState = Literal["planned", "started", "done", "unknown"]
 OutboxState = Literal["ready", "sending", "sent", "ambiguous", "dead"]
 Role = Literal["owner", "peer"]
 
-CHAT_TTL = timedelta(hours=1)
-LONGEST_WAIT = timedelta(hours=1)
+CHAT_TTL: Final = timedelta(hours=1)
+NOTICE_TTL: Final = timedelta(days=7)
+"""How long a notice waits for its conversation to come back."""
+LONGEST_WAIT: Final = timedelta(hours=1)
 """No message waits longer for its next attempt, whatever a platform asks for or the clock on the wall says."""
+IN_DOUBT: Final = "in doubt since the ledger was damaged"
+"""The reason of messages and replies that were recovered from a damaged ledger and may have been dealt with already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gateway.ledger.values import Part, clean, stamp
+from gateway.ledger.base import NameCache
+from gateway.ledger.values import clean, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import apsw
+
+    from gateway.ledger.base import LedgerConnection
 
 _ALLOWED, _NOTED = "allowed:", "noted:"
 """How rows of ``meta`` are named that hold an allowance (its value: the turn that uses it), or say that something was told today."""
@@ -85,12 +88,15 @@ _TOLD, _ESTIMATED = 1, 2
 """How a settled row says where its figures come from (0: not settled yet)."""
 
 
-class SpendingPart(Part):
+class SqliteSpending:
     """Implements ``SpendingLedger``."""
 
+    def __init__(self, connection: LedgerConnection) -> None:
+        self._connection = connection
+        self._allowances = NameCache()
+
     async def reserve(self, call: NewCall, limits: Sequence[Limit], *, force: bool = False) -> Reserved:
-        """See the protocol."""
-        at = stamp(self._clock.now())
+        at = stamp(self._connection.now())
 
         def work(db: apsw.Connection) -> Reserved:
             shares = {limit.name: _share(db, call, limit) for limit in limits}
@@ -108,24 +114,21 @@ class SpendingPart(Part):
             (row,) = db.execute(query, values).fetchall()[0]
             return Reserved(row=int(str(row)), broken=None, shares=shares)
 
-        return await self._thread.run(work)
+        return await self._connection.run(work)
 
     async def settle_call(self, row: int, spent: Spent) -> None:
-        """See the protocol."""
         tokens = spent.input + spent.output + spent.cache_read + spent.cache_write
         settled = _ESTIMATED if spent.estimated else _TOLD
         values = (settled, tokens, spent.cost, spent.input, spent.output, spent.cache_read, spent.cache_write, row)
         query = "UPDATE spending SET settled = ?, tokens = ?, cost = ?, input = ?, output = ?, cache_read = ?, cache_write = ? WHERE id = ?"
-        await self._thread.run(lambda db: db.execute(query, values).fetchone())
+        await self._connection.run(lambda db: db.execute(query, values).fetchone())
 
     async def allow(self, session: str) -> None:
-        """See the protocol."""
         query = "INSERT INTO meta VALUES (?, '') ON CONFLICT DO UPDATE SET value = ''"
         self._allowances.changed()
-        await self._thread.run(lambda db: db.execute(query, (f"{_ALLOWED}{clean(session)}",)).fetchone())
+        await self._connection.run(lambda db: db.execute(query, (f"{_ALLOWED}{clean(session)}",)).fetchone())
 
     async def use_allowance(self, session: str, turn: str) -> bool:
-        """See the protocol."""
         name = f"{_ALLOWED}{clean(session)}"
         if self._allowances.lacks(name):
             return False
@@ -136,12 +139,11 @@ class SpendingPart(Part):
             names = [str(one) for (one,) in db.execute("SELECT name FROM meta WHERE name GLOB ?", (f"{_ALLOWED}*",))]
             return names, db.execute("SELECT 1 FROM meta WHERE name = ? AND value = ?", (name, turn)).fetchone() is not None
 
-        names, allowed = await self._thread.run(work)
+        names, allowed = await self._connection.run(work)
         self._allowances.learn(names, as_of)
         return allowed
 
     async def first_time(self, day: str, what: str) -> bool:
-        """See the protocol."""
         name = f"{_NOTED}{day} {clean(what)}"
 
         def work(db: apsw.Connection) -> bool:
@@ -149,16 +151,15 @@ class SpendingPart(Part):
             db.execute("INSERT INTO meta VALUES (?, '') ON CONFLICT DO NOTHING", (name,))
             return db.changes() == 1
 
-        return await self._thread.run(work)
+        return await self._connection.run(work)
 
     async def usage(self, since: str) -> list[UsageRow]:
-        """See the protocol."""
         query = (
             "SELECT day, agent, model, count(*), sum(input), sum(output), sum(cache_read), sum(cache_write), "
             "coalesce(sum(cost), 0.0), sum(cost IS NULL), sum(settled = 0), sum(settled = 2) FROM spending WHERE day >= ? "
             "GROUP BY day, agent, model ORDER BY day, agent, model"
         )
-        found: list[Any] = await self._thread.run(lambda db: db.execute(query, (since,)).fetchall())
+        found: list[Any] = await self._connection.run(lambda db: db.execute(query, (since,)).fetchall())
         return [
             UsageRow(**dict(zip(UsageRow.__slots__, row, strict=True)))  # the columns are in the order of the fields
             for row in found

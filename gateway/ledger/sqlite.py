@@ -7,16 +7,17 @@ import secrets
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.ledger.chat_migrations import MovesPart
-from gateway.ledger.doubts import DoubtPart
+from gateway.ledger.base import LedgerConnection
+from gateway.ledger.chat_migrations import SqliteChatMigrations
+from gateway.ledger.context_events import SqliteContextEvents
 from gateway.ledger.file import closing, connect
-from gateway.ledger.inbox import InboxPart
-from gateway.ledger.outbox import OutboxPart
-from gateway.ledger.pairing import PairingPart
+from gateway.ledger.inbox import SqliteInbox
+from gateway.ledger.outbox import SqliteOutbox
+from gateway.ledger.pairing import SqlitePairing
 from gateway.ledger.rows import Tally
-from gateway.ledger.spending import SpendingPart
+from gateway.ledger.spending import SqliteSpending
 from gateway.ledger.thread import LedgerThread
-from gateway.ledger.turns import TurnPart
+from gateway.ledger.turns import SqliteTurns
 from gateway.ledger.values import stamp
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from gateway.ledger.values import Clock
+    from gateway.ledger.base import Clock
 
 KEEP_PAYLOADS: Final = timedelta(days=7)
 KEEP_KEYS: Final = timedelta(days=30)
@@ -47,66 +48,71 @@ def ledger_gone(path: Path) -> str:
     )
 
 
-def _new_token() -> str:
+def _new_id() -> str:
     return secrets.token_hex(10)
 
 
-class SqliteLedger(InboxPart, DoubtPart, MovesPart, TurnPart, OutboxPart, PairingPart, SpendingPart):
-    """Implements ``Ledger``. ``warning`` is what the owner should know when a damaged file was set aside at the start."""
+class SqliteLedger:
+    """Implements ``Ledger``. All parts share one connection.
 
-    warning: str | None = None
-    keep_last: int = KEEP_LAST
-    path: Path
+    ``path`` is the file; ``warning`` is what the owner should know when a damaged file was set aside at the start.
+    """
+
+    def __init__(self, connection: LedgerConnection, path: Path, warning: str | None = None) -> None:
+        self._connection = connection
+        self.path = path
+        self.warning = warning
+        self.keep_last = KEEP_LAST
+        self.context_events = SqliteContextEvents(connection)
+        self.inbox = SqliteInbox(connection, self.context_events.known)
+        self.chat_migrations = SqliteChatMigrations(connection, self.context_events.known)
+        self.turns = SqliteTurns(connection)
+        self.outbox = SqliteOutbox(connection)
+        self.pairing = SqlitePairing(connection)
+        self.spending = SqliteSpending(connection)
 
     @classmethod
-    async def open(cls, path: Path, clock: Clock, *, token: Callable[[], str] = _new_token) -> SqliteLedger:
+    async def open(cls, path: Path, clock: Clock, *, new_id: Callable[[], str] = _new_id) -> SqliteLedger:
         """Open ``state/ledger.sqlite`` or make it. The caller holds the state lock.
 
-        Chunks that were being sent when the last process died are ambiguous from here on. Raises StorageFailed.
+        Chunks that were being sent when the last process died become ambiguous. Raises StorageFailed.
         """
-        told: list[str | None] = []
+        warnings: list[str | None] = []
 
         def opened() -> tuple[apsw.Connection, Callable[[], None]]:
-            found = connect(path, token(), clock.now())
-            told.append(found.warning)
+            found = connect(path, new_id(), clock.now())
+            warnings.append(found.warning)
             return found.db, found.marking.committed
 
         thread = LedgerThread(opened, str(path))
         await thread.start()
-        ledger = cls(thread, clock, token)
-        ledger.warning = told[0]
-        ledger.path = path
-        return ledger
+        return cls(LedgerConnection(thread, clock, new_id), path, warnings[0])
 
     async def took_any(self) -> bool:
-        """Say whether any message was ever taken into this ledger, however long ago."""
+        """Return whether any message was ever accepted into this ledger."""
         query = "SELECT 1 FROM sqlite_sequence WHERE name = 'inbox' AND seq > 0"
-        return await self._thread.run(lambda db: db.execute(query).fetchone()) is not None
+        return await self._connection.run(lambda db: db.execute(query).fetchone()) is not None
 
     async def tally(self) -> Tally:
-        """See the protocol."""
-
         def work(db: apsw.Connection) -> Tally:
             counts = "SELECT (SELECT count(*) FROM inbox WHERE state = 'waiting'), (SELECT count(*) FROM turn WHERE state = 'running')"
             found: Any = db.execute(counts).fetchone()
             outbox: Any = db.execute("SELECT state, count(*) FROM outbox GROUP BY state").fetchall()
             return Tally(waiting=found[0], running=found[1], outbox=dict(outbox))
 
-        return await self._thread.run(work)
+        return await self._connection.run(work)
 
     async def sweep(self) -> int:
-        """See the protocol."""
-        now = self._clock.now()
+        now = self._connection.now()
         heavy, light = stamp(now - KEEP_PAYLOADS), stamp(now - KEEP_KEYS)
 
         def work(db: apsw.Connection) -> int:
             return _clear_payloads(db, heavy) + _forget_keys(db, light, self.keep_last) + _forget_turns(db, light)
 
-        return await self._thread.run(work)
+        return await self._connection.run(work)
 
     async def close(self) -> None:
-        """See the protocol."""
-        await self._thread.close()
+        await self._connection.close()
         await asyncio.to_thread(closing, self.path)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.base.errors import InvalidTransition
 from gateway.ledger.outbox import enqueue
 from gateway.ledger.rows import ToolRecord, Turn
-from gateway.ledger.values import Part, clean, instant, listed, stamp
+from gateway.ledger.values import clean, instant, listed, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import apsw
 
     from agent.tools.protocol import Effect
+    from gateway.ledger.base import LedgerConnection
     from gateway.ledger.rows import NewOutbound, ToolState, TurnEnd
 
 _TURN = """
@@ -32,12 +33,14 @@ _WAIT_AGAIN = "UPDATE inbox SET state = 'waiting', turn = NULL WHERE turn = ? AN
 _END_OF_MESSAGES = {"done": "answered", "stopped": "answered", "failed": "failed"}
 
 
-class TurnPart(Part):
+class SqliteTurns:
     """Implements ``TurnLedger``."""
 
+    def __init__(self, connection: LedgerConnection) -> None:
+        self._connection = connection
+
     async def claim(self, session: str, agent: str, inbox_ids: Sequence[int]) -> Turn:
-        """See the protocol."""
-        turn, now = self._token(), self._clock.now()
+        turn, now = self._connection.new_id(), self._connection.now()
 
         def work(db: apsw.Connection) -> Turn:
             db.execute("INSERT INTO turn VALUES (?, ?, ?, 'running', 1, ?, NULL, NULL)", (turn, session, agent, stamp(now)))
@@ -50,11 +53,9 @@ class TurnPart(Part):
                 raise InvalidTransition("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
             return _turn(db, turn)
 
-        return await self._thread.run(work)
+        return await self._connection.run(work)
 
     async def join(self, turn: str, inbox_ids: Sequence[int]) -> Turn:
-        """See the protocol."""
-
         def work(db: apsw.Connection) -> Turn:
             found = db.execute("SELECT session FROM turn WHERE id = ? AND state = 'running'", (turn,)).fetchone()
             if found is None:
@@ -68,27 +69,22 @@ class TurnPart(Part):
                 raise InvalidTransition("a message to be answered is not waiting", where=f"inbox {sorted(inbox_ids)}")
             return _turn(db, turn)
 
-        return await self._thread.run(work)
+        return await self._connection.run(work)
 
     async def release(self, turn: str) -> None:
-        """See the protocol."""
-
         def work(db: apsw.Connection) -> None:
             _count_attempt(db, turn, -1)
             db.execute(_WAIT_AGAIN, (turn,))
             db.execute("DELETE FROM turn WHERE id = ? AND state = 'running'", (turn,))
             _must_have_changed(db, turn)
 
-        await self._thread.run(work)
+        await self._connection.run(work)
 
     async def unfinished(self) -> list[Turn]:
-        """See the protocol."""
         query = f"{_TURN} WHERE state = 'running' ORDER BY started_at, rowid"
-        return await self._thread.run(lambda db: [_read_turn(found) for found in db.execute(query)])
+        return await self._connection.run(lambda db: [_read_turn(found) for found in db.execute(query)])
 
     async def retry(self, turn: str) -> Turn:
-        """See the protocol."""
-
         def work(db: apsw.Connection) -> Turn:
             db.execute("UPDATE turn SET attempt = attempt + 1 WHERE id = ? AND state = 'running'", (turn,))
             _must_have_changed(db, turn)
@@ -98,17 +94,15 @@ class TurnPart(Part):
             )
             return _turn(db, turn)
 
-        return await self._thread.run(work)
+        return await self._connection.run(work)
 
     async def interrupted(self, turn: str) -> None:
-        """See the protocol."""
-
         def work(db: apsw.Connection) -> None:
             db.execute("UPDATE turn SET attempt = max(attempt - 1, 0) WHERE id = ? AND state = 'running'", (turn,))
             _must_have_changed(db, turn)
             _count_attempt(db, turn, -1)
 
-        await self._thread.run(work)
+        await self._connection.run(work)
 
     async def finish(
         self,
@@ -119,8 +113,7 @@ class TurnPart(Part):
         reason: str = "",
         returned: Collection[int] = (),
     ) -> list[str]:
-        """See the protocol."""
-        now = self._clock.now()
+        now = self._connection.now()
 
         def work(db: apsw.Connection) -> list[str]:
             db.execute(
@@ -134,12 +127,11 @@ class TurnPart(Part):
                 (_END_OF_MESSAGES[state], clean(reason) or None, stamp(now), turn, listed(returned)),
             )
             db.execute(_WAIT_AGAIN, (turn,))
-            return [key for _, key in enqueue(db, chunks, now=now, token=self._token, turn=turn)]
+            return [key for _, key in enqueue(db, chunks, now=now, token=self._connection.new_id, turn=turn)]
 
-        return await self._thread.run(work, self._ring if chunks else None)
+        return await self._connection.run(work, self._connection.notify_outbound if chunks else None)
 
     async def begin_call(self, turn: str, call_id: str, name: str, args_hash: str, effect: Effect) -> ToolState | None:
-        """See the protocol."""
         values = {"turn": turn, "call": clean(call_id), "name": clean(name), "hash": args_hash, "effect": effect}
 
         def work(db: apsw.Connection) -> ToolState | None:
@@ -149,17 +141,15 @@ class TurnPart(Part):
             db.execute(_BEGIN_CALL, values)
             return None if before is None else before[0]
 
-        return await self._thread.run(work)
+        return await self._connection.run(work)
 
     async def end_call(self, turn: str, call_id: str, result_ref: str | None = None) -> None:
-        """See the protocol."""
         values = (None if result_ref is None else clean(result_ref), turn, clean(call_id))
         query = "UPDATE tool_call SET state = 'done', result_ref = ? WHERE turn = ? AND call_id = ? AND state = 'started'"
-        await self._thread.run(lambda db: db.execute(query, values).fetchone())
+        await self._connection.run(lambda db: db.execute(query, values).fetchone())
 
     async def tool_call(self, turn: str, call_id: str) -> ToolRecord | None:
-        """See the protocol."""
-        found = await self._thread.run(lambda db: db.execute(_TOOL, (turn, clean(call_id))).fetchone())
+        found = await self._connection.run(lambda db: db.execute(_TOOL, (turn, clean(call_id))).fetchone())
         return None if found is None else _read_tool(found)
 
 

@@ -1,18 +1,17 @@
-"""What the parts of the SQLite ledger have in common: the thread, the clock, and how values are written."""
+"""How values are written into the ledger's columns and read back."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from channels.messages import ChatAddress
+from channels.messages import Button, ChatAddress, OutboundFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from gateway.ledger.thread import LedgerThread
+    from collections.abc import Iterable, Sequence
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -21,54 +20,6 @@ _FIELDS = frozenset(field.name for field in fields(ChatAddress))
 
 WITHIN = "(conversation = :at OR substr(conversation, 1, length(:at) + 8) = :at || ':thread:')"
 """In a query: the conversation with the address ``:at``, or a thread of it."""
-
-
-class Clock(Protocol):
-    """The time, from outside."""
-
-    def now(self) -> datetime:
-        """Return the current instant, in UTC."""
-        ...
-
-
-class NameCache:
-    """For what rows of some kind exist, kept in memory: hardly any do, and every message asks.
-
-    Whoever adds rows says ``changed`` before; what was read before that is not learnt any more.
-    """
-
-    def __init__(self) -> None:
-        self.changes = 0
-        self._known: frozenset[str] | None = None
-
-    def changed(self) -> None:
-        """Forget: what is known may be too little from now on."""
-        self.changes += 1
-        self._known = None
-
-    def learn(self, names: Iterable[str], as_of: int) -> None:
-        """Take note of all names, read when there had been ``as_of`` changes."""
-        if as_of == self.changes:
-            self._known = frozenset(names)
-
-    def lacks(self, name: str) -> bool:
-        """Whether there is certainly no row for a name."""
-        return self._known is not None and name not in self._known
-
-
-class Part:
-    """A part of the ledger. ``token`` makes a new random name of at most 25 characters."""
-
-    def __init__(self, thread: LedgerThread, clock: Clock, token: Callable[[], str]) -> None:
-        self._thread = thread
-        self._clock = clock
-        self._token = token
-        self._listeners: list[Callable[[], None]] = []
-        self._asides, self._allowances = NameCache(), NameCache()
-
-    def _ring(self) -> None:
-        for listener in self._listeners:
-            listener()
 
 
 def stamp(instant: datetime) -> int:
@@ -118,3 +69,25 @@ def flat(values: Any) -> dict[str, Any]:
 def account_of(conversation: ChatAddress) -> str:
     """The name under which the ledger keeps a channel's account, such as ``telegram:default``."""
     return f"{conversation.channel}:{conversation.account}"
+
+
+def write_payload(buttons: Sequence[Button], enclosure: OutboundFile | None) -> str | None:
+    """Write as JSON; None when there is nothing."""
+    if not buttons and enclosure is None:
+        return None
+    written: dict[str, object] = {"buttons": [[button.label, button.value] for button in buttons]}
+    if enclosure is not None:
+        written["enclosure"] = {"path": str(enclosure.path), "name": enclosure.name, "type": enclosure.media_type}
+    return json.dumps(written, separators=(",", ":"))
+
+
+def read_payload(extras: str | None) -> tuple[tuple[Button, ...], OutboundFile | None]:
+    """The reverse."""
+    if extras is None:
+        return (), None
+    written = json.loads(extras)
+    buttons = tuple(Button(label=label, value=value) for label, value in written["buttons"])
+    found = written.get("enclosure")
+    if found is None:
+        return buttons, None
+    return buttons, OutboundFile(path=Path(found["path"]), name=found["name"], media_type=found["type"])

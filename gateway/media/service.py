@@ -37,13 +37,13 @@ class MediaService:
         self,
         state: Path,
         *,
-        ledger: OutboxLedger,
+        outbox: OutboxLedger,
         clock: Clock,
         channel: Callable[[ChatAddress], Channel],
         settings: Callable[[], AttachmentSettings],
         largest: Callable[[ChatAddress], int | None] = lambda _place: None,
     ) -> None:
-        self._ledger = ledger
+        self._outbox = outbox
         self._clock = clock
         self._settings = settings
         self._largest = largest
@@ -77,7 +77,7 @@ class MediaService:
         """Throw away what is too old, or belongs to nothing any more."""
         now, settings = self._clock.now(), self._settings()
         try:
-            kept = await self._ledger.enclosed()
+            kept = await self._outbox.files()
             await asyncio.to_thread(self.outgoing.sweep, kept, now)
             await asyncio.to_thread(sweep_incoming, self._incoming, now)
             for enclosure in workspaces:

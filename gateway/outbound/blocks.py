@@ -146,10 +146,12 @@ class Blocks:
                 if piece.place in self._queued:
                     continue
                 text = self._signature + piece.text if piece.begins else piece.text
-                cut = partial(replies, self._channel, self._arrived, knows=self._ledger.knows, held=self._held)
+                cut = partial(replies, self._channel, self._arrived, knows=self._ledger.inbox.knows, held=self._held)
                 rows = await cut(text, continued=not piece.begins)
                 before = [] if self._queued else await cut(self._greeting)
-                await self._ledger.say(self._turn, [*self._named("g", before), *self._named(f"b{piece.place}", rows)])
+                await self._ledger.outbox.enqueue_for_turn(
+                    self._turn, [*self._named("g", before), *self._named(f"b{piece.place}", rows)]
+                )
                 self._queued.add(piece.place)
 
     def _named(self, name: str, rows: list[NewOutbound]) -> list[NewOutbound]:

@@ -97,7 +97,7 @@ class Delivery:
 
     def __init__(
         self,
-        ledger: OutboxLedger,
+        outbox: OutboxLedger,
         clock: Clock,
         *,
         jitter: Callable[[], float],
@@ -107,7 +107,7 @@ class Delivery:
         held: SecretFilter | None = None,
     ) -> None:
         self._held = held
-        self._ledger = ledger
+        self._outbox = outbox
         self._clock = clock
         self._jitter = jitter
         self._parallel = parallel
@@ -126,7 +126,7 @@ class Delivery:
         self._look_again = False
         """Whether there may be something due that the last look did not begin: the next conversation that ends is followed by another."""
         self._settling = 0
-        ledger.on_outbound(self._wake.set)
+        outbox.on_outbound(self._wake.set)
 
     def attach(self, channel: Channel) -> None:
         """Make a channel known. Sending begins once it is ready."""
@@ -171,7 +171,7 @@ class Delivery:
             async with self._moved:
                 while True:
                     if not self._busy and not self._hurried:
-                        if not await self._ledger.due(self._open_accounts(), limit=1):
+                        if not await self._outbox.due(self._open_accounts(), limit=1):
                             return
                         self._wake.set()
                     await self._moved.wait()
@@ -195,12 +195,12 @@ class Delivery:
     async def _send_due(self, group: asyncio.TaskGroup) -> float:
         """Start what can be started; return for how many seconds nothing more will be."""
         for account in list(self._hurried):
-            await self._ledger.hurry(account)
+            await self._outbox.retry_now(account)
             self._hurried.discard(account)
         await self._mind_the_clock()
         free = {account: self._parallel - self._busy_on(account) for account in self._open_accounts()}
         limit = 2 * self._parallel
-        look = await self._ledger.look([account for account, places in free.items() if places > 0], limit=limit)
+        look = await self._outbox.poll([account for account, places in free.items() if places > 0], limit=limit)
         for address in look.given_up:
             self._telling.given_up(address, "could not be delivered in time")
         self._look_again = len(look.due) >= limit or min(free.values(), default=1) <= 0
@@ -226,7 +226,7 @@ class Delivery:
         ahead = self._wall_ahead()
         if self._wall - ahead > SET_BACK:
             log.warning("the clock was set back by %.0f seconds", self._wall - ahead)
-            await self._ledger.clock_set_back(self._wall - ahead)
+            await self._outbox.clock_set_back(self._wall - ahead)
         self._wall = ahead
 
     async def _converse(self, address: str, row: OutboxRow) -> None:
@@ -256,16 +256,16 @@ class Delivery:
         """Try a chunk; return what may be sent in its conversation after it."""
         address, restarted = row.conversation.address, self._doubts.restarted(row)
         if row.doubts and not is_safe(channel, row) and not await self._answers(channel, row):
-            return await self._ledger.due_in(address)
+            return await self._outbox.due_in(address)
         pace: Any = getattr(channel, "paced", None)
         if pace is not None:
             await pace(row.conversation)
-        row = await self._ledger.sending(row.id)
+        row = await self._outbox.sending(row.id)
         noted = row.recorded is not None
 
         async def record(text: str) -> None:
             nonlocal noted
-            await self._ledger.recorded(row.id, text)
+            await self._outbox.recorded(row.id, text)
             noted = True
 
         shown = partial(render, channel, row, restarted=restarted)
@@ -277,18 +277,18 @@ class Delivery:
         except NotSent as refusal:
             await self._refused(row, refusal)
         except asyncio.CancelledError:
-            await asyncio.shield(self._ledger.ambiguous(row.id, self._clock.now()))
+            await asyncio.shield(self._outbox.ambiguous(row.id, self._clock.now()))
             raise
         except Exception as error:  # noqa: BLE001  (a channel raises nothing but Uncertain here; a defect in it leaves the same doubt)
             await self._doubted(channel, row, error, noted=noted)
         else:
             self.troubles.worked(account_of(row.conversation))
             self._doubts.over(row)
-            following = await self._surely(lambda: self._ledger.sent(row.id, sent.platform_id))
+            following = await self._surely(lambda: self._outbox.sent(row.id, sent.platform_id))
             if row.enclosure is not None:
                 await self._delivered(row.enclosure.path)
             return following
-        return await self._ledger.due_in(address)
+        return await self._outbox.due_in(address)
 
     async def _answers(self, channel: Channel, row: OutboxRow) -> bool:
         """Find out whether the platform answers (again), before something is repeated that may have arrived."""
@@ -299,7 +299,7 @@ class Delivery:
             log.exception("a defect in channel %s", channel.name)
             return True
         self.troubles.failed(account_of(row.conversation), f"{channel.name} does not answer")
-        await self._ledger.postpone(row.id, self._later(self._doubts.unanswered(row)))
+        await self._outbox.postpone(row.id, self._later(self._doubts.unanswered(row)))
         return False
 
     async def _refused(self, row: OutboxRow, refusal: NotSent) -> None:
@@ -309,7 +309,7 @@ class Delivery:
             self.troubles.worked(account)
             self._doubts.over(row)
             log.warning("a message to %s was refused for good: %s", row.conversation.address, reason)
-            await self._surely(lambda: self._ledger.dead(row.id, reason))
+            await self._surely(lambda: self._outbox.dead(row.id, reason))
             self._telling.refused(row.conversation.address, reason)
             return
         firm = refusal.retry_after is not None
@@ -317,7 +317,7 @@ class Delivery:
             self.troubles.failed(account, refusal.in_full())
         wait = refusal.retry_after if refusal.retry_after is not None else self._backoff(row.attempt)
         at = self._clock.now() + timedelta(seconds=wait)
-        await self._surely(lambda: self._ledger.retry_later(row.id, at, firm=firm))
+        await self._surely(lambda: self._outbox.retry_later(row.id, at, firm=firm))
 
     async def _doubted(self, channel: Channel, row: OutboxRow, error: Exception, *, noted: bool) -> None:
         """Repeat later; where that can be seen, only so often: then give up, and say so to the person and to the owner."""
@@ -327,10 +327,10 @@ class Delivery:
         wait, safe = self._doubts.note(row), noted or is_safe(channel, row)
         if safe or not self._doubts.enough(row):
             at = self._clock.now() + timedelta(seconds=self._backoff(row.attempt)) if safe else self._later(wait)
-            await self._surely(lambda: self._ledger.ambiguous(row.id, at))
+            await self._surely(lambda: self._outbox.ambiguous(row.id, at))
             return
         log.warning("a message to %s may have arrived, and is not repeated again: %s", row.conversation.address, error)
-        await self._surely(lambda: self._ledger.dead(row.id, f"may have arrived: {error}", tell=True))
+        await self._surely(lambda: self._outbox.dead(row.id, f"may have arrived: {error}", tell=True))
         self._telling.given_up(row.conversation.address, "may or may not have arrived, and was given up")
 
     async def _surely(self, note: Callable[[], Awaitable[Noted]]) -> Noted:

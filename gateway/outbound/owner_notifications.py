@@ -93,7 +93,7 @@ class OwnerNotifications:
         with contextlib.suppress(StorageFailed):  # it is in the log
             for place in [*await self._places(), *reversed(self._heard.values()), *await self._let_in()]:
                 if self._works(place) and not f"{place.address}:".startswith(f"{address}:"):
-                    await self._ledger.notice([NewOutbound(conversation=place, text=text)])
+                    await self._ledger.outbox.enqueue([NewOutbound(conversation=place, text=text)])
                     return
 
     def _works(self, place: ChatAddress) -> bool:
@@ -121,7 +121,7 @@ class OwnerNotifications:
         async with self._in_order:
             texts, place = list(self._unsaid), await self.place()
             if place is not None and texts:
-                await self._ledger.notice([NewOutbound(conversation=place, text=one) for one in texts])
+                await self._ledger.outbox.enqueue([NewOutbound(conversation=place, text=one) for one in texts])
                 for one in texts:
                     if one in self._waiting:
                         self._waiting.remove(one)
@@ -141,11 +141,11 @@ class OwnerNotifications:
 
     async def _let_in(self) -> list[ChatAddress]:
         """Where the owner asked to be let in, on each platform."""
-        return [replace(one.conversation, thread=None) for one in await self._ledger.approved() if one.role == "owner"]
+        return [replace(one.conversation, thread=None) for one in await self._ledger.pairing.approved() if one.role == "owner"]
 
     async def _places(self) -> list[ChatAddress]:
         """Where the sessions say that the owner spoke in private, the last one first. They outlive the ledger."""
-        approved = await self._ledger.approved()
+        approved = await self._ledger.pairing.approved()
         found = [
             (record.spoken, place)
             for name, agent in self._agents.items()

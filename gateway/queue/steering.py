@@ -52,7 +52,7 @@ class Steering(Arrivals):
         *,
         line: MessageQueue,
         lanes: Lanes[QueuedMessage],
-        ledger: TurnLedger,
+        turns: TurnLedger,
         read: Callable[[Sequence[int]], Awaitable[list[RoutedMessage]]],
         hear: Callable[[RoutedMessage], Awaitable[UserMessage]],
     ) -> None:
@@ -60,7 +60,7 @@ class Steering(Arrivals):
         self._turn = turn
         self._line = line
         self._lanes = lanes
-        self._ledger = ledger
+        self._turns = turns
         self._read = read
         self._hear = hear
 
@@ -75,7 +75,7 @@ class Steering(Arrivals):
         if not rows:
             return ()
         try:
-            await self._ledger.join(self._turn, rows)
+            await self._turns.join(self._turn, rows)
         except (InvalidTransition, StorageFailed) as error:
             log.warning("messages %s could not be let into the turn that runs: %s", rows, error)
             return ()

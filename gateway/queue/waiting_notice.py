@@ -36,8 +36,8 @@ HOW: dict[QueueMode, str] = {
 class WaitingNotices:
     """Says "queued, N ahead", and that nothing is answered during a pause. ``pause`` tells whether there is one, and who knows of it."""
 
-    def __init__(self, ledger: OutboxLedger, clock: Clock, pause: Callable[[], Pause | None] = lambda: None) -> None:
-        self._ledger = ledger
+    def __init__(self, outbox: OutboxLedger, clock: Clock, pause: Callable[[], Pause | None] = lambda: None) -> None:
+        self._outbox = outbox
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._pause = pause
@@ -65,6 +65,6 @@ class WaitingNotices:
 
     async def _tell(self, notice: NewOutbound) -> None:
         try:
-            await self._ledger.notice([notice])
+            await self._outbox.enqueue([notice])
         except StorageFailed as error:  # the message itself is safe
             log.warning("a notice could not be queued: %s", error)

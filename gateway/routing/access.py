@@ -76,14 +76,14 @@ class Access:
 
     def __init__(
         self,
-        ledger: PairingLedger,
+        pairing: PairingLedger,
         policies: Callable[[], Mapping[tuple[str, str], Policy]],
         identity_links: Callable[[], Mapping[str, Sequence[str]]],
         *,
         code: Callable[[], str] | None = None,
         formers: Callable[[ChatAddress], Sequence[ChatAddress]] = lambda _: (),
     ) -> None:
-        self._ledger = ledger
+        self._pairing = pairing
         self._policies = policies
         self._links = identity_links
         self._code = code or new_code
@@ -99,7 +99,7 @@ class Access:
             return Allowed(Actor(role="owner", person=LOCAL_PERSON, sender=sender.id, local=True))
         if shut := _shut(policy, conversation, from_bot=from_bot):
             return Ignored(shut)
-        approved = await self._ledger.approved()
+        approved = await self._pairing.approved()
         actor = self._actor(conversation.channel, sender.id, approved)
         listed = sender.id != ANYBODY and sender.id in policy.allow_from
         if conversation.kind == "group":
@@ -119,7 +119,7 @@ class Access:
 
     async def who(self, channel: str, sender: str) -> Actor:
         """Return who an id is, whether they may speak or not."""
-        return self._actor(channel, sender, await self._ledger.approved())
+        return self._actor(channel, sender, await self._pairing.approved())
 
     def owners(self, approved: Sequence[ApprovedSender]) -> frozenset[str]:
         """Return the names of the people who own the house: first in an allowFrom, or approved as owner."""

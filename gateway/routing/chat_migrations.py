@@ -9,7 +9,7 @@ from gateway.ledger.values import account_of
 
 if TYPE_CHECKING:
     from channels.messages import ChatAddress
-    from gateway.ledger.protocol import InboxLedger
+    from gateway.ledger.protocol import ChatMigrationLedger
 
 
 class ChatMigrations:
@@ -19,11 +19,11 @@ class ChatMigrations:
         self._formers: dict[tuple[str, str], list[str]] = {}
         self._present: dict[tuple[str, str], str] = {}
 
-    async def load(self, ledger: InboxLedger) -> None:
+    async def load(self, migrations: ChatMigrationLedger) -> None:
         """Take up what the ledger knows."""
         formers: dict[tuple[str, str], list[str]] = {}
         present: dict[tuple[str, str], str] = {}
-        for move in await ledger.moves():
+        for move in await migrations.all():
             formers.setdefault((move.account, move.present), []).append(move.former)
             present[move.account, move.former] = move.present
         self._formers, self._present = formers, present

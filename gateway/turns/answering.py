@@ -159,11 +159,11 @@ class Answering:
             case.turn.id,
             line=self._line,
             lanes=self._lanes,
-            ledger=self._ledger,
+            turns=self._ledger.turns,
             read=self._read,
             hear=lambda one: user_message(conversation, one, intake),
         )
-        journal = LedgerCallLog(self._ledger, case.turn.id)
+        journal = LedgerCallLog(self._ledger.turns, case.turn.id)
         brake = case.agent.brake
         async with (
             blocks.sending(conversation.transcript, showing.emit) as emit,
@@ -184,7 +184,7 @@ class Answering:
         said = with_asides(left, case.record, result, continued=continued)
         chunks = greeting + await self.chunks(case.arrived, said, buttons, continued=continued)
         chunks += await self._post.enclosed(case.arrived.row.uid, case.arrived.inbound.conversation)
-        keys = await self._ledger.finish(case.turn.id, state, chunks)
+        keys = await self._ledger.turns.finish(case.turn.id, state, chunks)
         record = case.record
         facts = turn_facts(case.agent.id, record.key, record.session, text, result, keys=keys, exit_code=exit_code)
         self.all_done((case.arrived, *case.further, *case.under_way.steered), facts)
@@ -196,14 +196,14 @@ class Answering:
         is part of the conversation already, and otherwise its messages are answered together with what is newer.
         """
         if ticket.ending == "interrupt" and not case.under_way.begun and case.under_way.items:
-            await self._ledger.release(case.turn.id)
+            await self._ledger.turns.release(case.turn.id)
             self._lanes.give_back(ticket.session, case.under_way.items)
             return
         if ticket.ending not in {"stop", "interrupt"}:
-            await self._ledger.interrupted(case.turn.id)
+            await self._ledger.turns.interrupted(case.turn.id)
             return
         reason = "stopped by its owner" if ticket.ending == "stop" else "interrupted by a newer message"
-        await self._ledger.finish(case.turn.id, "stopped", reason=reason)
+        await self._ledger.turns.finish(case.turn.id, "stopped", reason=reason)
         facts = turn_facts(case.agent.id, case.record.key, case.record.session, "")
         self.all_done((case.arrived, *case.further, *case.under_way.steered), facts)
 
@@ -214,7 +214,7 @@ class Answering:
         channel = self._channel(arrived.inbound.conversation)
         text = self._signature(arrived) + text if text and not continued else text
         return await replies(
-            channel, arrived, text, knows=self._ledger.knows, buttons=buttons, continued=continued, held=self._held
+            channel, arrived, text, knows=self._ledger.inbox.knows, buttons=buttons, continued=continued, held=self._held
         )
 
     def all_done(self, messages: Sequence[RoutedMessage], facts: dict[str, Any]) -> None:

@@ -108,24 +108,24 @@ class StorageRetry:
             return found
         self._turns[found.id] += 1
         if self._turns[found.id] <= FREE_RETRIES:
-            await self._ledger.interrupted(found.id)
+            await self._ledger.turns.interrupted(found.id)
         return InterruptedTurn(found)
 
     async def _end(self, item: QueuedMessage | InterruptedTurn) -> None:
         """Note that its owner stopped it; may be called again."""
         found = await self._found(item)
         if isinstance(found, QueuedMessage):
-            await self._ledger.settle([found.row], "answered", reason="stopped by its owner")
+            await self._ledger.inbox.settle([found.row], "answered", reason="stopped by its owner")
         elif found is not None:
-            await self._ledger.finish(found.id, "stopped", reason="stopped by its owner")
+            await self._ledger.turns.finish(found.id, "stopped", reason="stopped by its owner")
 
     async def _found(self, item: QueuedMessage | InterruptedTurn) -> QueuedMessage | Turn | None:
         wanted = item.turn.id if isinstance(item, InterruptedTurn) else None
         if isinstance(item, QueuedMessage):
-            rows = await self._ledger.inbox_rows([item.row])
+            rows = await self._ledger.inbox.rows([item.row])
             if not rows or rows[0].state not in {"waiting", "claimed"}:
                 return None
             if rows[0].state == "waiting":
                 return item
             wanted = rows[0].turn
-        return next((turn for turn in await self._ledger.unfinished() if turn.id == wanted), None)
+        return next((turn for turn in await self._ledger.turns.unfinished() if turn.id == wanted), None)

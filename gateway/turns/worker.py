@@ -172,7 +172,7 @@ class TurnWorker:
     async def _left(self, ticket: Ticket[Any], items: Sequence[QueuedMessage]) -> None:
         """End messages whose turn their owner stopped before it began; something newer ends only a turn that has begun."""
         if ticket.ending == "stop":
-            await self._ledger.settle([item.row for item in items], "answered", reason="stopped by its owner")
+            await self._ledger.inbox.settle([item.row for item in items], "answered", reason="stopped by its owner")
             for item in items:
                 stopped = STOPPED_COMMAND if not item.kin else "it was stopped"
                 show_frame(self._channel(item.place), item.place, Rejected(item.message_id, stopped))
@@ -182,7 +182,7 @@ class TurnWorker:
         agent = self._agents[route.agent]
         with bound(agent=agent.id, session=route.session, channel=arrived.inbound.conversation.channel):
             if not arrived.inbound.text.strip() and not arrived.inbound.attachments:
-                await self._ledger.settle([arrived.row.id], "ignored", reason="empty")
+                await self._ledger.inbox.settle([arrived.row.id], "ignored", reason="empty")
                 self._answering.done(arrived, turn_facts(agent.id, route.session, "", ""))
                 return
             place = arrived.inbound.conversation
@@ -200,13 +200,13 @@ class TurnWorker:
     async def _claimed(self, agent: RunningAgent, found: Sequence[RoutedMessage]) -> tuple[Turn, Sequence[RoutedMessage]]:
         """Begin the turn for messages, and read them once more: until then their senders could edit them."""
         rows = [one.row.id for one in found]
-        turn, again = await asyncio.gather(self._ledger.claim(found[0].route.session, agent.id, rows), self._read(rows))
+        turn, again = await asyncio.gather(self._ledger.turns.claim(found[0].route.session, agent.id, rows), self._read(rows))
         return turn, again or found
 
     async def _resume(self, ticket: Ticket[Any], turn: Turn) -> None:
         found = await self._read(turn.inbox)
         if not found:
-            await self._ledger.finish(turn.id, "failed", reason="its message cannot be read any more")
+            await self._ledger.turns.finish(turn.id, "failed", reason="its message cannot be read any more")
             return
         arrived = found[0]
         agent = self._agents.get(turn.agent)
@@ -220,7 +220,7 @@ class TurnWorker:
                 over = await self._noted(agent, record, over, judged)
             await self._give_up(ticket, turn, over)
             return
-        turn = await finish_despite_cancel(self._ledger.retry(turn.id))
+        turn = await finish_despite_cancel(self._ledger.turns.retry(turn.id))
         items = [self._line.item(one, agent.triggers) for one in found]
         under_way = self._under_way[turn.session] = RunningTurn(turn.session, items[0].kin, items)
         with bound(agent=agent.id, session=turn.session, channel=arrived.inbound.conversation.channel):
@@ -250,7 +250,7 @@ class TurnWorker:
         """End what is given up, and let the other messages wait for a turn of their own."""
         chunks = await self._answering.chunks(over.ended[0], over.text)
         returned = [one.row.id for one in over.returned]
-        keys = await self._ledger.finish(turn.id, over.state, chunks, reason=over.reason, returned=returned)
+        keys = await self._ledger.turns.finish(turn.id, over.state, chunks, reason=over.reason, returned=returned)
         self._answering.all_done(
             over.ended, turn_facts(turn.agent, turn.session, "", over.text, keys=keys, exit_code=errors.FAILED)
         )
@@ -278,7 +278,7 @@ class TurnWorker:
         except (AgentError, errors.HomebodyError) as error:
             reply, exit_code = in_words(error)
         chunks = await self._answering.chunks(arrived, reply, buttons)
-        keys = await self._ledger.settle([arrived.row.id], "answered", reply=chunks)
+        keys = await self._ledger.inbox.settle([arrived.row.id], "answered", reply=chunks)
         self._answering.done(arrived, turn_facts(agent.id, record.key, record.session, reply, keys=keys, exit_code=exit_code))
 
 

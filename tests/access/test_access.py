@@ -33,7 +33,9 @@ class Gate:
         self, ledger: SqliteLedger, clock: ManualClock, policies: Mapping[str, Policy], links: Mapping[str, Sequence[str]]
     ) -> None:
         self.ledger, self.clock = ledger, clock
-        self.access = Access(ledger, lambda: {(name, "default"): policy for name, policy in policies.items()}, lambda: links)
+        self.access = Access(
+            ledger.pairing, lambda: {(name, "default"): policy for name, policy in policies.items()}, lambda: links
+        )
         self.desk = PairingHandlers(ledger, self.access)
 
     async def decide(
@@ -52,7 +54,7 @@ class Gate:
         decision = await self.decide(sender, channel)
         assert isinstance(decision, Pair), decision
         place = ChatAddress(channel=channel, kind="direct", id=sender)
-        request = await self.ledger.request_pairing(place, sender, name, decision.code, decision.text)
+        request = await self.ledger.pairing.request(place, sender, name, decision.code, decision.text)
         return request and request.code
 
     async def pair(self, sender: str, channel: str = "telegram", *, owner: bool = False) -> str:
@@ -63,7 +65,7 @@ class Gate:
         return role
 
     async def said(self) -> list[tuple[str, str]]:
-        return [(row.conversation.id, row.text) for row in await self.ledger.outbox(["ready"])]
+        return [(row.conversation.id, row.text) for row in await self.ledger.outbox.latest(["ready"])]
 
 
 @asynccontextmanager
@@ -102,7 +104,7 @@ async def test_a_limited_number_of_strangers_waits_on_a_channel(tmp_path: Path) 
     async with gate(tmp_path) as g:
         codes = [await g.ask(str(number)) for number in range(100)]
         assert sum(code is not None for code in codes) == PENDING_LIMIT
-        assert len(await g.ledger.pending_pairings()) == PENDING_LIMIT
+        assert len(await g.ledger.pairing.pending()) == PENDING_LIMIT
         assert await g.ask("7", "discord") is not None
 
 

@@ -51,7 +51,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         moves = ChatMigrations()
-        access = Access(self.ledger, lambda: {("telegram", "default"): self.policy}, dict, formers=moves.formers)
+        access = Access(self.ledger.pairing, lambda: {("telegram", "default"): self.policy}, dict, formers=moves.formers)
         router = Router(
             agents=("main", "work"),
             default_agent="main",
@@ -81,9 +81,9 @@ class Scene:
         return [told(one, one.inbound.text) for one in self.arrived]
 
     async def we_said(self, text: str, platform_id: str, place: ChatAddress = HALL) -> None:
-        (row,) = await self.ledger.notice([NewOutbound(conversation=place, text=text)])
-        await self.ledger.sending(row)
-        await self.ledger.sent(row, platform_id)
+        (row,) = await self.ledger.outbox.enqueue([NewOutbound(conversation=place, text=text)])
+        await self.ledger.outbox.sending(row)
+        await self.ledger.outbox.sent(row, platform_id)
 
 
 @asynccontextmanager
@@ -146,8 +146,8 @@ async def test_an_edit_that_drops_the_mention_still_changes_the_message_that_wai
 async def test_an_edit_of_what_was_answered_is_told_with_the_next_message_and_only_once(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         await s.door.accept([said(1, "buy milk", PRIVATE)])
-        turn = await s.ledger.claim("s", "main", [s.arrived[0].row.id])
-        await s.ledger.finish(turn.id, "done")
+        turn = await s.ledger.turns.claim("s", "main", [s.arrived[0].row.id])
+        await s.ledger.turns.finish(turn.id, "done")
         await s.door.accept([said(2, "buy oat milk", PRIVATE, event="edited", target="1")])
     async with scene(tmp_path) as s:
         assert s.texts == []
@@ -193,7 +193,7 @@ async def test_the_owner_sees_files_by_name_and_misses_nothing_that_was_merely_t
         await s.we_said("Shall I book it?", "900")
         await s.door.accept([said(1, "👍", event="reaction", target="900"), said(2, "old", event="edited", target="7")])
         await s.door.accept([said(3, "look", attachments=(Attachment(kind="image", handle="h"),))])
-        await s.ledger.notice([NewOutbound(conversation=HALL, text="", enclosure=lost)])
+        await s.ledger.outbox.enqueue([NewOutbound(conversation=HALL, text="", enclosure=lost)])
         desk = QueueHandlers(s.ledger)
         assert (await desk.missed())["inbox"] == []
         assert [row["text"] for row in (await desk.inbox())["inbox"]] == ["look 📎 image"]
@@ -223,10 +223,10 @@ async def test_a_stranger_is_not_heard_by_any_kind_of_event(tmp_path: Path, even
         for text in ("/stop", "/new", "👍"):
             await s.door.accept([said(2 + len(text), text, place, sender="66", **more)])
         assert (s.arrived, s.urgent) == ([], [])
-        assert [row.sender for row in await s.ledger.inbox(["waiting", "ignored", "answered"])] == ["42"]
-        assert await s.ledger.asides(place.address) == []
+        assert [row.sender for row in await s.ledger.inbox.latest(["waiting", "ignored", "answered"])] == ["42"]
+        assert await s.ledger.context_events.pending(place.address) == []
         asked = event == "message" and place == PRIVATE
-        assert len(await s.ledger.pending_pairings()) == asked
+        assert len(await s.ledger.pairing.pending()) == asked
 
 
 async def test_a_pressed_command_counts_as_typed_and_anything_else_is_marked(tmp_path: Path) -> None:
@@ -259,13 +259,13 @@ async def test_programs_are_not_heard_unless_the_channel_lets_them_in(tmp_path: 
     async with scene(tmp_path) as s:
         await s.door.accept([said(1, "beep", sender="77", from_bot=True), said(2, "beep", PRIVATE, sender="66", from_bot=True)])
         assert s.arrived == []
-        assert await s.ledger.pending_pairings() == []
+        assert await s.ledger.pairing.pending() == []
 
 
 async def test_a_program_is_given_no_pairing_code(tmp_path: Path) -> None:
     async with scene(tmp_path, replace(BOTS, dm_policy="pairing")) as s:
         await s.door.accept([said(1, "beep", PRIVATE, sender="88", from_bot=True)])
-        assert (await s.ledger.pending_pairings(), await s.ledger.outbox(["ready"])) == ([], [])
+        assert (await s.ledger.pairing.pending(), await s.ledger.outbox.latest(["ready"])) == ([], [])
 
 
 async def test_programs_that_answer_each_other_fall_silent_until_a_person_speaks(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ async def test_a_group_that_moved_keeps_its_rules_session_and_agent_also_after_a
     async with scene(tmp_path) as s:
         await s.door.accept([said(1, "hello", old)])
         await s.we_said("waits", "1", HALL)
-        await s.ledger.notice([NewOutbound(conversation=old, text="still to come")])
+        await s.ledger.outbox.enqueue([NewOutbound(conversation=old, text="still to come")])
         await s.door.accept([said(2, "too early", new)])
         await s.door.moved(old, new)
         await s.door.accept([said(3, "here we are", new)])
@@ -318,7 +318,7 @@ async def test_a_group_that_moved_keeps_its_rules_session_and_agent_also_after_a
         s.arrived.clear()
         await s.door.accept([said(4, "and again", new)])
         assert s.arrived[0].route == before.route
-        assert [row.conversation for row in await s.ledger.outbox(["ready"])] == [new]
+        assert [row.conversation for row in await s.ledger.outbox.latest(["ready"])] == [new]
 
 
 async def test_a_rule_for_the_new_id_goes_before_the_old_one(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ async def test_nothing_moves_through_another_accounts_door(tmp_path: Path) -> No
             await s.door.moved(HALL, ChatAddress(channel="slack", kind="group", id="C1"))
         with pytest.raises(ValueError, match="cannot move"):
             await s.door.moved(PRIVATE, HALL)
-        assert await s.ledger.moves() == []
+        assert await s.ledger.chat_migrations.all() == []
 
 
 @given(st.text(max_size=400), st.text(max_size=3000), st.text(max_size=300))

@@ -48,7 +48,7 @@ class Scene:
             ("telegram", "default"): Policy(allow_from=("42", "43")),
             ("terminal", "default"): Policy(local=True),
         }
-        access = Access(self.ledger, lambda: policies, dict)
+        access = Access(self.ledger.pairing, lambda: policies, dict)
         router = Router(agents=("main", "work"), default_agent="main")
         house = InboxHooks(
             arrived=self.arrived.append,
@@ -110,10 +110,10 @@ async def test_a_stranger_moves_the_cursor_and_leaves_one_request(tmp_path: Path
         for number in range(20):
             await s.door.accept([message(number, "let me in", sender="66")], Cursor(name="offset", value=str(number + 1)))
         assert s.arrived == []
-        assert await s.ledger.waiting() == []
+        assert await s.ledger.inbox.waiting() == []
         assert await s.door.cursor("offset") == "20"
-        assert len(await s.ledger.pending_pairings()) == 1
-        assert len(await s.ledger.outbox(["ready"])) == 1
+        assert len(await s.ledger.pairing.pending()) == 1
+        assert len(await s.ledger.outbox.latest(["ready"])) == 1
 
 
 async def test_a_strangers_urgent_command_is_not_heard(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ async def test_a_strangers_urgent_command_is_not_heard(tmp_path: Path) -> None:
 async def test_what_waits_is_handed_out_again_after_a_restart_in_order(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         await s.door.accept([message(number) for number in range(250)])
-        turn = await s.ledger.claim("agent:main:main", "main", [s.arrived[0].row.id])
-        await s.ledger.finish(turn.id, "done")
+        turn = await s.ledger.turns.claim("agent:main:main", "main", [s.arrived[0].row.id])
+        await s.ledger.turns.finish(turn.id, "done")
         before = [one.inbound for one in s.arrived[1:]]
     async with scene(tmp_path) as s:
         assert await s.inbox.replay() == 249
@@ -139,7 +139,7 @@ async def test_an_urgent_command_is_dealt_with_once_and_ended(tmp_path: Path) ->
         await s.door.accept([message(1, "/stop")])
         assert s.urgent == ["owner"]
         assert s.texts == ["message 2"]
-        assert len(await s.ledger.waiting()) == 1
+        assert len(await s.ledger.inbox.waiting()) == 1
 
 
 async def test_a_defect_in_an_urgent_command_loses_nothing(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ async def test_a_cancelled_channel_loses_nothing_that_was_stored(tmp_path: Path,
         taking.cancel()
         await asyncio.gather(taking, return_exceptions=True)
         await asyncio.gather(*(asyncio.all_tasks() - before))
-        stored = len(await s.ledger.waiting())
+        stored = len(await s.ledger.inbox.waiting())
         assert len(s.arrived) == stored
         assert await s.door.cursor("offset") == ("2" if stored else None)
 
@@ -169,9 +169,9 @@ async def test_a_local_client_is_told_of_a_hint_that_cannot_be_followed(tmp_path
         wrong = replace(message(1), conversation=place, hints={"agent": "nobody"})
         await s.inbox.door("terminal").accept([wrong])
         assert s.arrived == []
-        (told,) = await s.ledger.outbox(["ready"])
+        (told,) = await s.ledger.outbox.latest(["ready"])
         assert "there is no agent 'nobody'" in told.text
-        assert await s.ledger.waiting() == []
+        assert await s.ledger.inbox.waiting() == []
 
 
 async def test_hints_from_a_platform_are_dropped(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ async def test_a_row_of_a_later_version_is_given_up_and_does_not_block(tmp_path:
     async with scene(tmp_path) as s:
         await s.inbox.replay()
         assert s.texts == ["message 2"]
-        assert [row.alias for row in await s.ledger.waiting()] == ["m:42:2"]
+        assert [row.alias for row in await s.ledger.inbox.waiting()] == ["m:42:2"]
 
 
 async def test_broken_text_is_mended_on_the_way_in(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ async def homebody(home: Path, *arguments: str) -> tuple[int, str, str]:
 
 async def ask_in(ledger: SqliteLedger, sender: str, name: str = "") -> str:
     place = ChatAddress(channel="telegram", kind="direct", id=sender)
-    request = await ledger.request_pairing(place, sender, name, f"CODE2222{sender}"[-8:], "your code")
+    request = await ledger.pairing.request(place, sender, name, f"CODE2222{sender}"[-8:], "your code")
     assert request is not None
     return request.code
 
@@ -72,7 +72,7 @@ async def test_without_a_gateway_the_ledger_is_opened(home: Path) -> None:
 async def test_a_running_gateway_is_asked(home: Path) -> None:
     lock = StateLock.acquire(home / "state" / "gateway.lock", Holder(pid=os.getpid(), socket="here"))
     ledger = await SqliteLedger.open(home / "state" / "ledger.sqlite", SystemClock())
-    access = Access(ledger, lambda: {("telegram", "default"): Policy(allow_from=("1",))}, dict)
+    access = Access(ledger.pairing, lambda: {("telegram", "default"): Policy(allow_from=("1",))}, dict)
     serving = asyncio.create_task(AdminServer(home / "state" / SOCKET, PairingHandlers(ledger, access).calls()).run())
     try:
         code = await ask_in(ledger, "43")
@@ -86,7 +86,7 @@ async def test_a_running_gateway_is_asked(home: Path) -> None:
         exit_code, _, err = await homebody(home, "approve", "telegram", code)
         assert exit_code != 0
         assert "no open pairing request" in err
-        assert await ledger.approved() == []
+        assert await ledger.pairing.approved() == []
     finally:
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)

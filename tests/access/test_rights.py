@@ -98,7 +98,7 @@ def test_help_lists_what_one_may_use() -> None:
 
 async def asked(ledger: SqliteLedger, sender: str) -> bool:
     place = ChatAddress(channel="telegram", kind="direct", id=sender)
-    return await ledger.request_pairing(place, sender, "N", f"CODE{sender}", "who are you?") is not None
+    return await ledger.pairing.request(place, sender, "N", f"CODE{sender}", "who are you?") is not None
 
 
 async def test_strangers_do_not_keep_the_owner_out_for_an_hour(tmp_path: Path) -> None:
@@ -109,9 +109,9 @@ async def test_strangers_do_not_keep_the_owner_out_for_an_hour(tmp_path: Path) -
     assert not await asked(ledger, "flood"), "no more answers than that within minutes"
     clock.move(KEPT_AT_LEAST.total_seconds() + 1)
     assert await asked(ledger, "owner")
-    waiting = [one.sender for one in await ledger.pending_pairings()]
+    waiting = [one.sender for one in await ledger.pairing.pending()]
     assert waiting == [*(f"s{number}" for number in range(1, PENDING_LIMIT)), "owner"]
     assert not await asked(ledger, "owner"), "each asks once"
-    assert await ledger.approve("telegram", "CODEs0", "peer", "hello") is None
-    assert await ledger.approve("telegram", "CODEowner", "owner", "hello") is not None
+    assert await ledger.pairing.approve("telegram", "CODEs0", "peer", "hello") is None
+    assert await ledger.pairing.approve("telegram", "CODEowner", "owner", "hello") is not None
     await ledger.close()

@@ -310,7 +310,7 @@ async def test_an_empty_enclosure_is_told_and_does_not_block_what_follows(villag
     async with v.house() as (house, phone):
         place = ChatAddress(channel="phone", kind="direct", id="anna")
         lost = OutboundFile(path=v.root / "lost.pdf", name="lost.pdf", media_type="application/pdf")
-        await house.ledger.notice([NewOutbound(conversation=place, text="", enclosure=lost)])
-        await house.ledger.notice([NewOutbound(conversation=place, text="after")])
+        await house.ledger.outbox.enqueue([NewOutbound(conversation=place, text="", enclosure=lost)])
+        await house.ledger.outbox.enqueue([NewOutbound(conversation=place, text="after")])
         await phone.until(lambda: len(phone.sent) == 2)
         assert phone.texts() == ["📎 lost.pdf (it is gone)", "after"]

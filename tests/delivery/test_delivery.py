@@ -103,7 +103,7 @@ class Scene:
     told: Told
 
     async def say(self, *texts: str, chat: str = "42") -> list[int]:
-        return await self.ledger.notice([NewOutbound(conversation=conversation(chat), text=text) for text in texts])
+        return await self.ledger.outbox.enqueue([NewOutbound(conversation=conversation(chat), text=text) for text in texts])
 
     async def later(self, seconds: int, step: int = 1) -> None:
         """Let time pass in steps, with everything that is due done at each."""
@@ -142,7 +142,7 @@ async def scene(folder: Path, *script: Outcome, ready: bool = True, clock: Manua
     clock = clock or ManualClock(NOON)
     ledger = await SqliteLedger.open(folder / "ledger.sqlite", clock)
     told = Told()
-    delivery = Delivery(ledger, clock, jitter=lambda: 1.0, telling=told)
+    delivery = Delivery(ledger.outbox, clock, jitter=lambda: 1.0, telling=told)
     platform = Platform(script=list(script))
     channel: Channel = platform
     delivery.attach(channel)
@@ -163,7 +163,7 @@ async def test_replies_go_out_in_order_with_their_keys(tmp_path: Path) -> None:
         await s.still()
         assert s.texts == ["one", "two", "three"]
         assert len({attempt.key for attempt in s.platform.attempts}) == 3
-        assert [row.text for row in await s.ledger.outbox(["sent"])] == ["one", "two", "three"]
+        assert [row.text for row in await s.ledger.outbox.latest(["sent"])] == ["one", "two", "three"]
 
 
 async def test_nothing_is_sent_before_the_channel_is_ready(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ async def test_what_is_refused_for_good_is_dead_and_does_not_block(tmp_path: Pat
         await s.still()
         assert s.texts == ["two"]
         reason = "blocked by the person. Ask them to unblock it."
-        assert [(row.text, row.reason) for row in await s.ledger.outbox(["dead"])] == [("one", reason)]
+        assert [(row.text, row.reason) for row in await s.ledger.outbox.latest(["dead"])] == [("one", reason)]
 
 
 async def test_a_doubtful_send_is_repeated_and_marked_as_such(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ async def test_doubt_waits_longer_each_time(tmp_path: Path) -> None:
             s.clock.move(1)
         assert times == [0, 1, 6, 36, 156, 456, 456]
         assert s.texts[-1] == "two"
-        assert not await s.ledger.outbox(["dead", "ambiguous", "ready"])
+        assert not await s.ledger.outbox.latest(["dead", "ambiguous", "ready"])
 
 
 async def test_the_eighth_doubt_ends_it_and_both_the_person_and_the_owner_are_told(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ async def test_a_notice_never_dies_of_doubt(tmp_path: Path) -> None:
         await s.later(10_000, step=50)
         assert len(s.texts) == 31
         assert all("- one" in text for text in s.texts)
-        assert [row.state for row in await s.ledger.outbox(["sent"])] == ["sent"]
+        assert [row.state for row in await s.ledger.outbox.latest(["sent"])] == ["sent"]
 
 
 async def test_what_was_given_up_is_sent_again_when_its_owner_wants_it_to(tmp_path: Path) -> None:
@@ -299,11 +299,11 @@ async def test_what_was_given_up_is_sent_again_when_its_owner_wants_it_to(tmp_pa
         (row,) = await s.say("one")
         await s.later(1200, step=10)
         s.platform.script = [Uncertain("time-out")]
-        await s.ledger.revive(row)
+        await s.ledger.outbox.revive(row)
         await s.later(10)
         assert s.texts[-2:] == ["one", "one"]
         assert [(one.uncertain, one.restarted) for one in s.platform.attempts[-2:]] == [(True, False)] * 2
-        assert "one" in [one.text for one in await s.ledger.outbox(["sent"])]
+        assert "one" in [one.text for one in await s.ledger.outbox.latest(["sent"])]
 
 
 async def test_a_silent_platform_takes_no_other_platforms_places(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ async def test_a_silent_platform_takes_no_other_platforms_places(tmp_path: Path)
         await s.platform.entered.wait()
         place = ChatAddress(channel="slack", kind="direct", id="U1")
         for text in ("one", "two"):
-            await s.ledger.notice([NewOutbound(conversation=place, text=text)])
+            await s.ledger.outbox.enqueue([NewOutbound(conversation=place, text=text)])
         while len(other.shown) < 2:  # noqa: ASYNC110  (by the delivery alone)
             await asyncio.sleep(0)
         assert len(s.platform.attempts) == 8
@@ -345,7 +345,7 @@ async def test_a_terminal_that_nobody_has_open_is_no_trouble(tmp_path: Path) -> 
         s.delivery.attach(terminal)
         s.delivery.ready("terminal", "default")
         place = ChatAddress(channel="terminal", kind="direct", id="main")
-        await s.ledger.notice([NewOutbound(conversation=place, text="one")])
+        await s.ledger.outbox.enqueue([NewOutbound(conversation=place, text="one")])
         await s.later(120)
         assert len(terminal.attempts) > 5
         assert (s.told.outages, s.delivery.troubles.line("terminal:default")) == ([], "")
@@ -385,7 +385,7 @@ async def test_a_clock_set_back_while_nobody_looked_blocks_nothing_for_longer_th
 async def test_a_wait_of_hours_that_a_platform_asks_for_is_tried_after_one(tmp_path: Path) -> None:
     async with scene(tmp_path, NotSent("flood", retry_after=9000), NotSent("flood", retry_after=9000)) as s:
         place = conversation()
-        await s.ledger.notice([NewOutbound(conversation=place, text="one", ttl=None)])
+        await s.ledger.outbox.enqueue([NewOutbound(conversation=place, text="one", ttl=None)])
         await s.later(3590, step=10)
         assert len(s.platform.attempts) == 1
         await s.later(20)
@@ -400,7 +400,7 @@ async def test_doubt_is_repeated_as_often_as_needed_where_it_is_safe(tmp_path: P
         await s.say("one")
         await s.later(30)
         assert s.texts == ["one"] * 5
-        assert len(await s.ledger.outbox(["sent"])) == 1
+        assert len(await s.ledger.outbox.latest(["sent"])) == 1
         if not s.platform.repeats_safely:
             assert [attempt.recorded for attempt in s.platform.attempts] == [None, *["message 17"] * 4]
 
@@ -411,7 +411,7 @@ async def test_a_defect_in_a_channel_counts_as_doubt_and_stops_nothing(tmp_path:
         await s.say("other", chat="7")
         await s.later(3)
         assert sorted(set(s.texts)) == ["one", "other"]
-        assert len(await s.ledger.outbox(["sent"])) == 2
+        assert len(await s.ledger.outbox.latest(["sent"])) == 2
 
 
 async def test_replies_to_a_channel_that_is_away_become_one_notice(tmp_path: Path) -> None:
@@ -460,11 +460,11 @@ async def test_what_waits_for_the_platforms_limits_at_the_end_is_in_no_doubt(tmp
 async def test_draining_sends_what_is_due_and_ends_the_run(tmp_path: Path) -> None:
     clock = ManualClock(NOON)
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
-    delivery, platform = Delivery(ledger, clock, jitter=lambda: 1.0), Platform()
+    delivery, platform = Delivery(ledger.outbox, clock, jitter=lambda: 1.0), Platform()
     delivery.attach(platform)
     delivery.ready("telegram", "default")
     running = asyncio.create_task(delivery.run())
-    await ledger.notice([NewOutbound(conversation=conversation(), text=str(number)) for number in range(5)])
+    await ledger.outbox.enqueue([NewOutbound(conversation=conversation(), text=str(number)) for number in range(5)])
     await delivery.drain(10)
     await running
     await ledger.close()
@@ -476,11 +476,11 @@ async def test_a_chunk_dropped_by_hand_while_it_is_sent_stops_nothing(tmp_path: 
         s.platform.hold = asyncio.Event()
         (row, _) = await s.say("one", "two")
         await s.platform.entered.wait()
-        await s.ledger.dead(row, "dropped")
+        await s.ledger.outbox.dead(row, "dropped")
         s.platform.hold.set()
         await s.still()
         assert s.texts == ["one", "two"]
-        assert [one.text for one in await s.ledger.outbox(["sent"])] == ["two"]
+        assert [one.text for one in await s.ledger.outbox.latest(["sent"])] == ["two"]
 
 
 OUTCOMES = st.sampled_from(["sent", "refused", "doubt", "permanent", "flood"])
@@ -502,9 +502,9 @@ async def test_whatever_the_platform_answers_each_chunk_is_shown_in_order_and_do
         for number, chat in enumerate(chats):
             await s.say(f"{number}", chat=chat)
         await s.later(1500, step=30)  # seven doubts in a row are waited out in 1,056 s
-        open_rows = await s.ledger.outbox(["ready", "sending", "ambiguous"])
+        open_rows = await s.ledger.outbox.latest(["ready", "sending", "ambiguous"])
         assert open_rows == []
-        dead = {row.text for row in await s.ledger.outbox(["dead"])}
+        dead = {row.text for row in await s.ledger.outbox.latest(["dead"])}
         for chat in set(chats):
             seen = [text for where, text in s.platform.shown if where == chat and text.isdigit()]
             wanted = [str(number) for number, where in enumerate(chats) if where == chat]

@@ -37,7 +37,7 @@ async def sending(folder: Path, front: Front) -> AsyncIterator[tuple[SqliteLedge
     ledger = await SqliteLedger.open(folder / "ledger.sqlite", clock)
     given = {"botToken": TOKEN, "apiRoot": front.root, "timeoutSeconds": 5, "pacing": False}
     channel = TelegramChannel(TelegramSettings.model_validate(given), "default", clock=clock)
-    delivery = Delivery(ledger, clock, jitter=lambda: 1.0)
+    delivery = Delivery(ledger.outbox, clock, jitter=lambda: 1.0)
     delivery.attach(channel)
     delivery.ready("telegram", "default")
     running = asyncio.create_task(delivery.run())
@@ -59,17 +59,19 @@ async def outage(folder: Path, way: Way) -> None:
         for chat in CHATS:
             peer.chats.hear(chat, "hi", name=f"Person {chat}")
         places = [ChatAddress(channel="telegram", kind="direct", id=str(chat)) for chat in CHATS]
-        await ledger.notice([NewOutbound(conversation=place, text="before") for place in places])
+        await ledger.outbox.enqueue([NewOutbound(conversation=place, text="before") for place in places])
         await said_all(peer, "before")
         await front.fail(way)
-        await ledger.notice([NewOutbound(conversation=place, text=text) for place in places for text in ("answer", "and more")])
+        await ledger.outbox.enqueue(
+            [NewOutbound(conversation=place, text=text) for place in places for text in ("answer", "and more")]
+        )
         await asyncio.sleep(SECONDS)
         await front.hint()
         await said_all(peer, "and more")
         await delivery.settled()
         for chat in CHATS:
             judge(way, peer.chats.said(chat))
-        assert await ledger.outbox(["ready", "sending", "ambiguous", "dead"]) == []
+        assert await ledger.outbox.latest(["ready", "sending", "ambiguous", "dead"]) == []
         assert way == "refused" or front.failed > 0
 
 

@@ -80,14 +80,14 @@ def judge(world: World) -> None:
 
 KILLS = (
     ("after-transcript:3",),
-    ("before-say:1",),
-    ("after-say:1",),
+    ("before-enqueue_for_turn:1",),
+    ("after-enqueue_for_turn:1",),
     ("before-transcript:5",),
     ("after-sending:1",),
     ("before-sent:2",),
     ("before-finish:1",),
-    ("after-say:2", "after-transcript:2"),
-    ("after-transcript:4", "before-say:1"),
+    ("after-enqueue_for_turn:2", "after-transcript:2"),
+    ("after-transcript:4", "before-enqueue_for_turn:1"),
 )
 
 

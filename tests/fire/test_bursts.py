@@ -57,12 +57,12 @@ def arrival(number: int) -> Arrival:
 async def test_ten_thousand_waiting_messages_cost_little_memory_and_keep_their_order(tmp_path: Path) -> None:
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
     for first in range(0, MESSAGES, 100):
-        await ledger.accept("telegram:default", [arrival(number) for number in range(first, first + 100)])
+        await ledger.inbox.accept("telegram:default", [arrival(number) for number in range(first, first + 100)])
     done: dict[str, list[int]] = {}
 
     async def work(ticket: Ticket[Queued]) -> None:
         (arrived,) = await inbox.read([ticket.item.row])
-        await ledger.settle([arrived.row.id], "answered")
+        await ledger.inbox.settle([arrived.row.id], "answered")
         done.setdefault(ticket.session, []).append(int(arrived.inbound.message_id))
 
     lanes: Lanes[Queued] = Lanes(work, limit=32, broken=lambda _ticket, error: (_ for _ in ()).throw(error))

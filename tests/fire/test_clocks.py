@@ -112,13 +112,15 @@ async def test_what_expired_while_the_machine_slept_is_told_once(tmp_path: Path)
     clock = SetClock(datetime(2026, 3, 1, 18, tzinfo=UTC))
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
     place = ChatAddress(channel="telegram", kind="direct", id="1")
-    await ledger.notice([NewOutbound(conversation=place, text=f"message {n}", ttl=timedelta(hours=1)) for n in range(3)])
+    await ledger.outbox.enqueue(
+        [NewOutbound(conversation=place, text=f"message {n}", ttl=timedelta(hours=1)) for n in range(3)]
+    )
     clock.jump(12 * 3600)
-    assert (await ledger.look([])).expired == 3
+    assert (await ledger.outbox.poll([])).expired == 3
     for seconds in (0, -12 * 3600, 12 * 3600, 60):
         clock.jump(seconds)
-        assert (await ledger.look([])).expired == 0
-    waiting = await ledger.outbox(["ready"])
+        assert (await ledger.outbox.poll([])).expired == 0
+    waiting = await ledger.outbox.latest(["ready"])
     assert len(waiting) == 1
     assert "message 0" in waiting[0].text
     await ledger.close()

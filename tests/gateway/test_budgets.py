@@ -63,7 +63,7 @@ async def test_a_stopped_call_counts_what_was_sent_and_said(street: Make) -> Non
         await talk.until(lambda: talk.frames)
         await talk.ask("/stop")
         async with asyncio.timeout(PATIENCE):
-            while not (rows := await house.ledger.usage("2026-01-01")) or rows[0].open:  # noqa: ASYNC110 (it is settled in the background)
+            while not (rows := await house.ledger.spending.usage("2026-01-01")) or rows[0].open:  # noqa: ASYNC110 (it is settled in the background)
                 await asyncio.sleep(0)
         assert rows[0].input > 100
 
@@ -81,12 +81,12 @@ async def test_a_purse_is_never_overdrawn_by_calls_that_keep_to_what_they_reserv
     used = 0
     for most, really, crash in steps:
         call = NewCall(day="d", agent="a", session="s", model="m", background=False, tokens=most, usd=None)
-        reserved = await ledger.reserve(call, [Limit(name="day", tokens=limit)])
+        reserved = await ledger.spending.reserve(call, [Limit(name="day", tokens=limit)])
         assert (reserved.row is not None) == (used + most <= limit)
         if reserved.row is not None and crash:
             used += most
         elif reserved.row is not None:
-            await ledger.settle_call(reserved.row, Spent(input=min(most, really)))
+            await ledger.spending.settle_call(reserved.row, Spent(input=min(most, really)))
             used += min(most, really)
         assert used <= limit
     await ledger.close()
@@ -115,14 +115,14 @@ async def test_a_dollar_purse_holds_back_by_the_worst_case_and_counts_what_it_ca
     s.model.then(answer("one", input=3000, output=500), answer("two", input=3000, output=500))
     async with s.house() as (house, talk):
         assert (await talk.ask("first"))["reply"] == "one"
-        (row,) = await house.ledger.usage("2026-01-01")
+        (row,) = await house.ledger.spending.usage("2026-01-01")
         assert (row.cost, row.open) == (3 + 1, 0), "settled: what it really used"
         for _ in range(9):
             if "budget is used up" in (held := await talk.ask("more"))["reply"]:
                 break
             s.model.then(answer("more", input=3000, output=500))
         assert "budgets.day.usd ($20.00)" in held["reply"]
-        spent = sum(row.cost for row in await house.ledger.usage("2026-01-01"))
+        spent = sum(row.cost for row in await house.ledger.spending.usage("2026-01-01"))
         assert spent <= 20
 
 
@@ -132,7 +132,7 @@ async def test_the_background_has_a_purse_of_its_own(street: Make) -> None:
     async with s.house() as (house, talk):
         assert (await talk.ask("the blue pot has the key"))["reply"] == "one"
         assert "fresh conversation" in (await talk.ask("/new"))["reply"], "what its flush may not cost is written by rule"
-        (row,) = await house.ledger.usage("2026-01-01")
+        (row,) = await house.ledger.spending.usage("2026-01-01")
         assert row.calls == 1
     assert len(s.model.requests) == 1
     assert "blue pot" in s.notes()
@@ -149,7 +149,7 @@ async def test_a_session_has_a_purse_of_its_own(street: Make) -> None:
 
 def brake(ledger: SqliteLedger, clock: ManualClock, tell: Callable[[str], None], **budgets: Any) -> BudgetGuard:
     return BudgetGuard(
-        ledger,
+        ledger.spending,
         BudgetSettings.model_validate(budgets),
         clock,
         agent="main",
@@ -189,13 +189,17 @@ async def test_a_message_allowed_once_stays_allowed_across_a_restart_and_for_one
 async def test_an_allowance_belongs_to_the_turn_that_began_with_it_however_often_it_begins(tmp_path: Path) -> None:
     path, clock = tmp_path / "ledger.sqlite", ManualClock(NOON)
     ledger = await SqliteLedger.open(path, clock)
-    assert not await ledger.use_allowance("s", "t1")
-    await ledger.allow("s")
-    await ledger.allow("s")
-    assert [await ledger.use_allowance(*one) for one in (("other", "t1"), ("s", "t2"), ("s", "t3"))] == [False, True, False]
+    assert not await ledger.spending.use_allowance("s", "t1")
+    await ledger.spending.allow("s")
+    await ledger.spending.allow("s")
+    assert [await ledger.spending.use_allowance(*one) for one in (("other", "t1"), ("s", "t2"), ("s", "t3"))] == [
+        False,
+        True,
+        False,
+    ]
     await ledger.close()
     ledger = await SqliteLedger.open(path, clock)
-    assert await ledger.use_allowance("s", "t2"), "the same turn, after a crash"
+    assert await ledger.spending.use_allowance("s", "t2"), "the same turn, after a crash"
     await ledger.close()
 
 

@@ -116,7 +116,7 @@ async def test_the_owner_hears_on_one_platform_that_another_is_off_and_that_a_gr
             hall.hidden = True
             for number in (1, 2):
                 await peer.say(ANNA, f"question {number}", channel=hall, mention=True)
-                while len(await opened.ledger.outbox(["dead"])) < number:  # noqa: ASYNC110 - a ledger tells nobody
+                while len(await opened.ledger.outbox.latest(["dead"])) < number:  # noqa: ASYNC110 - a ledger tells nobody
                     await asyncio.sleep(0.01)
             await peer.until(lambda: len(peer.said(peer.dm(ANNA))) >= 2)
         refused = [text for text in peer.said(peer.dm(ANNA)) if "is refused" in text]

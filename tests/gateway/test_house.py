@@ -327,7 +327,7 @@ async def test_an_old_interrupted_turn_asks_instead_of_going_on(street: Make) ->
     async with s.house() as (_, talk):
         await talk.ask("water the plants")
     ledger = await SqliteLedger.open(s.root / "home" / "state" / "ledger.sqlite", s.clock)
-    (row,) = await ledger.inbox_rows([1])
+    (row,) = await ledger.inbox.rows([1])
     said = replace(decode_message(row)[0], key="k2", alias="k2")
     payload = encode_message(said, *decode_message(row)[1:])
     again = Arrival(
@@ -339,13 +339,13 @@ async def test_an_old_interrupted_turn_asks_instead_of_going_on(street: Make) ->
         payload=payload,
         received_at=s.clock.now(),
     )
-    taken = await ledger.accept(row.account, [again])
-    await ledger.claim(str(row.session), "main", [taken.rows[0].id])
+    taken = await ledger.inbox.accept(row.account, [again])
+    await ledger.turns.claim(str(row.session), "main", [taken.rows[0].id])
     await ledger.close()
     s.clock.move(40 * 60)
     async with s.house() as (house, talk):
         await talk.until(talk.replies)
-        assert await house.ledger.unfinished() == []
+        assert await house.ledger.turns.unfinished() == []
     assert "water the plants" in talk.replies()[0]
     assert "go on" in talk.replies()[0]
     assert len(s.model.requests) == 1

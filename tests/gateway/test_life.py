@@ -309,8 +309,10 @@ async def test_what_came_too_late_is_told_and_comes_when_it_is_asked_for(street:
     s.model = ScriptedModel(model())
     async with s.house() as (house, talk):
         await talk.ask("hello")
-        place = (await house.ledger.outbox(["ready", "sending", "sent"]))[0].conversation
-        await house.ledger.notice([NewOutbound(conversation=place, text="the soup is ready", ttl=timedelta(seconds=-1))])
+        place = (await house.ledger.outbox.latest(["ready", "sending", "sent"]))[0].conversation
+        await house.ledger.outbox.enqueue(
+            [NewOutbound(conversation=place, text="the soup is ready", ttl=timedelta(seconds=-1))]
+        )
         await talk.until(lambda: any("could not be delivered in time" in reply for reply in talk.replies()))
         assert "the soup is ready" not in talk.replies()
         assert "1 message" in (await talk.ask("/missed"))["reply"]

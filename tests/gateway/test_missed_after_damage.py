@@ -28,7 +28,7 @@ async def test_missed_brings_replies_in_doubt_with_a_mark_and_names_messages_in_
         house.delivery.detach("telegram", "default")
         await home.peer.say(BEN, "two", name="Ben")
         await home.peer.until(lambda: home.peer.unconfirmed == 0)
-        while not await house.ledger.outbox(["ready"]):  # noqa: ASYNC110  (nobody announces it)
+        while not await house.ledger.outbox.latest(["ready"]):  # noqa: ASYNC110  (nobody announces it)
             await asyncio.sleep(0.02)
         house.pause.begin("crashes", "I fell over.")
         await home.peer.say(BEN, "water the plants", name="Ben")

@@ -43,51 +43,51 @@ async def take(ledger: SqliteLedger, count: int) -> list[int]:
         )
         for n in range(count)
     ]
-    return [row.id for row in (await ledger.accept("telegram:default", arrivals)).rows]
+    return [row.id for row in (await ledger.inbox.accept("telegram:default", arrivals)).rows]
 
 
 async def waiting(ledger: SqliteLedger) -> list[int]:
-    return [row.id for row in await ledger.waiting()]
+    return [row.id for row in await ledger.inbox.waiting()]
 
 
 async def test_a_turn_takes_further_messages_in_and_ends_them_with_itself(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
         one, two, three = await take(ledger, 3)
-        turn = await ledger.claim(SESSION, "main", [one])
-        assert (await ledger.join(turn.id, [two])).inbox == (one, two)
+        turn = await ledger.turns.claim(SESSION, "main", [one])
+        assert (await ledger.turns.join(turn.id, [two])).inbox == (one, two)
         assert await waiting(ledger) == [three]
     async with opened(tmp_path) as ledger:
-        (found,) = await ledger.unfinished()
+        (found,) = await ledger.turns.unfinished()
         assert found.inbox == (one, two), "a restart finds all of them in the one turn"
-        await ledger.finish(found.id, "done")
-        assert [row.state for row in await ledger.inbox_rows([one, two, three])] == ["answered", "answered", "waiting"]
+        await ledger.turns.finish(found.id, "done")
+        assert [row.state for row in await ledger.inbox.rows([one, two, three])] == ["answered", "answered", "waiting"]
 
 
 async def test_a_message_that_does_not_wait_is_taken_in_by_no_turn(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
         one, two, three = await take(ledger, 3)
-        turn, other = await ledger.claim(SESSION, "main", [one]), await ledger.claim("elsewhere", "main", [two])
+        turn, other = await ledger.turns.claim(SESSION, "main", [one]), await ledger.turns.claim("elsewhere", "main", [two])
         for rows in ([two], [three, two], [one]):
             with pytest.raises(InvalidTransition):
-                await ledger.join(turn.id, rows)
+                await ledger.turns.join(turn.id, rows)
         assert await waiting(ledger) == [three], "what was refused has changed nothing"
-        await ledger.finish(turn.id, "done")
+        await ledger.turns.finish(turn.id, "done")
         with pytest.raises(InvalidTransition):
-            await ledger.join(turn.id, [three])
-        assert [turn.id for turn in await ledger.unfinished()] == [other.id]
+            await ledger.turns.join(turn.id, [three])
+        assert [turn.id for turn in await ledger.turns.unfinished()] == [other.id]
 
 
 async def test_a_turn_that_is_taken_back_leaves_its_messages_waiting(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
         one, two = await take(ledger, 2)
-        turn = await ledger.claim(SESSION, "main", [one])
-        await ledger.begin_call(turn.id, "c", "write", "h", "effect")
-        await ledger.release(turn.id)
-        assert await ledger.unfinished() == []
+        turn = await ledger.turns.claim(SESSION, "main", [one])
+        await ledger.turns.begin_call(turn.id, "c", "write", "h", "effect")
+        await ledger.turns.release(turn.id)
+        assert await ledger.turns.unfinished() == []
         assert await waiting(ledger) == [one, two]
-        again = await ledger.claim(SESSION, "main", [one, two])
-        await ledger.finish(again.id, "done")
+        again = await ledger.turns.claim(SESSION, "main", [one, two])
+        await ledger.turns.finish(again.id, "done")
         for ended in (turn.id, again.id):
             with pytest.raises(InvalidTransition):
-                await ledger.release(ended)
+                await ledger.turns.release(ended)
         assert await waiting(ledger) == []

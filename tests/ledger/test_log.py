@@ -227,7 +227,7 @@ def test_the_mark_follows_the_log_through_checkpoints(tmp_path: Path) -> None:
     async def live() -> None:
         ledger = await SqliteLedger.open(path, ManualClock(NOON))
         for day in range(CHECKPOINT_AT):
-            await ledger.first_time(f"day {day}", "x" * 3000)
+            await ledger.spending.first_time(f"day {day}", "x" * 3000)
             look(log_too=day % 100 == 0)
         keep.update(held())
         await ledger.close()

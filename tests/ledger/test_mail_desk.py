@@ -31,9 +31,11 @@ async def filled(path: Path) -> SqliteLedger:
         Arrival(key=k, alias=k, conversation=PLACE.address, session="s", sender="42", payload="{}", received_at=NOON)
         for k in ("a", "b")
     ]
-    rows = (await ledger.accept("telegram:default", arrivals)).rows
-    await ledger.settle([rows[0].id], "failed", reason="it could not be read")
-    await ledger.notice([NewOutbound(conversation=PLACE, text="one\nline"), NewOutbound(conversation=PLACE, text="two")])
+    rows = (await ledger.inbox.accept("telegram:default", arrivals)).rows
+    await ledger.inbox.settle([rows[0].id], "failed", reason="it could not be read")
+    await ledger.outbox.enqueue(
+        [NewOutbound(conversation=PLACE, text="one\nline"), NewOutbound(conversation=PLACE, text="two")]
+    )
     return ledger
 
 

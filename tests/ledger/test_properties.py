@@ -75,7 +75,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
     async def open(self) -> Ledger:
         names = self.names  # the same in every run: what is drawn goes by them
-        return await SqliteLedger.open(Path(self.folder.name) / "ledger.sqlite", self.clock, token=lambda: f"t{next(names):09}")
+        return await SqliteLedger.open(
+            Path(self.folder.name) / "ledger.sqlite", self.clock, new_id=lambda: f"t{next(names):09}"
+        )
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self.loop.run_until_complete(work)
@@ -108,7 +110,7 @@ class LedgerMachine(RuleBasedStateMachine):
         new = [one for position, one in enumerate(chosen) if one not in self.taken and one not in chosen[:position]]
         self.cursor += 1
         arrivals = [self.arrival(chat, alias) for chat, alias in chosen]
-        accepted = self.do(self.ledger.accept(ACCOUNT, arrivals, Cursor(name="offset", value=str(self.cursor))))
+        accepted = self.do(self.ledger.inbox.accept(ACCOUNT, arrivals, Cursor(name="offset", value=str(self.cursor))))
         assert [row.alias for row in accepted.rows] == [alias for _, alias in new]
         self.taken += new
         self.waiting += new
@@ -131,10 +133,10 @@ class LedgerMachine(RuleBasedStateMachine):
         """The lane of a session: one turn at a time, for the oldest message or for all that wait."""
         if any(under.chat == chat for under in self.turns.values()):
             return
-        rows = [row for row in self.do(self.ledger.waiting()) if row.session == f"s{chat}"]
+        rows = [row for row in self.do(self.ledger.inbox.waiting()) if row.session == f"s{chat}"]
         rows = rows if together else rows[:1]
         if rows:
-            turn = self.do(self.ledger.claim(f"s{chat}", "main", [row.id for row in rows]))
+            turn = self.do(self.ledger.turns.claim(f"s{chat}", "main", [row.id for row in rows]))
             messages = [row.alias for row in rows]
             self.waiting = [one for one in self.waiting if one[1] not in messages]
             self.turns[turn.id] = Under(turn, chat, messages)
@@ -144,17 +146,17 @@ class LedgerMachine(RuleBasedStateMachine):
     def run_tool(self, data: st.DataObject, effect: Any, done: bool) -> None:
         under = self.turns[data.draw(st.sampled_from(sorted(self.turns)))]
         call = f"{effect}-{data.draw(st.integers(0, 1))}"
-        before = self.do(self.ledger.begin_call(under.turn.id, call, "tool", "hash", effect))
+        before = self.do(self.ledger.turns.begin_call(under.turn.id, call, "tool", "hash", effect))
         assert before == under.tools.get(call)
         if before is not None and effect == "effect":
             assert before in {"started", "done", "unknown"}
             if before != "started":
-                self.do(self.ledger.end_call(under.turn.id, call, "another result"))
+                self.do(self.ledger.turns.end_call(under.turn.id, call, "another result"))
             return
         self.effects[f"{under.turn.id}/{call}"] += effect == "effect"
         under.tools[call] = "started"
         if done:
-            self.do(self.ledger.end_call(under.turn.id, call, "result"))
+            self.do(self.ledger.turns.end_call(under.turn.id, call, "result"))
             under.tools[call] = "done"
 
     @precondition(lambda self: self.turns)
@@ -165,9 +167,11 @@ class LedgerMachine(RuleBasedStateMachine):
     def end(self, turn: str, pieces: int, state: Any) -> None:
         under = self.turns.pop(turn)
         texts = [f"{'+'.join(under.messages)}/{piece}" for piece in range(pieces)]
-        self.do(self.ledger.finish(turn, state, [NewOutbound(conversation=CHATS[under.chat], text=text) for text in texts]))
+        self.do(
+            self.ledger.turns.finish(turn, state, [NewOutbound(conversation=CHATS[under.chat], text=text) for text in texts])
+        )
         self.out[under.chat] += [Chunk(text, not_before=self.clock.now()) for text in texts]
-        for again in (self.ledger.finish(turn, state, []), self.ledger.retry(turn)):
+        for again in (self.ledger.turns.finish(turn, state, []), self.ledger.turns.retry(turn)):
             try:
                 self.do(again)
             except InvalidTransition:
@@ -186,26 +190,26 @@ class LedgerMachine(RuleBasedStateMachine):
         outcome=st.sampled_from(["sent", "refused", "doubt: shown", "doubt: not shown", "crash before", "crash after"]),
     )
     def send(self, data: st.DataObject, outcome: str) -> None:
-        due: list[OutboxRow] = self.do(self.ledger.due([ACCOUNT]))
+        due: list[OutboxRow] = self.do(self.ledger.outbox.due([ACCOUNT]))
         if due:
             self.attempt(data.draw(st.sampled_from(due)), outcome)
 
     def attempt(self, row: OutboxRow, outcome: str) -> None:
         chunk = self.heads()[int(row.conversation.id)]
-        row = self.do(self.ledger.sending(row.id))
+        row = self.do(self.ledger.outbox.sending(row.id))
         assert (row.text, row.doubts) == (chunk.text, chunk.doubts)
-        assert all(one.conversation != row.conversation for one in self.do(self.ledger.due([ACCOUNT])))
-        assert self.do(self.ledger.due_in(row.conversation.address)) is None
+        assert all(one.conversation != row.conversation for one in self.do(self.ledger.outbox.due([ACCOUNT])))
+        assert self.do(self.ledger.outbox.due_in(row.conversation.address)) is None
         later = self.clock.now() + timedelta(seconds=2)
         chunk.shown += outcome in {"sent", "doubt: shown", "crash after"}
         if outcome == "sent":
-            self.do(self.ledger.sent(row.id, "p"))
+            self.do(self.ledger.outbox.sent(row.id, "p"))
             chunk.state = "sent"
         elif outcome == "refused":
-            self.do(self.ledger.retry_later(row.id, later))
+            self.do(self.ledger.outbox.retry_later(row.id, later))
             chunk.not_before = later
         elif outcome.startswith("doubt"):
-            self.do(self.ledger.ambiguous(row.id, later))
+            self.do(self.ledger.outbox.ambiguous(row.id, later))
             chunk.doubts, chunk.not_before = chunk.doubts + 1, later
         else:
             chunk.doubts += 1
@@ -215,12 +219,12 @@ class LedgerMachine(RuleBasedStateMachine):
     def reopen(self) -> None:
         self.do(self.ledger.close())
         self.ledger = self.do(self.open())
-        unfinished = self.do(self.ledger.unfinished())
+        unfinished = self.do(self.ledger.turns.unfinished())
         assert sorted(turn.id for turn in unfinished) == sorted(self.turns)
         for turn in unfinished:
             under = self.turns[turn.id]
             under.attempts += 1
-            assert self.do(self.ledger.retry(turn.id)).attempt == under.attempts
+            assert self.do(self.ledger.turns.retry(turn.id)).attempt == under.attempts
             for call, state in under.tools.items():
                 if state == "started" and call.startswith("effect"):
                     under.tools[call] = "unknown"
@@ -233,35 +237,35 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @invariant()
     def messages_wait_in_the_order_of_arrival(self) -> None:
-        assert [row.alias for row in self.do(self.ledger.waiting())] == [alias for _, alias in self.waiting]
+        assert [row.alias for row in self.do(self.ledger.inbox.waiting())] == [alias for _, alias in self.waiting]
 
     @invariant()
     def exactly_the_first_open_chunks_are_due(self) -> None:
-        due = {int(row.conversation.id): row.text for row in self.do(self.ledger.due([ACCOUNT]))}
+        due = {int(row.conversation.id): row.text for row in self.do(self.ledger.outbox.due([ACCOUNT]))}
         assert due == {chat: one.text for chat, one in self.heads().items() if one.not_before <= self.clock.now()}
 
     @invariant()
     def the_state_of_each_tool_is_known(self) -> None:
         for turn, under in self.turns.items():
             for call, state in under.tools.items():
-                assert self.do(self.ledger.tool_call(turn, call)).state == state
+                assert self.do(self.ledger.turns.tool_call(turn, call)).state == state
 
     def finish_everything(self) -> None:
         """Let the dust settle, and look at what a person saw."""
         if self.written:
-            self.do(self.ledger.accept(ACCOUNT, [self.arrival(*one) for one in self.written]))
+            self.do(self.ledger.inbox.accept(ACCOUNT, [self.arrival(*one) for one in self.written]))
         self.reopen()
         for turn in list(self.turns):
             self.end(turn, 1, "done")
         for chat in range(len(CHATS)):
-            for row in self.do(self.ledger.waiting()):
+            for row in self.do(self.ledger.inbox.waiting()):
                 if row.session == f"s{chat}":
-                    turn = self.do(self.ledger.claim(f"s{chat}", "main", [row.id]))
+                    turn = self.do(self.ledger.turns.claim(f"s{chat}", "main", [row.id]))
                     self.turns[turn.id] = Under(turn, chat, [row.alias])
                     self.end(turn.id, 1, "done")
         while self.heads():
             self.clock.move(3)
-            for row in self.do(self.ledger.due([ACCOUNT])):
+            for row in self.do(self.ledger.outbox.due([ACCOUNT])):
                 self.attempt(row, "sent")
         tally = self.do(self.ledger.tally())
         assert (tally.waiting, tally.running) == (0, 0)

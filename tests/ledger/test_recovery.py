@@ -60,29 +60,29 @@ async def lived(path: Path, *, messages: int = 60, before_end: Callable[[], None
     clock = ManualClock(NOON)
     ledger = await SqliteLedger.open(path, clock)
     for number in range(messages):
-        (row,) = (await ledger.accept(ACCOUNT, [arrival(number)], Cursor(name="offset", value=str(number)))).rows
+        (row,) = (await ledger.inbox.accept(ACCOUNT, [arrival(number)], Cursor(name="offset", value=str(number)))).rows
         if number >= messages - 4:  # nobody came to it yet
             continue
-        turn = await ledger.claim(f"s{number % 5}", "main", [row.id])
+        turn = await ledger.turns.claim(f"s{number % 5}", "main", [row.id])
         if number >= messages - 7:  # being answered
             continue
         text = f"answer {number} {WORDS * 10 if number % 7 == 0 else WORDS}"
-        await ledger.finish(turn.id, "done", [NewOutbound(conversation=place(number), text=text, ttl=timedelta(days=1))])
+        await ledger.turns.finish(turn.id, "done", [NewOutbound(conversation=place(number), text=text, ttl=timedelta(days=1))])
         call = NewCall(day="2026-03-01", agent="main", session="s", model="m", background=False, tokens=100, usd=0.01)
-        reserved = (await ledger.reserve(call, [])).row
+        reserved = (await ledger.spending.reserve(call, [])).row
         assert reserved is not None
-        await ledger.settle_call(reserved, Spent(input=60, output=7, cost=0.005))
+        await ledger.spending.settle_call(reserved, Spent(input=60, output=7, cost=0.005))
         if number < messages - 9:
-            for out in await ledger.due([ACCOUNT]):
-                await ledger.sending(out.id)
-                await ledger.sent(out.id, f"p{out.id}")
-    (first, *_) = await ledger.due([ACCOUNT])
-    await ledger.sending(first.id)  # and nobody knows whether it arrived
+            for out in await ledger.outbox.due([ACCOUNT]):
+                await ledger.outbox.sending(out.id)
+                await ledger.outbox.sent(out.id, f"p{out.id}")
+    (first, *_) = await ledger.outbox.due([ACCOUNT])
+    await ledger.outbox.sending(first.id)  # and nobody knows whether it arrived
     for name in ("anna", "ben"):
-        request = await ledger.request_pairing(replace(place(1), id=name), name, name.title(), f"code-{name}", "hello")
+        request = await ledger.pairing.request(replace(place(1), id=name), name, name.title(), f"code-{name}", "hello")
         assert request is not None
-        await ledger.approve("telegram", f"code-{name}", "owner" if name == "anna" else "peer", "welcome")
-    await ledger.move(ACCOUNT, "-1", "-2")
+        await ledger.pairing.approve("telegram", f"code-{name}", "owner" if name == "anna" else "peer", "welcome")
+    await ledger.chat_migrations.record(ACCOUNT, "-1", "-2")
     before_end()
     await ledger.close()
 
@@ -134,10 +134,10 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Original:
         clock = ManualClock(NOON)
         await lived(path)
         ledger = await SqliteLedger.open(path, clock)  # what was written so far is in the file itself
-        await ledger.accept(ACCOUNT, [arrival(1000)])
-        for out in await ledger.due([ACCOUNT], limit=1):
-            await ledger.sending(out.id)
-            await ledger.sent(out.id, "seen")
+        await ledger.inbox.accept(ACCOUNT, [arrival(1000)])
+        for out in await ledger.outbox.due([ACCOUNT], limit=1):
+            await ledger.outbox.sending(out.id)
+            await ledger.outbox.sent(out.id, "seen")
         keep.update({one.name: one.read_bytes() for one in folder.iterdir()})
         await ledger.close()
 
@@ -157,16 +157,16 @@ def opened_again(path: Path) -> str | None:
 
     async def live() -> str | None:
         ledger = await SqliteLedger.open(path, ManualClock(NOON + timedelta(minutes=1)))
-        await ledger.waiting()
-        await ledger.due([ACCOUNT])
-        await ledger.look([])
-        await ledger.approved()
-        await ledger.usage("2026-01-01")
-        await ledger.pending_pairings()
-        await ledger.moves()
-        await ledger.enclosed()
-        await ledger.accept(ACCOUNT, [arrival(5000)])
-        await ledger.notice([NewOutbound(conversation=place(1), text="the house speaks")])
+        await ledger.inbox.waiting()
+        await ledger.outbox.due([ACCOUNT])
+        await ledger.outbox.poll([])
+        await ledger.pairing.approved()
+        await ledger.spending.usage("2026-01-01")
+        await ledger.pairing.pending()
+        await ledger.chat_migrations.all()
+        await ledger.outbox.files()
+        await ledger.inbox.accept(ACCOUNT, [arrival(5000)])
+        await ledger.outbox.enqueue([NewOutbound(conversation=place(1), text="the house speaks")])
         await ledger.sweep()
         await ledger.close()
         return ledger.warning
@@ -364,7 +364,7 @@ async def test_a_message_in_doubt_is_answered_once_its_owner_asks_for_it(closed:
     assert [(row["reason"], row["state"]) for row in missed] == [(IN_DOUBT, "failed")] * 3
     await desk["inbox.retry"](row=missed[0]["id"])
     assert [row.alias for row in handed] == ["m:53"]
-    assert "m:53" in [row.alias for row in await ledger.waiting()]
+    assert "m:53" in [row.alias for row in await ledger.inbox.waiting()]
     for number in (missed[0]["id"], 1, 4000):
         with pytest.raises(UsageError, match="no message"):
             await desk["inbox.retry"](row=number)

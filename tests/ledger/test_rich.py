@@ -16,9 +16,9 @@ from channels.messages import Button, ChatAddress, OutboundFile
 from gateway.base.clock import ManualClock
 from gateway.ledger import schema
 from gateway.ledger.context_events import KEPT
-from gateway.ledger.payload import read_payload, write_payload
 from gateway.ledger.rows import Arrival, NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
+from gateway.ledger.values import read_payload, write_payload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -69,88 +69,88 @@ def edit(number: int, of: int, text: str, *, sender: str = "42", place: ChatAddr
 
 async def test_an_edit_of_a_waiting_message_changes_it_once_and_stays_after_a_restart(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
-        await ledger.accept(ACCOUNT, [message(1, "one"), message(2, "two")])
-        first = await ledger.accept(ACCOUNT, [edit(3, 1, "uno")])
-        again = await ledger.accept(ACCOUNT, [edit(3, 1, "uno")])
+        await ledger.inbox.accept(ACCOUNT, [message(1, "one"), message(2, "two")])
+        first = await ledger.inbox.accept(ACCOUNT, [edit(3, 1, "uno")])
+        again = await ledger.inbox.accept(ACCOUNT, [edit(3, 1, "uno")])
         assert (first.rows, again.rows) == ((), ())
     async with opened(tmp_path) as ledger:
-        assert [row.payload for row in await ledger.waiting()] == ["one became uno", "two"]
-        assert await ledger.asides(HALL.address) == []
+        assert [row.payload for row in await ledger.inbox.waiting()] == ["one became uno", "two"]
+        assert await ledger.context_events.pending(HALL.address) == []
 
 
 async def test_an_edit_that_comes_with_its_message_changes_it(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
-        accepted = await ledger.accept(ACCOUNT, [message(1, "one"), edit(2, 1, "uno")])
+        accepted = await ledger.inbox.accept(ACCOUNT, [message(1, "one"), edit(2, 1, "uno")])
         assert [row.alias for row in accepted.rows] == ["m:1"]
-        assert [row.payload for row in await ledger.waiting()] == ["one became uno"]
+        assert [row.payload for row in await ledger.inbox.waiting()] == ["one became uno"]
 
 
 async def test_an_edit_of_a_message_that_is_being_answered_is_kept_as_an_aside(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
-        (row,) = (await ledger.accept(ACCOUNT, [message(1, "one")])).rows
-        await ledger.claim("s", "main", [row.id])
-        await ledger.accept(ACCOUNT, [edit(2, 1, "uno")])
-        (kept,) = await ledger.inbox_rows([row.id])
+        (row,) = (await ledger.inbox.accept(ACCOUNT, [message(1, "one")])).rows
+        await ledger.turns.claim("s", "main", [row.id])
+        await ledger.inbox.accept(ACCOUNT, [edit(2, 1, "uno")])
+        (kept,) = await ledger.inbox.rows([row.id])
         assert kept.payload == "one"
-        assert [aside.line for aside in await ledger.asides(HALL.address)] == ["[edited: uno]"]
-        assert await ledger.waiting() == []
+        assert [aside.line for aside in await ledger.context_events.pending(HALL.address)] == ["[edited: uno]"]
+        assert await ledger.inbox.waiting() == []
 
 
 async def test_nobody_edits_what_another_wrote_or_what_lies_elsewhere(tmp_path: Path) -> None:
     elsewhere = ChatAddress(channel="telegram", kind="group", id="-8")
     async with opened(tmp_path) as ledger:
-        await ledger.accept(ACCOUNT, [message(1, "one")])
-        await ledger.accept(ACCOUNT, [edit(2, 1, "ha", sender="66"), edit(3, 1, "ha", place=elsewhere)])
-        assert [row.payload for row in await ledger.waiting()] == ["one"]
+        await ledger.inbox.accept(ACCOUNT, [message(1, "one")])
+        await ledger.inbox.accept(ACCOUNT, [edit(2, 1, "ha", sender="66"), edit(3, 1, "ha", place=elsewhere)])
+        assert [row.payload for row in await ledger.inbox.waiting()] == ["one"]
 
 
 async def test_asides_go_with_the_message_that_tells_them_in_one_step(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
-        await ledger.accept(ACCOUNT, [edit(2, 1, "a"), edit(3, 1, "b")])
-        first, _ = await ledger.asides(HALL.address)
-        await ledger.accept(ACCOUNT, [message(4, takes=(first.id,))])
-        assert [aside.line for aside in await ledger.asides(HALL.address)] == ["[edited: b]"]
+        await ledger.inbox.accept(ACCOUNT, [edit(2, 1, "a"), edit(3, 1, "b")])
+        first, _ = await ledger.context_events.pending(HALL.address)
+        await ledger.inbox.accept(ACCOUNT, [message(4, takes=(first.id,))])
+        assert [aside.line for aside in await ledger.context_events.pending(HALL.address)] == ["[edited: b]"]
 
 
 async def test_a_message_that_is_known_takes_no_asides(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
-        await ledger.accept(ACCOUNT, [message(4), edit(2, 1, "a")])
-        (aside,) = await ledger.asides(HALL.address)
-        await ledger.accept(ACCOUNT, [message(4, takes=(aside.id,))])
-        assert await ledger.asides(HALL.address) == [aside]
+        await ledger.inbox.accept(ACCOUNT, [message(4), edit(2, 1, "a")])
+        (aside,) = await ledger.context_events.pending(HALL.address)
+        await ledger.inbox.accept(ACCOUNT, [message(4, takes=(aside.id,))])
+        assert await ledger.context_events.pending(HALL.address) == [aside]
 
 
 async def test_asides_are_bounded_and_the_newest_stay(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
-        await ledger.accept(ACCOUNT, [edit(number, 1, str(number)) for number in range(2, KEPT + 10)])
-        lines = [aside.line for aside in await ledger.asides(HALL.address)]
+        await ledger.inbox.accept(ACCOUNT, [edit(number, 1, str(number)) for number in range(2, KEPT + 10)])
+        lines = [aside.line for aside in await ledger.context_events.pending(HALL.address)]
         assert lines == [f"[edited: {number}]" for number in range(10, KEPT + 10)]
 
 
 async def test_a_platforms_id_is_known_where_it_belongs(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
-        await ledger.accept(ACCOUNT, [message(1)])
-        (row,) = await ledger.notice([NewOutbound(conversation=HALL, text="here it is")])
-        await ledger.sending(row)
-        await ledger.sent(row, "99")
-        assert [await ledger.knows(HALL.address, one) for one in ("1", "99", "2")] == [True, True, False]
-        assert not await ledger.knows("telegram:default:group:-8", "1")
-        assert await ledger.said(HALL.address, "99") == ("here it is", HALL)
-        assert await ledger.said(HALL.address, "1") is None
+        await ledger.inbox.accept(ACCOUNT, [message(1)])
+        (row,) = await ledger.outbox.enqueue([NewOutbound(conversation=HALL, text="here it is")])
+        await ledger.outbox.sending(row)
+        await ledger.outbox.sent(row, "99")
+        assert [await ledger.inbox.knows(HALL.address, one) for one in ("1", "99", "2")] == [True, True, False]
+        assert not await ledger.inbox.knows("telegram:default:group:-8", "1")
+        assert await ledger.outbox.find_sent(HALL.address, "99") == ("here it is", HALL)
+        assert await ledger.outbox.find_sent(HALL.address, "1") is None
 
 
 async def test_a_message_in_a_thread_is_known_to_its_whole_group_and_to_no_other_thread(tmp_path: Path) -> None:
     thread, longer = replace(HALL, thread="5"), ChatAddress(channel="telegram", kind="group", id="-77")
     async with opened(tmp_path) as ledger:
-        (row,) = await ledger.notice([NewOutbound(conversation=thread, text="here it is")])
-        await ledger.sending(row)
-        await ledger.sent(row, "99")
-        assert await ledger.said(HALL.address, "99") == ("here it is", thread)
+        (row,) = await ledger.outbox.enqueue([NewOutbound(conversation=thread, text="here it is")])
+        await ledger.outbox.sending(row)
+        await ledger.outbox.sent(row, "99")
+        assert await ledger.outbox.find_sent(HALL.address, "99") == ("here it is", thread)
         for place in (HALL, thread):
-            assert await ledger.knows(place.address, "99")
+            assert await ledger.inbox.knows(place.address, "99")
         for place in (longer, replace(HALL, thread="55"), replace(HALL, thread="6")):
-            assert not await ledger.knows(place.address, "99")
-            assert await ledger.said(place.address, "99") is None
+            assert not await ledger.inbox.knows(place.address, "99")
+            assert await ledger.outbox.find_sent(place.address, "99") is None
 
 
 async def test_buttons_and_a_file_come_out_as_they_went_in(tmp_path: Path) -> None:
@@ -161,54 +161,54 @@ async def test_buttons_and_a_file_come_out_as_they_went_in(tmp_path: Path) -> No
         enclosure=OutboundFile(path=GONE, name="report.pdf", media_type="application/pdf"),
     )
     async with opened(tmp_path) as ledger:
-        await ledger.notice([new, NewOutbound(conversation=HALL, text="plain")])
+        await ledger.outbox.enqueue([new, NewOutbound(conversation=HALL, text="plain")])
     async with opened(tmp_path) as ledger:
-        rich, plain = await ledger.outbox(["ready"])
+        rich, plain = await ledger.outbox.latest(["ready"])
         assert (rich.buttons, rich.enclosure) == (new.buttons, new.enclosure)
         assert (plain.buttons, plain.enclosure) == ((), None)
-        assert await ledger.enclosed() == [GONE]
-        await ledger.sending(rich.id)
-        await ledger.sent(rich.id, "1")
-        assert await ledger.enclosed() == []
+        assert await ledger.outbox.files() == [GONE]
+        await ledger.outbox.sending(rich.id)
+        await ledger.outbox.sent(rich.id, "1")
+        assert await ledger.outbox.files() == []
 
 
 async def test_a_file_without_words_is_named_in_the_notice_and_can_be_revived(tmp_path: Path) -> None:
     clock = ManualClock(NOON)
     enclosure = OutboundFile(path=GONE, name="report.pdf", media_type="application/pdf")
     async with opened(tmp_path, clock) as ledger:
-        (row,) = await ledger.notice([NewOutbound(conversation=HALL, text="", enclosure=enclosure)])
+        (row,) = await ledger.outbox.enqueue([NewOutbound(conversation=HALL, text="", enclosure=enclosure)])
         clock.move(3601)
-        await ledger.look([])
-        (told,) = await ledger.outbox(["ready"])
+        await ledger.outbox.poll([])
+        (told,) = await ledger.outbox.latest(["ready"])
         assert "📎 report.pdf" in told.text
-        await ledger.revive(row)
-        assert await ledger.enclosed() == [GONE]
-        await ledger.dead(row, "no")
+        await ledger.outbox.revive(row)
+        assert await ledger.outbox.files() == [GONE]
+        await ledger.outbox.dead(row, "no")
         clock.move(8 * 86_400)
         await ledger.sweep()
-        assert await ledger.enclosed() == []
+        assert await ledger.outbox.files() == []
 
 
 async def test_what_has_a_name_of_its_own_is_queued_once_also_after_a_restart(tmp_path: Path) -> None:
     named = [NewOutbound(conversation=HALL, text=text, key=f"0123456789abcdef.{n}.0") for n, text in enumerate(("one", "two"))]
     async with opened(tmp_path) as ledger:
-        (row,) = (await ledger.accept(ACCOUNT, [message(1)])).rows
-        turn = await ledger.claim("s", "main", [row.id])
-        await ledger.say(turn.id, named[:1])
-        first = (await ledger.outbox(["ready"]))[0]
-        await ledger.sending(first.id)
-        await ledger.sent(first.id, "1")
+        (row,) = (await ledger.inbox.accept(ACCOUNT, [message(1)])).rows
+        turn = await ledger.turns.claim("s", "main", [row.id])
+        await ledger.outbox.enqueue_for_turn(turn.id, named[:1])
+        first = (await ledger.outbox.latest(["ready"]))[0]
+        await ledger.outbox.sending(first.id)
+        await ledger.outbox.sent(first.id, "1")
     async with opened(tmp_path) as ledger:
-        await ledger.say(turn.id, named)
-        await ledger.finish(turn.id, "done", [NewOutbound(conversation=HALL, text="three")])
-        assert [row.text for row in await ledger.outbox(["ready", "sent"])] == ["one", "two", "three"]
+        await ledger.outbox.enqueue_for_turn(turn.id, named)
+        await ledger.turns.finish(turn.id, "done", [NewOutbound(conversation=HALL, text="three")])
+        assert [row.text for row in await ledger.outbox.latest(["ready", "sent"])] == ["one", "two", "three"]
 
 
 async def test_an_edit_changes_every_row_of_a_message_that_several_agents_answer(tmp_path: Path) -> None:
     async with opened(tmp_path) as ledger:
-        await ledger.accept(ACCOUNT, [message(1, "one"), replace(message(1, "one"), key="u:1@b", alias="m:1@b")])
-        await ledger.accept(ACCOUNT, [edit(2, 1, "uno")])
-        assert [row.payload for row in await ledger.waiting()] == ["one became uno"] * 2
+        await ledger.inbox.accept(ACCOUNT, [message(1, "one"), replace(message(1, "one"), key="u:1@b", alias="m:1@b")])
+        await ledger.inbox.accept(ACCOUNT, [edit(2, 1, "uno")])
+        assert [row.payload for row in await ledger.inbox.waiting()] == ["one became uno"] * 2
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -226,16 +226,16 @@ async def test_what_waits_for_a_group_follows_it_in_order_and_so_does_what_comes
     old, new = (ChatAddress(channel="telegram", kind="group", id=one, thread="5") for one in ("-7", "-1007"))
     other = ChatAddress(channel="telegram", kind="group", id="-77")
     async with opened(tmp_path) as ledger:
-        await ledger.notice([NewOutbound(conversation=old, text="one"), NewOutbound(conversation=other, text="else")])
-        await ledger.accept(ACCOUNT, [edit(1, 1, "a", place=old), edit(2, 1, "b", place=other)])
-        await ledger.move(ACCOUNT, "-7", "-1007")
+        await ledger.outbox.enqueue([NewOutbound(conversation=old, text="one"), NewOutbound(conversation=other, text="else")])
+        await ledger.inbox.accept(ACCOUNT, [edit(1, 1, "a", place=old), edit(2, 1, "b", place=other)])
+        await ledger.chat_migrations.record(ACCOUNT, "-7", "-1007")
     async with opened(tmp_path) as ledger:
-        await ledger.notice([NewOutbound(conversation=old, text="two")])
-        rows = await ledger.outbox(["ready"])
+        await ledger.outbox.enqueue([NewOutbound(conversation=old, text="two")])
+        rows = await ledger.outbox.latest(["ready"])
         assert [(row.text, row.conversation) for row in rows] == [("one", new), ("else", other), ("two", new)]
-        assert [aside.line for aside in await ledger.asides(new.address)] == ["[edited: a]"]
-        assert [aside.line for aside in await ledger.asides(other.address)] == ["[edited: b]"]
-        (due, _) = await ledger.due([ACCOUNT])
+        assert [aside.line for aside in await ledger.context_events.pending(new.address)] == ["[edited: a]"]
+        assert [aside.line for aside in await ledger.context_events.pending(other.address)] == ["[edited: b]"]
+        (due, _) = await ledger.outbox.due([ACCOUNT])
         assert due.text == "one"
 
 
@@ -243,13 +243,15 @@ async def test_a_group_that_moves_twice_is_found_under_its_last_id_from_each_for
     clock = ManualClock(NOON)
     async with opened(tmp_path, clock) as ledger:
         for former, present in (("a", "b"), ("b", "c"), ("b", "c"), ("c", "c")):
-            await ledger.move(ACCOUNT, former, present)
+            await ledger.chat_migrations.record(ACCOUNT, former, present)
             clock.move(1)
-        assert [(move.former, move.present) for move in await ledger.moves()] == [("a", "c"), ("b", "c")]
-        await ledger.move(ACCOUNT, "c", "a")
-        assert {(move.former, move.present) for move in await ledger.moves()} == {("b", "a"), ("c", "a")}
-        await ledger.notice([NewOutbound(conversation=ChatAddress(channel="telegram", kind="direct", id="b"), text="x")])
-        assert [row.conversation.id for row in await ledger.outbox(["ready"])] == ["b"]
+        assert [(move.former, move.present) for move in await ledger.chat_migrations.all()] == [("a", "c"), ("b", "c")]
+        await ledger.chat_migrations.record(ACCOUNT, "c", "a")
+        assert {(move.former, move.present) for move in await ledger.chat_migrations.all()} == {("b", "a"), ("c", "a")}
+        await ledger.outbox.enqueue(
+            [NewOutbound(conversation=ChatAddress(channel="telegram", kind="direct", id="b"), text="x")]
+        )
+        assert [row.conversation.id for row in await ledger.outbox.latest(["ready"])] == ["b"]
 
 
 async def test_a_ledger_of_the_version_before_is_taken_along(tmp_path: Path) -> None:
@@ -268,14 +270,14 @@ async def test_a_ledger_of_the_version_before_is_taken_along(tmp_path: Path) -> 
     db.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
     db.close()
     async with opened(tmp_path) as ledger:
-        (row,) = await ledger.outbox(["ready"])
+        (row,) = await ledger.outbox.latest(["ready"])
         assert (row.text, row.buttons, row.enclosure, row.conversation) == ("old", (), None, HALL)
-        assert await ledger.moves() == []
+        assert await ledger.chat_migrations.all() == []
 
 
 async def test_moves_of_one_account_leave_another_alone(tmp_path: Path) -> None:
     other = ChatAddress(channel="telegram", account="second", kind="group", id="-7")
     async with opened(tmp_path) as ledger:
-        await ledger.notice([NewOutbound(conversation=other, text="x", ttl=timedelta(hours=1))])
-        await ledger.move(ACCOUNT, "-7", "-1007")
-        assert [row.conversation for row in await ledger.outbox(["ready"])] == [other]
+        await ledger.outbox.enqueue([NewOutbound(conversation=other, text="x", ttl=timedelta(hours=1))])
+        await ledger.chat_migrations.record(ACCOUNT, "-7", "-1007")
+        assert [row.conversation for row in await ledger.outbox.latest(["ready"])] == [other]

@@ -29,21 +29,21 @@ class House:
 
     async def run(self) -> None:
         self.ledger = await SqliteLedger.open(self.folder / "ledger.sqlite", self.clock)
-        for turn in await self.ledger.unfinished():
-            await self.turn(await self.ledger.retry(turn.id))
+        for turn in await self.ledger.turns.unfinished():
+            await self.turn(await self.ledger.turns.retry(turn.id))
         await asyncio.gather(self.receive(), *(self.answer(chat) for chat in range(CHATS)), self.deliver())
         await self.ledger.close()
         print("done", flush=True)  # noqa: T201
 
     async def receive(self) -> None:
         """The platform numbers its messages and forgets those that it was told are safe."""
-        offset = int(await self.ledger.cursor(ACCOUNT, "offset") or 0)
+        offset = int(await self.ledger.inbox.cursor(ACCOUNT, "offset") or 0)
         print("ready", flush=True)  # noqa: T201
         while offset < self.messages:
             again = max(0, offset - 2)
             batch = range(again, min(self.messages, offset + 3))
             offset = batch.stop
-            await self.ledger.accept(
+            await self.ledger.inbox.accept(
                 ACCOUNT, [self.arrival(number) for number in batch], Cursor(name="offset", value=str(offset))
             )
             self.line("acknowledged", str(offset))
@@ -63,34 +63,34 @@ class House:
     async def answer(self, chat: int) -> None:
         expected = len(range(chat, self.messages, CHATS))
         while True:
-            rows = [row for row in await self.ledger.waiting() if row.session == f"s{chat}"]
+            rows = [row for row in await self.ledger.inbox.waiting() if row.session == f"s{chat}"]
             for row in rows:
-                await self.turn(await self.ledger.claim(f"s{chat}", "main", [row.id]))
+                await self.turn(await self.ledger.turns.claim(f"s{chat}", "main", [row.id]))
             if not rows:
-                answered = await self.ledger.outbox(["ready", "sending", "ambiguous", "sent"], limit=100_000)
+                answered = await self.ledger.outbox.latest(["ready", "sending", "ambiguous", "sent"], limit=100_000)
                 if len({row.turn for row in answered if row.conversation.id == str(chat)}) >= expected:
                     return
                 await asyncio.sleep(0.001)
 
     async def turn(self, turn: Turn) -> None:
-        (row,) = await self.ledger.inbox_rows(turn.inbox)
-        if await self.ledger.begin_call(turn.id, "call", "effect", "hash", "effect") is None:
+        (row,) = await self.ledger.inbox.rows(turn.inbox)
+        if await self.ledger.turns.begin_call(turn.id, "call", "effect", "hash", "effect") is None:
             self.line("effects", row.alias)
             await asyncio.sleep(MOMENT)
-            await self.ledger.end_call(turn.id, "call")
+            await self.ledger.turns.end_call(turn.id, "call")
         chat = int(turn.session[1:])
         chunks = [NewOutbound(conversation=conversation(chat), text=f"{row.alias}/{piece}") for piece in range(2)]
-        await self.ledger.finish(turn.id, "done", chunks)
+        await self.ledger.turns.finish(turn.id, "done", chunks)
 
     async def deliver(self) -> None:
         sent = 0
         while sent < 2 * self.messages:
-            due = await self.ledger.due([ACCOUNT])
+            due = await self.ledger.outbox.due([ACCOUNT])
             for one in due:
-                row = await self.ledger.sending(one.id)
+                row = await self.ledger.outbox.sending(one.id)
                 self.line("shown", f"{row.conversation.id} {row.text}{' (repeated)' if row.doubts else ''}")
                 await asyncio.sleep(MOMENT)
-                await self.ledger.sent(row.id, "p")
+                await self.ledger.outbox.sent(row.id, "p")
             if not due:
                 sent = (await self.ledger.tally()).outbox.get("sent", 0)
                 await asyncio.sleep(0.001)

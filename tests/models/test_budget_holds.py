@@ -51,11 +51,11 @@ BERLIN = ZoneInfo("Europe/Berlin")
 class Purse:
     """A brake over a real ledger, and what it told the owner."""
 
-    def __init__(self, ledger: SpendingLedger, price: Price, clock: ManualClock | None = None, **budgets: Any) -> None:
+    def __init__(self, spending: SpendingLedger, price: Price, clock: ManualClock | None = None, **budgets: Any) -> None:
         self.told: list[str] = []
-        self.ledger = ledger
+        self.spending = spending
         self.brake = BudgetGuard(
-            ledger,
+            spending,
             BudgetSettings.model_validate(budgets),
             clock or ManualClock(NOON),
             agent="main",
@@ -76,7 +76,7 @@ class Purse:
 
     async def settled(self) -> None:
         async with asyncio.timeout(PATIENCE):
-            while any(row.open for row in await self.ledger.usage("2000-01-01")):  # noqa: ASYNC110 (settled in the background)
+            while any(row.open for row in await self.spending.usage("2000-01-01")):  # noqa: ASYNC110 (settled in the background)
                 await asyncio.sleep(0)
 
 
@@ -102,12 +102,12 @@ async def test_a_provider_that_tells_wrong_figures_does_not_open_the_budget(
     compatible_peer: CompatiblePeer, tmp_path: Path, lie: str
 ) -> None:
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
-    purse = Purse(ledger, LISTED["claude-opus-5"], day={"usd": 1.0})
+    purse = Purse(ledger.spending, LISTED["claude-opus-5"], day={"usd": 1.0})
     model = at(compatible_peer, LISTED["claude-opus-5"])
     compatible_peer.answer(*(words(ANSWER, usage=LIES[lie]) for _ in range(60)))
     through = await purse.calls_let_through(model)
     await model.close()
-    (row,) = await ledger.usage("2026-01-01")
+    (row,) = await ledger.spending.usage("2026-01-01")
     await ledger.close()
     assert 8 <= through <= 20, "about six cents a call"
     assert 0.5 < row.cost <= 1.0
@@ -123,10 +123,10 @@ async def test_a_model_without_a_price_is_held_by_an_estimate_and_that_is_told(t
     assert price.estimated
     assert price.input == max(one.input for name, one in LISTED.items() if name.startswith("claude-"))
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
-    purse = Purse(ledger, price, day={"usd": 1.0})
+    purse = Purse(ledger.spending, price, day={"usd": 1.0})
     answer = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=Usage(input=4000, output=300))
     through = await purse.calls_let_through(ScriptedModel(lambda _: answer))
-    rows = await ledger.usage("2026-01-01")
+    rows = await ledger.spending.usage("2026-01-01")
     await ledger.close()
     assert through < 20
     assert rows[0].estimated == through
@@ -181,11 +181,11 @@ async def test_a_try_that_broke_off_is_booked_beside_the_one_that_did_not(tmp_pa
 
     done = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=Usage(input=4000, output=300))
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
-    purse = Purse(ledger, LISTED["gpt-5"])
+    purse = Purse(ledger.spending, LISTED["gpt-5"])
     model = ScriptedModel(lambda _: [TextDelta("x" * 4000), Restarted("it broke off"), TextDelta("ok"), done])
     await hear(purse.brake.metered(model, "s"), ask(user(LONG), max_output=2000))
     await purse.settled()
-    (row,) = await ledger.usage("2026-01-01")
+    (row,) = await ledger.spending.usage("2026-01-01")
     await ledger.close()
     assert row.calls == 1
     assert row.input > 4000 + 3000
@@ -199,9 +199,9 @@ def test_a_failure_before_the_first_word_costs_nothing_unless_the_model_may_have
 
 
 class Sick:
-    """A ledger that can be made to refuse everything, as one on a full disk does."""
+    """A part of the ledger that can be made to refuse everything, as one on a full disk does."""
 
-    def __init__(self, whole: SqliteLedger) -> None:
+    def __init__(self, whole: SpendingLedger) -> None:
         self.whole = whole
         self.sick = False
 
@@ -218,7 +218,7 @@ class Sick:
 
 async def test_a_ledger_that_takes_nothing_opens_no_budget_and_gets_what_it_missed(tmp_path: Path) -> None:
     whole = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
-    ledger: Any = Sick(whole)
+    ledger: Any = Sick(whole.spending)
     purse = Purse(ledger, ESTIMATE, day={"usd": 1.0})
     answer = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=Usage(input=4000, output=2000))
     model = purse.brake.metered(ScriptedModel(lambda _: answer), "s")
@@ -238,7 +238,7 @@ async def test_a_ledger_that_takes_nothing_opens_no_budget_and_gets_what_it_miss
     _, still = await hear(model, ask(user(LONG), max_output=2000))
     assert still.failure is not None, "what was counted in memory is spent"
     await purse.settled()
-    (row,) = await whole.usage("2026-01-01")
+    (row,) = await whole.spending.usage("2026-01-01")
     assert row.calls == 1 + count
     assert row.cost == pytest.approx((1 + count) * ESTIMATE.of_usage(Usage(input=4000, output=2000)))
     await whole.close()
@@ -253,7 +253,7 @@ async def test_a_clock_set_to_and_fro_does_not_open_one_budget_after_the_other(t
 
     clock = Jumping(NOON)
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", clock)
-    purse = Purse(ledger, ESTIMATE, clock, day={"tokens": 1000, "usd": None})
+    purse = Purse(ledger.spending, ESTIMATE, clock, day={"tokens": 1000, "usd": None})
     through = 0
     for day in range(20):
         clock.days = day
@@ -292,7 +292,7 @@ class Remote:
 
 async def test_embeddings_of_a_provider_are_booked_and_held(tmp_path: Path) -> None:
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
-    purse = Purse(ledger, ESTIMATE, background={"tokens": 20_000})
+    purse = Purse(ledger.spending, ESTIMATE, background={"tokens": 20_000})
     within = Remote()
     metered = BudgetEmbedder(within, purse.brake, PriceList().find("openai", "text-embedding-3-small"))
     for _ in range(3):
@@ -300,7 +300,7 @@ async def test_embeddings_of_a_provider_are_booked_and_held(tmp_path: Path) -> N
     with pytest.raises(EmbeddingFailed, match=r"budgets\.background\.tokens"):
         await metered.embed([LONG], purpose="passage")
     await purse.settled()
-    (row,) = await ledger.usage("2026-01-01")
+    (row,) = await ledger.spending.usage("2026-01-01")
     await ledger.close()
     assert (row.model, row.calls, row.input) == (
         "openai/text-embedding-3-small",

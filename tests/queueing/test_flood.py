@@ -51,7 +51,7 @@ async def test_ten_thousand_messages_of_one_chat_wait_on_disk_and_cost_little_me
         )
 
     for first in range(0, MANY, 2000):
-        await ledger.accept("wire:default", [arrival(number) for number in range(first, first + 2000)])
+        await ledger.inbox.accept("wire:default", [arrival(number) for number in range(first, first + 2000)])
     turns: list[int] = []
 
     async def work(ticket: Ticket[QueuedMessage]) -> None:

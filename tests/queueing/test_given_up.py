@@ -100,7 +100,7 @@ class Crashing:
                 await wire.say(text)
             await house.lanes.quiet()
             await self._delivered(house)
-            self.rows = await house.ledger.inbox(["waiting", "claimed", "answered", "ignored", "failed"], limit=1000)
+            self.rows = await house.ledger.inbox.latest(["waiting", "claimed", "answered", "ignored", "failed"], limit=1000)
         self.heard += wire.said()
 
     async def _delivered(self, house: Any) -> None:

@@ -92,7 +92,7 @@ async def test_several_agents_answer_one_message_each_in_its_own_session(town: M
         await wire.until(lambda: len(wire.sent) == 3)
         await house.lanes.quiet()
         sessions = [agent.store.all() for agent in house.agents.values()]
-        rows = await house.ledger.inbox(["answered"])
+        rows = await house.ledger.inbox.latest(["answered"])
     assert sorted(wire.said("g")) == ["**Mia:** re: hello both", "**Wanda:** re: hello both"]
     assert wire.said("anna") == ["re: only in private"]
     assert [{record.key for record in records} for records in sessions] == [

@@ -93,7 +93,7 @@ async def test_a_newer_message_interrupts_and_the_former_is_its_context(town: Ma
         await wire.say("no: to ten")
         await wire.until(lambda: wire.sent)
         await house.lanes.quiet()
-        rows = await house.ledger.inbox(["waiting", "claimed", "answered"])
+        rows = await house.ledger.inbox.latest(["waiting", "claimed", "answered"])
         assert [row.state for row in rows] == ["answered", "answered"]
     assert wire.said() == ["re: no: to ten"], "one answer"
     assert "count to a million" in str(t.model.requests[-1].messages), "with both in sight"
@@ -258,9 +258,9 @@ async def test_what_was_claimed_for_the_turn_but_not_heard_yet_is_heard_after_a_
         await wire.say("make it blue")
         assert await house.lanes.drain(0.01) == 1
     ledger = await SqliteLedger.open(t.root / "home" / "state" / "ledger.sqlite", t.clock)
-    (turn,) = await ledger.unfinished()
-    (row,) = await ledger.waiting()
-    await ledger.join(turn.id, [row.id])  # and then the lights went out
+    (turn,) = await ledger.turns.unfinished()
+    (row,) = await ledger.inbox.waiting()
+    await ledger.turns.join(turn.id, [row.id])  # and then the lights went out
     await ledger.close()
     t.answer = lambda request: "re: " + " | ".join(newest(request))
     again = t.wire()
@@ -456,7 +456,7 @@ async def test_stop_is_also_for_what_interrupted_and_waits_out_its_pause(town: M
         t.clock.move(60)
         await t.steps()
         await house.lanes.quiet()
-        rows = await house.ledger.inbox(["waiting", "claimed", "answered"])
+        rows = await house.ledger.inbox.latest(["waiting", "claimed", "answered"])
         await wire.say("and now?")
         await t.steps(500)
         t.clock.move(60)
@@ -480,7 +480,7 @@ async def test_stop_just_behind_an_interruption_leaves_nothing_to_answer(town: M
         await wire.say("/stop")
         await wire.until(lambda: wire.sent)
         await house.lanes.quiet()
-        rows = await house.ledger.inbox(["waiting", "claimed", "answered"])
+        rows = await house.ledger.inbox.latest(["waiting", "claimed", "answered"])
     assert wire.said() == ["⏹️ Stopped, with 1 message that I had not begun to answer."]
     assert [row.state for row in rows] == ["answered"] * 3
 
@@ -499,7 +499,7 @@ async def test_stop_ends_what_a_free_lane_holds_back_for_more(town: Make, name: 
         t.clock.move(60)
         await t.steps()
         await house.lanes.quiet()
-        rows = await house.ledger.inbox(["waiting", "claimed", "answered"])
+        rows = await house.ledger.inbox.latest(["waiting", "claimed", "answered"])
     assert wire.said() == ["⏹️ Stopped, with 2 messages that I had not begun to answer."]
     assert [row.state for row in rows] == ["answered"] * 3
     assert not t.model.requests

@@ -69,7 +69,7 @@ async def lives(actions: Sequence[tuple[str, Any]], mode: str) -> None:
                 if over:
                     await house.lanes.quiet()
                     await until_delivered(house)
-                    rows = await house.ledger.inbox(["waiting", "claimed", "answered", "failed"], limit=1000)
+                    rows = await house.ledger.inbox.latest(["waiting", "claimed", "answered", "failed"], limit=1000)
             heard += wire.said()
         judge(town, said, heard, [row.state for row in rows])
 

@@ -51,7 +51,7 @@ async def test_stop_ends_the_turn_and_says_so_although_nothing_can_be_written(to
         await wire.until(lambda: "re: long work | and now?" in wire.said())
         await wire.deliver(stop)
         await house.lanes.quiet()
-        rows = await house.ledger.inbox(("answered",))
+        rows = await house.ledger.inbox.latest(("answered",))
     assert [text for text in wire.said() if not text.startswith(("💾", "⚠️"))] == ["⏹️ Stopped.", "re: long work | and now?"]
     assert [row.reason for row in rows] == ["stopped by its owner", None, "urgent"]
     assert not slow.gate.is_set()
@@ -100,7 +100,7 @@ async def test_a_stop_that_was_stored_is_answered_on_a_disk_that_filled_up_since
         await slow.began.wait()
         stop = wire.message("/stop")
         (earlier,) = await house.inbox.read([1])
-        (stored,) = (await house.ledger.accept("wire:default", [house.inbox.arrival(stop, earlier.actor)])).rows
+        (stored,) = (await house.ledger.inbox.accept("wire:default", [house.inbox.arrival(stop, earlier.actor)])).rows
         with no_file_may_grow():
             await house.inbox.hand_out(stored)
             await wire.until(lambda: wire.said() == ["⏹️ Stopped."])

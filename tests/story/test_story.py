@@ -149,7 +149,7 @@ async def test_the_whole_story(tmp_path: Path, aimock: Aimock) -> None:
             code = re.search(r"code is (\w{8})", story.seen()[0])
             assert code is not None
             assert aimock.requests() == [], "a stranger gets a code and nothing else"
-            approved = await house.ledger.approve("telegram", code[1], "owner", "Welcome.")
+            approved = await house.ledger.pairing.approve("telegram", code[1], "owner", "Welcome.")
             assert approved is not None
             await telegram.until(lambda: len(story.seen()) == 2)
 

@@ -34,10 +34,10 @@ class PairingHandlers:
 
     async def list(self, channel: str | None = None) -> dict[str, Any]:
         """Tell who asks to be let in and who was, on one channel or all."""
-        approved = await self._ledger.approved()
+        approved = await self._ledger.pairing.approved()
         return {
             "pending": [
-                _request(one) for one in await self._ledger.pending_pairings() if channel is None or one.channel == channel
+                _request(one) for one in await self._ledger.pairing.pending() if channel is None or one.channel == channel
             ],
             "approved": [self._guest(one, approved) for one in approved if channel is None or one.channel == channel],
         }
@@ -49,25 +49,25 @@ class PairingHandlers:
         Raises UsageError when no such request is open.
         """
         channel, code = channel.strip().lower(), code.strip().upper()
-        pending = await self._ledger.pending_pairings()
+        pending = await self._ledger.pairing.pending()
         request = next((one for one in pending if (one.channel, one.code) == (channel, code)), None)
         if request is None:
             raise UsageError(f"no open pairing request on {channel} has the code {code}", hint=_hint(channel, pending))
-        before = await self._ledger.approved()
+        before = await self._ledger.pairing.approved()
         owners = self._access.owners(before)
         is_owner = owner or not owners or self._access.person(channel, request.sender) in owners
         role: Role = "owner" if is_owner else "peer"
-        found = await self._ledger.approve(channel, code, role, _WELCOME[role])
+        found = await self._ledger.pairing.approve(channel, code, role, _WELCOME[role])
         if found is None:
             raise UsageError("the request expired just now", hint="Let them write again; they get a new code.")
         if role == "peer":
             await self._tell_owner(found, before)
-        return {"approved": self._guest(found, await self._ledger.approved())}
+        return {"approved": self._guest(found, await self._ledger.pairing.approved())}
 
     async def revoke(self, channel: str, sender: str) -> dict[str, Any]:
         """Shut a person out again. Raises UsageError for one who was never let in by a code."""
-        before = await self._ledger.approved()
-        gone = await self._ledger.revoke(channel.strip().lower(), sender.strip())
+        before = await self._ledger.pairing.approved()
+        gone = await self._ledger.pairing.revoke(channel.strip().lower(), sender.strip())
         if not gone:
             hint = "`homebody pairing list` shows who was. People in allowFrom are removed in the settings."
             raise UsageError(f"nobody with the id {sender} was let in on {channel}", hint=hint)
@@ -80,7 +80,7 @@ class PairingHandlers:
                 f"{guest.name or guest.sender} ({guest.channel} {guest.sender}) may talk to me now, as a guest: "
                 "in a session of their own, and without sight of your notes."
             )
-            await self._ledger.notice([NewOutbound(conversation=replace(owner.conversation, thread=None), text=text)])
+            await self._ledger.outbox.enqueue([NewOutbound(conversation=replace(owner.conversation, thread=None), text=text)])
 
     def _guest(self, one: ApprovedSender, approved: Sequence[ApprovedSender]) -> dict[str, Any]:
         person = self._access.person(one.channel, one.sender)

@@ -39,35 +39,35 @@ class QueueHandlers:
     async def outbox(self, *, everything: bool = False) -> dict[str, Any]:
         """Tell what is to be sent and what was given up; with ``everything`` what was sent as well."""
         states: tuple[OutboxState, ...] = (*OPEN, "dead", "sent") if everything else (*OPEN, "dead")
-        return {"outbox": [_sent(row) for row in await self._ledger.outbox(states)]}
+        return {"outbox": [_sent(row) for row in await self._ledger.outbox.latest(states)]}
 
     async def retry(self, row: int) -> dict[str, Any]:
         """Send one that was given up after all. Raises UsageError when there is none, or its text was cleared already."""
-        await self._step(self._ledger.revive, row, "was given up, with its text still kept")
+        await self._step(self._ledger.outbox.revive, row, "was given up, with its text still kept")
         return {"retried": row}
 
     async def drop(self, row: int) -> dict[str, Any]:
         """Give one up that is still to be sent. Raises UsageError when it is not."""
 
         async def give_up(number: int) -> None:
-            await self._ledger.dead(number, "dropped by the owner")
+            await self._ledger.outbox.dead(number, "dropped by the owner")
 
         await self._step(give_up, row, "is still to be sent")
         return {"dropped": row}
 
     async def inbox(self) -> dict[str, Any]:
         """Tell what waits for its turn, and what is being answered."""
-        return {"inbox": [_heard(row) for row in await self._ledger.inbox(("waiting", "claimed"))]}
+        return {"inbox": [_heard(row) for row in await self._ledger.inbox.latest(("waiting", "claimed"))]}
 
     async def missed(self) -> dict[str, Any]:
         """Tell which messages got no answer: failed, or passed over."""
-        return {"inbox": [_heard(row) for row in await self._ledger.inbox(("failed", "ignored"))]}
+        return {"inbox": [_heard(row) for row in await self._ledger.inbox.latest(("failed", "ignored"))]}
 
     async def take_up(self, row: int) -> dict[str, Any]:
         """Answer a message after all that is in doubt since the ledger was damaged. Raises UsageError when there is none."""
 
         async def take_up(number: int) -> None:
-            found = await self._ledger.take_up(number)
+            found = await self._ledger.inbox.requeue(number)
             if self._hand_out is not None:
                 await self._hand_out(found)
 
