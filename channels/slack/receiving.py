@@ -13,8 +13,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from slack_bolt.app.async_app import AsyncApp
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.authorization.async_authorize import AsyncAuthorize
 from slack_bolt.response import BoltResponse
 from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.common.background import BackgroundTasks
 from channels.common.backoff import Backoff
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
 
     from slack_bolt.context.ack.async_ack import AsyncAck
     from slack_bolt.request.async_request import AsyncBoltRequest
-    from slack_sdk.web.async_client import AsyncWebClient
 
     from channels.common.log import Log
     from channels.messages import Inbound
@@ -46,6 +48,21 @@ if TYPE_CHECKING:
 
 _OK, _UNHANDLED, _OFFER_AGAIN = 200, 404, 503
 _ANY = re.compile(".*")
+
+
+class OwnIds(AsyncAuthorize):
+    """Tells the library the app's own ids for each event.
+
+    A library that has the token itself asks Slack for them at the first event. When Slack does not answer, it acknowledges that
+    event without handing it on, and the message is lost.
+    """
+
+    def __init__(self, who: Identity, token: str | None) -> None:
+        self._ids = {"bot_user_id": who.user, "bot_id": who.bot or None, "bot_token": token}
+
+    async def __call__(self, *, enterprise_id: str | None, team_id: str | None, **_: object) -> AuthorizeResult:
+        """Return the ids."""
+        return AuthorizeResult(enterprise_id=enterprise_id, team_id=team_id, **self._ids)
 
 
 class Receiver:
@@ -90,7 +107,11 @@ class Receiver:
         self._catching_up: asyncio.Task[None] | None = None
         self._aside = BackgroundTasks(log, who.account)
         self.app = AsyncApp(
-            client=web, process_before_response=True, request_verification_enabled=False, logger=logging.getLogger("slack_bolt")
+            client=AsyncWebClient(),
+            authorize=OwnIds(who, web.token),
+            process_before_response=True,
+            request_verification_enabled=False,
+            logger=logging.getLogger("slack_bolt"),
         )
         self._listen()
 

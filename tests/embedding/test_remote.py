@@ -12,6 +12,7 @@ from memory.embedding.fake import BagOfWords
 from memory.embedding.openai import OpenAIEmbedder
 from memory.embedding.retry import Retries
 from memory.errors import EmbeddingFailed
+from tests.peers.mood import Mood
 
 if TYPE_CHECKING:
     from memory.embedding.gemini import GeminiEmbedder
@@ -188,3 +189,22 @@ async def test_a_port_where_nobody_listens_is_passing_trouble(clock: ImpatientCl
         await embedder.embed(["a"], purpose="query")
     assert failed.value.passing
     await embedder.close()
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_on_a_bad_day_vectors_are_those_of_the_texts_or_there_are_none(
+    embedder: OpenAIEmbedder | GeminiEmbedder, peer: EmbeddingPeer, seed: int
+) -> None:
+    peer.mood = day = Mood(f"embeddings {seed}", bad=0.4)
+    expected = await BagOfWords(dims=768).embed(TEXTS, purpose="passage")
+    whole = 0
+    for _ in range(8):
+        try:
+            vectors = await embedder.embed(TEXTS, purpose="passage")
+        except EmbeddingFailed:
+            continue
+        assert [pytest.approx(one, abs=1e-6) for one in expected] == vectors
+        whole += 1
+    assert whole
+    day.over()
+    assert len(await embedder.embed(TEXTS, purpose="passage")) == len(TEXTS)

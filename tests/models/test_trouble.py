@@ -15,6 +15,7 @@ from agent.models.adapters.openai_chat import OpenAIChatModel
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
 from agent.models.catalog.known_models import Facts
 from agent.models.catalog.provider_keys import Key
+from agent.models.failures import PASSING
 from agent.models.middleware.failover import FailoverMiddleware
 from agent.models.middleware.key_health import KeyHealth
 from agent.models.middleware.key_rotation import KeyRotationMiddleware
@@ -23,6 +24,7 @@ from agent.models.scripted import ScriptedModel
 from gateway.base.clock import ManualClock
 from tests.models.conversation import NOON, ask, hear, shown, user
 from tests.peers import anthropic, compatible
+from tests.peers.mood import Mood
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -241,3 +243,37 @@ async def test_a_stream_that_falls_silent_is_given_up_after_the_idle_limit_howev
     assert answer.failure is not None
     assert (answer.failure.kind, "fell silent" in answer.failure.message) == ("timeout", True)
     assert bench.clock.monotonic() - began < 100
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_on_a_bad_day_an_answer_is_whole_or_a_failure(bench: Bench, seed: int) -> None:
+    bench.peer.mood = day = Mood(f"model {seed}", bad=0.5)
+    model = RetryMiddleware(bench.model(), clock=bench.clock, random=Random(3), limits=LIMITS)
+    whole = 0
+    for number in range(6):
+        said = f"The answer is {number}."
+        for _ in range(LIMITS.tries):
+            bench.peer.answer(fine(bench.api, said))
+        deltas, answer = await turned(bench.clock, hear(model, ask(user("a"))))
+        bench.peer._answers.clear()
+        last = max((place for place, delta in enumerate(deltas) if isinstance(delta, Restarted)), default=-1)
+        if answer.failure is None:
+            assert (answer.text, shown(deltas[last + 1 :])) == (said, said)
+            whole += 1
+        else:
+            assert answer.failure.kind in PASSING
+    day.over()
+    _, answer = await turned(bench.clock, hear(model, ask(user("a"))))
+    assert answer.failure is None, "a day that is over leaves nothing behind"
+    assert whole
+    await model.close()
+
+
+def fine(api: str, words: str) -> Any:
+    if api == "messages":
+        return anthropic.text(words)
+    return (
+        compatible.words(*words.split(" ", 1)[:1], " " + words.split(" ", 1)[1])
+        if api == "completions"
+        else compatible.said(words)
+    )

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from tests.peers.mood import today
+from tests.peers.failing import begin, failing, tell
+from tests.peers.mood import Mood, today
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -74,6 +75,7 @@ class AnthropicPeer:
         self.models: dict[str, dict[str, Any]] = {}
         self.url = ""
         self._answers: deque[Say | Refuse | Break] = deque()
+        self.mood: Mood = today()
         self._cached: dict[str, int] = {}
         self._released = asyncio.Event()
 
@@ -83,7 +85,8 @@ class AnthropicPeer:
 
     async def start(self) -> web.AppRunner:
         """Serve on a free port."""
-        app = web.Application(client_max_size=64_000_000)
+        bad_day = failing(lambda request: self.mood if request.path == "/v1/messages" else None, words_of)
+        app = web.Application(client_max_size=64_000_000, middlewares=[bad_day])
         app.router.add_post("/v1/messages", self._messages)
         app.router.add_get("/v1/models/{id}", self._model)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -110,7 +113,7 @@ class AnthropicPeer:
         return web.json_response({**base, "lifecycle": "active", **info})
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
-        await today().late()
+        await self.mood.late()
         body = await request.json()
         self.requests.append(copy.deepcopy(body))
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
@@ -120,14 +123,14 @@ class AnthropicPeer:
         if isinstance(answer, Refuse):
             return _error(answer.status, answer.type, answer.message, answer.headers, answer.details)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "request-id": "req_1"})
-        await response.prepare(request)
+        await begin(request, response)
         usage = self._count(body)
         if isinstance(answer, Break):
             return await self._break(response, request, answer, usage)
         begun, *more = events(answer, usage, body["model"])
         begun["message"] |= {"id": f"msg_{len(self.requests)}", "diagnostics": self._diagnosed(body)}
         for event in (begun, *more):
-            await _send(response, event)
+            await self._send(request, response, event)
         return response
 
     def _diagnosed(self, body: dict[str, Any]) -> dict[str, Any] | None:
@@ -143,9 +146,11 @@ class AnthropicPeer:
     ) -> web.StreamResponse:
         begun = list(events(text(answer.text), usage, "m"))
         for event in begun[: -3 if answer.text else 1]:
-            await _send(response, event)
+            await self._send(request, response, event)
         if answer.how == "error":
-            await _send(response, {"type": "error", "error": {"type": answer.error_type, "message": "Overloaded"}})
+            await self._send(
+                request, response, {"type": "error", "error": {"type": answer.error_type, "message": "Overloaded"}}
+            )
         elif answer.how == "cut":
             assert request.transport is not None
             request.transport.abort()
@@ -154,6 +159,9 @@ class AnthropicPeer:
         elif answer.how == "stall":
             await self._released.wait()
         return response
+
+    async def _send(self, request: web.Request, response: web.StreamResponse, event: dict[str, Any]) -> None:
+        await tell(request, response, frame(self.mood.more(event)))
 
     def _count(self, body: dict[str, Any]) -> dict[str, Any]:
         """Count as the API does: the longest beginning that is in the cache is read, the rest up to the last mark is written."""
@@ -224,8 +232,14 @@ def _halves(words: str) -> list[str]:
     return [words[: len(words) // 2], words[len(words) // 2 :]]
 
 
-async def _send(response: web.StreamResponse, event: dict[str, Any]) -> None:
-    await response.write(f"event: {event['type']}\ndata: {json.dumps(today().more(event))}\n\n".encode())
+def frame(event: dict[str, Any]) -> str:
+    """Return an event as it stands in a stream."""
+    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
+
+
+def words_of(_: web.Request, status: int) -> dict[str, Any]:
+    kind, message = ("api_error", "Internal server error") if status == 500 else ("overloaded_error", "Overloaded")
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
 
 
 def _error(

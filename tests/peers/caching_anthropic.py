@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from tests.peers.anthropic import Refuse, Say, _error, _send, events, fault
+from tests.peers.anthropic import Refuse, Say, _error, events, fault, frame, words_of
 from tests.peers.counting import count
+from tests.peers.failing import begin, failing, tell
+from tests.peers.mood import today
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,6 +123,7 @@ class CachingPeer:
         self.each: list[tuple[datetime, str, Bill]] = []
         self.overflows = 0
         self.url = ""
+        self.mood = today()
         self._clock = clock
         self._answer = answer
         self._window = window
@@ -136,7 +139,7 @@ class CachingPeer:
 
     async def start(self) -> web.AppRunner:
         """Serve on a free port."""
-        app = web.Application(client_max_size=64_000_000)
+        app = web.Application(client_max_size=64_000_000, middlewares=[failing(lambda _: self.mood, words_of)])
         app.router.add_post("/v1/messages", self._messages)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
@@ -171,9 +174,9 @@ class CachingPeer:
             "output_tokens": bill.output,
         }
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "request-id": "req_1"})
-        await response.prepare(request)
+        await begin(request, response)
         for event in events(Say(answer.blocks, answer.stop, usage=usage), usage, body["model"]):
-            await _send(response, event)
+            await tell(request, response, frame(self.mood.more(event)))
         return response
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from tests.peers.mood import today
+from tests.peers.failing import begin, failing, tell
+from tests.peers.mood import Mood, today
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -77,6 +78,7 @@ class CompatiblePeer:
         self.fetched: list[str] = []
         self.refuses_usage_option = False
         self.root = ""
+        self.mood: Mood = today()
         self._answers: deque[Chunks | Refuse | Events] = deque()
         self._released = asyncio.Event()
 
@@ -95,7 +97,7 @@ class CompatiblePeer:
 
     async def start(self) -> web.AppRunner:
         """Serve on a free port."""
-        app = web.Application(client_max_size=64_000_000)
+        app = web.Application(client_max_size=64_000_000, middlewares=[failing(self._day, _words)])
         app.router.add_post("/v1/chat/completions", self._completions)
         app.router.add_post("/v1/responses", self._responses)
         app.router.add_route("*", "/{path:.*}", self._page)
@@ -106,6 +108,9 @@ class CompatiblePeer:
         self.root = f"http://127.0.0.1:{runner.addresses[0][1]}"
         return runner
 
+    def _day(self, request: web.Request) -> Mood | None:
+        return self.mood if request.path in {"/v1/chat/completions", "/v1/responses"} else None
+
     async def _page(self, request: web.Request) -> web.Response:
         self.fetched.append(request.path)
         if request.path not in self.pages:
@@ -113,7 +118,7 @@ class CompatiblePeer:
         return web.json_response(self.pages[request.path])
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
-        await today().late()
+        await self.mood.late()
         body = await request.json()
         self.requests.append(copy.deepcopy(body))
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
@@ -124,13 +129,13 @@ class CompatiblePeer:
             return web.json_response({"error": answer.error}, status=answer.status, headers=answer.headers)
         assert isinstance(answer, Chunks)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
+        await begin(request, response)
         for delta in answer.deltas:
-            await _send(response, body["model"], delta, None)
+            await self._send(request, response, body["model"], delta, None)
         return await self._end(response, request, answer, body)
 
     async def _responses(self, request: web.Request) -> web.StreamResponse:
-        await today().late()
+        await self.mood.late()
         body = await request.json()
         self.requests.append(copy.deepcopy(body))
         answer = self._answers.popleft() if self._answers else said("Very well.")
@@ -138,7 +143,7 @@ class CompatiblePeer:
             return web.json_response({"error": answer.error}, status=answer.status, headers=answer.headers)
         assert isinstance(answer, Events)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
+        await begin(request, response)
         items = [
             {"type": "response.output_item.done", "output_index": index, "item": item}
             for index, item in enumerate(answer.output)
@@ -148,7 +153,7 @@ class CompatiblePeer:
             whole = {"id": "resp_1", "object": "response", "status": "completed", "output": list(answer.output), **answer.final}
             final = [{"type": f"response.{whole['status']}", "response": whole}]
         for event in (*answer.events, *items, *final):
-            await response.write(f"event: {event['type']}\ndata: {json.dumps(today().more(event))}\n\n".encode())
+            await tell(request, response, f"event: {event['type']}\ndata: {json.dumps(self.mood.more(event))}\n\n")
         await self._spoil(response, request, answer.how)
         return response
 
@@ -172,7 +177,7 @@ class CompatiblePeer:
             await response.write(f"data: {json.dumps({'error': answer.error})}\n\n".encode())
             return response
         if answer.how != "end":
-            await _send(response, body["model"], {}, answer.finish)
+            await self._send(request, response, body["model"], {}, answer.finish)
         if answer.usage is not None and "stream_options" in body:
             chunk = {
                 "id": "c1",
@@ -182,15 +187,21 @@ class CompatiblePeer:
                 "choices": [],
                 "usage": answer.usage,
             }
-            await response.write(f"data: {json.dumps(today().more(chunk))}\n\n".encode())
-        await response.write(b"data: [DONE]\n\n")
+            await tell(request, response, f"data: {json.dumps(self.mood.more(chunk))}\n\n")
+        await tell(request, response, "data: [DONE]\n\n")
         return response
 
+    async def _send(
+        self, request: web.Request, response: web.StreamResponse, model: str, delta: dict[str, Any], finish: str | None
+    ) -> None:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        chunk = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": [choice]}
+        await tell(request, response, f"data: {json.dumps(self.mood.more(chunk))}\n\n")
 
-async def _send(response: web.StreamResponse, model: str, delta: dict[str, Any], finish: str | None) -> None:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    chunk = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": [choice]}
-    await response.write(f"data: {json.dumps(today().more(chunk))}\n\n".encode())
+
+def _words(_: web.Request, status: int) -> dict[str, Any]:
+    message = f"The server had an error while processing your request ({status})."
+    return {"error": {"message": message, "type": "server_error", "param": None, "code": None}}
 
 
 @pytest.fixture

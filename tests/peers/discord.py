@@ -14,6 +14,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,6 +28,7 @@ from tests.peers.discord_gateway import Gateway
 from tests.peers.discord_links import Links
 from tests.peers.discord_rest import Asked, Rest, asked_of, too_many
 from tests.peers.discord_state import BOT, Banned, Channel, Fault, Interaction, Refused, check_components, member, person
+from tests.peers.failing import failing
 from tests.peers.mood import Mood
 from tests.peers.site import Site
 
@@ -346,7 +348,8 @@ class DiscordPeer:
     # -- HTTP --------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        app = web.Application(client_max_size=64 * 1024 * 1024)
+        bad_day = failing(lambda request: self.mood if request.path.startswith("/api/") else None, _words)
+        app = web.Application(client_max_size=64 * 1024 * 1024, middlewares=[bad_day])
         app.router.add_get("/gateway", self.sessions.serve)
         app.router.add_get("/attachments/{channel}/{id}/{name}", self.links.serve)
         app.router.add_post("/control/{what}", self._control)
@@ -355,6 +358,7 @@ class DiscordPeer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self.sessions.stop()
         await self._site.close()
 
     async def go_away(self) -> None:
@@ -447,6 +451,10 @@ class DiscordPeer:
             case what:
                 raise web.HTTPNotFound(text=f"no control {what}")
         return web.json_response(answer)
+
+
+def _words(_: web.Request, status: int) -> dict[str, Any]:
+    return {"message": f"{status}: {HTTPStatus(status).phrase}", "code": 0}
 
 
 async def _main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -12,6 +13,8 @@ from aiohttp import WSMsgType, web
 from tests.peers.discord_state import BOT, Channel, Session, person
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from tests.peers.discord import DiscordPeer
 
 MESSAGE_CONTENT = 1 << 15
@@ -26,7 +29,8 @@ class Gateway:
         self.refusals: list[int] = []
         self.deaf = False
         """While it is, connections stay open and nothing comes of them, as behind a router that forgot them."""
-        self._ids = itertools.count(1)
+        self._ids = itertools.count(peer.mood.start(1))
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def announce(self, name: str, content: dict[str, Any], guild: str = "") -> None:
         """Tell every session of an event that its intents include."""
@@ -39,8 +43,37 @@ class Gateway:
             stranger = self.peer.mood.stranger()
             if stranger is not None:
                 await self.event(session, "STAR_RISEN", stranger)
-            await self.event(session, name, self.peer.mood.more(told))
+            await self._offered(session, name, self.peer.mood.more(told))
         await self.peer.changed()
+
+    async def _offered(self, session: Session, name: str, told: dict[str, Any]) -> None:
+        """Send an event; on a bad day it may come twice, behind later ones, or where a connection ends."""
+        mood = self.peer.mood
+        failure = mood.failure()
+        if failure == "cut before":
+            await self.cut()
+        for _ in range(1 + (mood.bad and mood.twice())):
+            if held := mood.held():
+                self._later(self._event_in(held, session, name, told))
+            else:
+                await self.event(session, name, told)
+        if failure == "cut after":
+            await self.cut()
+
+    async def _event_in(self, seconds: float, session: Session, name: str, told: dict[str, Any]) -> None:
+        await asyncio.sleep(seconds)
+        await self.event(session, name, told)
+        await self.peer.changed()
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        for task in self._tasks:
+            task.cancel()
 
     async def event(self, session: Session, name: str, content: dict[str, Any]) -> None:
         frame = {"op": 0, "t": name, "s": len(session.events) + 1, "d": content}

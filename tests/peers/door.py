@@ -33,9 +33,11 @@ class BookDoor:
             if self.refuse is not None:
                 self.refused += 1
                 raise self.refuse
-            known = {(one.key, one.alias) for one in self.messages}
             aliases = {one.alias for one in self.messages}
-            self.messages += [one for one in messages if (one.key, one.alias) not in known and one.alias not in aliases]
+            for one in messages:  # one delivery may hold a message twice
+                if one.alias not in aliases:
+                    self.messages.append(one)
+                    aliases.add(one.alias)
             if cursor is not None:
                 self.cursors[cursor.name] = cursor.value
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from memory.embedding.fake import BagOfWords
-from tests.peers.mood import today
+from tests.peers.failing import failing
+from tests.peers.mood import Mood, today
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -58,6 +59,7 @@ class EmbeddingPeer:
     """The state of the peer, and what a test may ask of it."""
 
     url: str = ""
+    mood: Mood = field(default_factory=today)
     keys: set[str] = field(default_factory=lambda: {KEY})
     seen: list[Seen] = field(default_factory=list)
     refusals: list[tuple[int, dict[str, str], dict[str, Any]]] = field(default_factory=list)
@@ -161,7 +163,7 @@ def _openai_answer(peer: EmbeddingPeer, body: dict[str, Any]) -> dict[str, Any]:
     data = [{"object": "embedding", "index": i, "embedding": _pack(v) if packed else v} for i, v in enumerate(vectors)]
     data.reverse()  # the index counts, not the place
     usage = {"prompt_tokens": 1, "total_tokens": 1}
-    found: dict[str, Any] = today().more({"object": "list", "model": body["model"], "data": data, "usage": usage})
+    found: dict[str, Any] = peer.mood.more({"object": "list", "model": body["model"], "data": data, "usage": usage})
     return found
 
 
@@ -195,7 +197,7 @@ class OpenAISide:
         if (refusal := self._locked(request) or _told_to_fail(self.peer, request)) is not None:
             return refusal
         await asyncio.sleep(self.peer.delay)
-        await today().late()
+        await self.peer.mood.late()
         body = await request.json()
         if problem := _openai_body_error(body):
             return _error(400, problem, type="invalid_request_error")
@@ -403,7 +405,9 @@ class GeminiSide:
         body = await request.json()
         if problem := self._problem(body, request.match_info["model"]):
             return _error(400, problem)
-        return web.Response(text=json.dumps({"embedding": self._embedding(body)}), content_type="application/json")
+        await self.peer.mood.late()
+        told = self.peer.mood.more({"embedding": self._embedding(body)})
+        return web.Response(text=json.dumps(told), content_type="application/json")
 
     async def many(self, request: web.Request) -> web.Response:
         await _note(self.peer, request)
@@ -415,9 +419,9 @@ class GeminiSide:
         for one in requests:
             if problem := self._problem(one, request.match_info["model"]):
                 return _error(400, problem)
-        return web.Response(
-            text=json.dumps({"embeddings": [self._embedding(r) for r in requests]}), content_type="application/json"
-        )
+        await self.peer.mood.late()
+        told = self.peer.mood.more({"embeddings": [self._embedding(one) for one in requests]})
+        return web.Response(text=json.dumps(told), content_type="application/json")
 
     async def begin_upload(self, request: web.Request) -> web.Response:
         await _note(self.peer, request)
@@ -558,9 +562,17 @@ class HubSide:
         return response
 
 
+def _words(request: web.Request, status: int) -> dict[str, Any]:
+    if request.path.startswith("/v1/"):
+        message = f"The server had an error while processing your request ({status})."
+        return {"error": {"message": message, "type": "server_error", "param": None, "code": None}}
+    kind = "INTERNAL" if status == 500 else "UNAVAILABLE"
+    return {"error": {"code": status, "message": "The model is overloaded. Please try again later.", "status": kind}}
+
+
 def application(peer: EmbeddingPeer) -> web.Application:
     """Return the peer as an application."""
-    app = web.Application(client_max_size=256 << 20)
+    app = web.Application(client_max_size=256 << 20, middlewares=[failing(lambda _: peer.mood, _words)])
     for side in (OpenAISide(peer), GeminiSide(peer), HubSide(peer)):
         app.add_routes(side.routes())
     return app

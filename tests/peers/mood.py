@@ -17,25 +17,39 @@ SEED: Final = int(_GIVEN) if _GIVEN.isdecimal() else 20260301
 ALL_CALM: Final = _GIVEN == "calm"
 LATEST: Final = 0.004
 """Seconds that an answer may be late: enough for another order of things, and little for a test."""
+LONGEST_HELD: Final = 0.05
+"""Seconds by which an event may come behind later ones."""
 OFTEN, SELDOM = 0.3, 0.1
 DEEPEST = 4
 _KEPT: Final = frozenset({"input", "arguments", "embedding", "item", "output", "diagnostics"})
 """Fields whose content is the caller's own."""
 _WORDS = ("x_tomorrow", "undocumented", "_meta", "ext", "beta_flags")
 _VALUES: tuple[Any, ...] = (None, 0, -1, True, "", "ü\u202e", [], {}, [None], {"type": "future", "id": "?"}, 2**53)
-Failure = Literal["status", "page", "cut before", "cut after"]
-FAILURES: Final[tuple[Failure, ...]] = ("status", "page", "cut before", "cut after")
-"""A 5xx in the platform's words, one of a proxy's (HTML), the connection cut without and with the effect."""
+Failure = Literal["status before", "status after", "page before", "page after", "cut before", "cut after"]
+FAILURES: Final[tuple[Failure, ...]] = ("status before", "status after", "page before", "page after", "cut before", "cut after")
+"""A 5xx in the platform's words, one of a proxy's (HTML), the connection cut: without the effect, and with it."""
 
 
 class Mood:
-    """One peer's day. ``bad`` is the share of calls that fail; ``seed`` names another day than the test's own."""
+    """One peer's day. ``bad`` is the share of calls that fail; ``seed`` names another day than the test's own.
+
+    On a bad day ids begin anywhere, and events of a platform that promises no order come in another one.
+    """
 
     def __init__(self, seed: str = "", *, bad: float = 0.0, calm: bool = False) -> None:
         test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
         self._random = Random(f"{SEED} {seed or test}")
-        self._bad = bad
         self._calm = calm or ALL_CALM
+        self._bad = 0.0 if self._calm else bad
+
+    @property
+    def bad(self) -> bool:
+        """Whether calls fail."""
+        return self._bad > 0
+
+    def over(self) -> None:
+        """Let nothing fail any more."""
+        self._bad = 0.0
 
     def may(self, share: float) -> bool:
         """Draw whether something happens."""
@@ -70,6 +84,18 @@ class Mood:
     def failure(self) -> Failure | None:
         """Draw how a call fails, on a bad day."""
         return self._random.choice(FAILURES) if self._bad and self._random.random() < self._bad else None
+
+    def pick(self, *some: Any) -> Any:
+        """Draw one of these."""
+        return self._random.choice(some)
+
+    def held(self) -> float:
+        """Draw for how many seconds an event is held back, on a bad day; mostly 0."""
+        return self._random.random() * LONGEST_HELD if self._bad and self.may(OFTEN) else 0.0
+
+    def start(self, usual: int, most: int = 2**31 - 10_000) -> int:
+        """Return where ids begin: on a bad day anywhere up to ``most``, which leaves room for a test's."""
+        return self._random.randint(1, most) if self._bad else usual
 
 
 CALM: Final = Mood(calm=True)

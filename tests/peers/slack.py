@@ -21,6 +21,7 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.patience import PATIENCE
+from tests.peers.failing import failing
 from tests.peers.mood import Mood
 from tests.peers.site import Site
 from tests.peers.slack_delivery import Delivery, Hook
@@ -75,7 +76,7 @@ class SlackPeer(SlackPeople):
     def __post_init__(self) -> None:
         self.connections = 0
         self.file_requests: list[str] = []
-        self._ids = itertools.count(1)
+        self._ids = itertools.count(self.mood.start(1))
         self._tickets: set[str] = set()
         self._news = asyncio.Condition()
         self._site = Site()
@@ -117,7 +118,8 @@ class SlackPeer(SlackPeople):
             await self._news.wait_for(condition)
 
     async def __aenter__(self) -> Self:
-        app = web.Application(client_max_size=64 * 1024 * 1024)
+        bad_day = failing(lambda request: self.mood if request.path.startswith(("/api/", "/upload/")) else None, _words)
+        app = web.Application(client_max_size=64 * 1024 * 1024, middlewares=[bad_day])
         app.router.add_route("*", "/api/{method}", self._web)
         app.router.add_get("/link", self._link)
         app.router.add_get("/files-pri/{file}/{name}", self._download)
@@ -289,6 +291,10 @@ async def _arguments(request: web.Request) -> dict[str, Any]:
     elif request.method == "POST":
         arguments.update({key: str(value) for key, value in (await request.post()).items()})
     return arguments
+
+
+def _words(_: web.Request, status: int) -> dict[str, Any]:
+    return {"ok": False, "error": "internal_error" if status == 500 else "service_unavailable"}
 
 
 async def _main() -> None:

@@ -57,10 +57,21 @@ class Delivery:
         self._ids = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def offer(self, payload: dict[str, Any], kind: str = "events_api", attempt: int = 0, reason: str = "") -> None:
+    async def offer(
+        self, payload: dict[str, Any], kind: str = "events_api", attempt: int = 0, reason: str = "", held: float = 0.0
+    ) -> None:
+        """Tell the app of something, ``held`` seconds from now: Slack promises no order."""
         envelope = Envelope(f"env-{next(self._ids)}", payload, kind, attempt, reason)
         self.waiting[envelope.id] = envelope
-        await self.send(envelope)
+        if held:
+            self._later(self._send_in(held, envelope))
+        else:
+            await self.send(envelope)
+
+    async def _send_in(self, seconds: float, envelope: Envelope) -> None:
+        await asyncio.sleep(seconds)
+        if envelope.id in self.waiting:
+            await self.send(envelope)
 
     async def send(self, envelope: Envelope) -> None:
         if self.hook is not None:
@@ -123,7 +134,7 @@ class Delivery:
                 body, kind = urlencode(envelope.payload), "application/x-www-form-urlencoded"
             case _:
                 body, kind = json.dumps(envelope.payload), "application/json"
-        stamp = str(int(time.time() + self.skew))
+        stamp = str(int(time.time() + self.skew) + envelope.attempt)  # a later attempt is signed anew
         digest = hmac.new(self.signing_secret.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
         headers = {"content-type": kind, "x-slack-request-timestamp": stamp, "x-slack-signature": f"v0={digest}"}
         if envelope.attempt:

@@ -25,6 +25,9 @@ class SlackPeople:
     root: str
     _ids: Iterator[int]
 
+    async def cut(self) -> None:
+        raise NotImplementedError
+
     async def say(self, user: str, text: str, *, channel: str = "", thread: str = "", **more: Any) -> str:
         """Let somebody write, in private unless a channel is given; return the message's time stamp."""
         place = channel or self.dm(user)
@@ -129,8 +132,14 @@ class SlackPeople:
 
     async def _offered(self, event: dict[str, Any], *, twice: bool = False) -> None:
         payload = {"team_id": TEAM, "api_app_id": APP, "type": "event_callback", "event_id": f"Ev{next(self._ids)}"}
+        failure = self.mood.failure()
+        if failure == "cut before":
+            await self.cut()
         for attempt in range(1 + twice):
-            await self.delivery.offer({**payload, "event": event}, attempt=attempt, reason="timeout" if attempt else "")
+            reason = "timeout" if attempt else ""
+            await self.delivery.offer({**payload, "event": event}, attempt=attempt, reason=reason, held=self.mood.held())
+        if failure == "cut after":
+            await self.cut()
 
     def upload(self, user: str, name: str, content: bytes, mimetype: str, **more: Any) -> dict[str, Any]:
         """Let somebody put a file into Slack; give what is returned to ``say`` as one of its ``files``."""

@@ -13,6 +13,7 @@ import copy
 import json
 import sys
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,7 +23,8 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tests.patience import PATIENCE
-from tests.peers import telegram_files
+from tests.peers import telegram_files, telegram_requests
+from tests.peers.failing import failing
 from tests.peers.mood import Mood
 from tests.peers.site import Site
 from tests.peers.telegram_hook import Webhook
@@ -83,13 +85,17 @@ class TelegramPeer(People):
     flood: Flood | None = None
     local: bool = False
     mood: Mood = field(default_factory=Mood)
+    checked: bool = True
+    """Whether requests must be ones that the published types allow; if not, the test fails when the peer ends."""
     answers: dict[str, Any] = field(default_factory=dict)
     """What methods answer in place of what they should."""
 
     def __post_init__(self) -> None:
+        self.wrong: list[str] = []
         self._pending: list[dict[str, Any]] = []
         self._confirmed: list[dict[str, Any]] = []
-        self._next_update = 5000
+        self._next_update = self.mood.start(5000)
+        self.chats.number_from(self.mood.start(101))
         self.asked = False
         self._allowed = UPDATE_KINDS - _NOT_BY_DEFAULT
         self._news = asyncio.Condition()
@@ -188,16 +194,20 @@ class TelegramPeer(People):
             await self._news.wait_for(condition)
 
     async def __aenter__(self) -> Self:
-        app = web.Application(client_max_size=64 * 1024 * 1024)
+        bad_day = failing(lambda request: self.mood if request.path.startswith("/bot") else None, _words)
+        app = web.Application(client_max_size=64 * 1024 * 1024, middlewares=[bad_day])
         app.router.add_route("*", "/bot{token}/{method}", self._serve)
         app.router.add_get("/file/bot{token}/{path:.+}", self._download)
         app.router.add_post("/control/{what}", self._control)
         self.port = await self._site.open(app, self.port)
+        if self.checked:
+            await asyncio.to_thread(telegram_requests.published)
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: object, *_: object) -> None:
         await self.webhook.close()
         await self._site.close()
+        assert kind is not None or not self.wrong, f"requests that Telegram's published types do not allow: {self.wrong}"
 
     async def go_away(self) -> None:
         """Let nobody reach this server."""
@@ -219,6 +229,8 @@ class TelegramPeer(People):
         if token != self.token:
             well_formed = ":" in token and len(token.partition(":")[2]) >= 30
             return _refusal(Refused("Unauthorized", 401) if well_formed else Refused("Not Found", 404))
+        if self.checked:
+            self.wrong += telegram_requests.wrong(method, arguments)
         try:
             if self.flood is not None:
                 self.flood.check(method, arguments)
@@ -333,6 +345,7 @@ class TelegramPeer(People):
                     "unconfirmed": self.unconfirmed,
                     "calls": [name for name, _ in self.calls],
                     "actions": self.chats.actions,
+                    "wrong": self.wrong,
                 }
             case what:
                 raise web.HTTPNotFound(text=f"no control {what}")
@@ -354,6 +367,10 @@ def _first_of(thread: int) -> dict[str, Any]:
     person = {"id": BOT["id"], "is_bot": True, "first_name": "Homebody"}
     begun = {"name": "a topic", "icon_color": 7322096}
     return {"message_id": thread, "from": person, "date": 1, "forum_topic_created": begun, "is_topic_message": True}
+
+
+def _words(_: web.Request, status: int) -> dict[str, Any]:
+    return {"ok": False, "error_code": status, "description": HTTPStatus(status).phrase}
 
 
 def _refusal(refused: Refused) -> web.Response:

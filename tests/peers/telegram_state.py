@@ -72,7 +72,11 @@ class Chats:
     download_limit: int = 20_000_000
 
     def __post_init__(self) -> None:
-        self._ids = itertools.count(101)
+        self.number_from(101)
+
+    def number_from(self, first: int) -> None:
+        """Choose the id of the next message."""
+        self._ids = itertools.count(first)
 
     def group(self, chat: int, title: str = "Family", *, kind: str = "supergroup", topics: tuple[int, ...] = ()) -> None:
         """Add a group with the bot in it; a forum when it has topics."""
