@@ -161,7 +161,7 @@ async def test_a_channel_of_a_package_that_is_not_installed_is_named_and_holds_u
         ("def make(settings, **_):\n    settings['loft']\n", "KeyError: 'loft'"),
         ("import no_such_module_of_anybody\n", "ModuleNotFoundError"),
         (
-            "from channels.errors import ChannelBroken\ndef make(settings, **_):\n    raise ChannelBroken('no loft', mend='L')\n",
+            "from channels.errors import ChannelBroken\ndef make(settings, **_):\n    raise ChannelBroken('no loft', hint='L')\n",
             "no loft",
         ),
     ],

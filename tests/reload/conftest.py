@@ -56,7 +56,7 @@ class Pigeon:
 
 def make(settings, *, account, clock, log):
     if not settings["loft"]:
-        raise ChannelBroken("no loft is named", mend="name one")
+        raise ChannelBroken("no loft is named", hint="name one")
     return Pigeon(settings["loft"])
 """
 
