@@ -15,7 +15,7 @@ from gateway.agents.running_agent import RunningAgent
 from gateway.agents.session_contexts import SessionContexts
 from gateway.budget.embedding import BudgetEmbedder
 from gateway.budget.guard import BudgetGuard
-from gateway.config.placing import closed_inodes
+from gateway.config.workspace_location import protected_inodes
 from gateway.routing.group_tools import GroupToolRules
 from gateway.sessions.store import SessionStore
 from gateway.tools.registry import ToolRegistry, tools_of
@@ -67,7 +67,7 @@ async def build_agent(house: Gateway, agent_id: str, settings: Settings) -> Buil
     on = house.on
     profile = settings.agent(agent_id)
     stands_on = await asyncio.to_thread(build_key, profile, settings, on.paths, on.env)
-    closed = await asyncio.to_thread(closed_inodes, on.paths.home)
+    closed = await asyncio.to_thread(protected_inodes, on.paths.home)
     workspace = await asyncio.to_thread(Workspace, profile.workspace, closed)
     made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, house.notices)
     zone = owner_zone(profile)

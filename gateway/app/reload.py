@@ -16,7 +16,7 @@ from agent.errors import AgentError
 from channels.errors import ChannelError
 from gateway.base.errors import HomebodyError, SettingsError, UsageError, as_homebody_error
 from gateway.config.compare import alike, compare
-from gateway.config.last_good import keep
+from gateway.config.last_known_good import save_copy
 from gateway.config.load import load
 from gateway.routing.access import concerns
 from gateway.supervision.broken_channel import BrokenChannel
@@ -151,7 +151,7 @@ class Reload:
         await asyncio.to_thread(on.learn_all, loaded.settings)  # first: also what waits for a restart, or is refused below
         for warning in loaded.warnings:
             log.warning("settings: %s", warning.as_text())
-        await asyncio.to_thread(keep, loaded, on.paths)
+        await asyncio.to_thread(save_copy, loaded, on.paths)
         return loaded.settings
 
     def _refused(self, wrong: HomebodyError) -> dict[str, Any]:

@@ -48,19 +48,19 @@ def get(invocation: Invocation, key: str | None, as_json: bool) -> None:
 
     A single value goes to stdout alone; where it comes from goes to stderr.
     """
-    from gateway.config.asking import answers, in_force, reload_of
+    from gateway.config.effective import effective_settings, effective_values, reload_mode
     from gateway.config.load import load
 
     path = _known(key) if key else ()
     loaded = load(invocation.paths, os.environ, only_look=True)
     warn(loaded)
     if as_json and not path:
-        _print_json(in_force(loaded.settings))
+        _print_json(effective_settings(loaded.settings))
         return
-    found = list(answers(loaded, path))
+    found = list(effective_values(loaded, path))
     single = len(found) == 1 and found[0].path == path
     if as_json:
-        unset = {"path": key, "value": None, "origin": "default", "reload": reload_of(path)}
+        unset = {"path": key, "value": None, "origin": "default", "reload": reload_mode(path)}
         _print_json(found[0].as_json() if single else [answer.as_json() for answer in found] or unset)
     elif single:
         answer = found[0]
@@ -74,11 +74,11 @@ def get(invocation: Invocation, key: str | None, as_json: bool) -> None:
     elif not found:
         click.echo(f"({key} is not set)", err=True)
     else:
-        from gateway.config.key import dotted
+        from gateway.config.key import dotted_key
 
         for answer in found:
             mark = "" if answer.origin == "file" else f"  ({answer.origin})"
-            click.echo(f"{dotted(answer.path)} = {_shown(answer.value)}{mark}")
+            click.echo(f"{dotted_key(answer.path)} = {_shown(answer.value)}{mark}")
 
 
 @config.command("set")
@@ -93,12 +93,12 @@ def set_(invocation: Invocation, key: str, value: str | None, force: bool, as_js
     Without VALUE it is read from standard input (unseen, at a terminal), which keeps a secret out of the shell's history.
     Secrets may also be given as env:NAME or file:PATH. Lists and sections are written as in YAML: '[a, b]', '{a: 1}'.
     """
-    from gateway.config.asking import typed_value
     from gateway.config.edit import with_value
+    from gateway.config.effective import parse_value
 
     path = _known(key, force=force)
     text = value if value is not None else _asked(key)
-    meant = typed_value(text, path)
+    meant = parse_value(text, path)
     if meant is None:
         raise UsageError(f"{key} would have no value", hint=f"To take it out: homebody config unset {key}")
     changed = _change(invocation, lambda document: with_value(document, _place(document, path), meant))
@@ -148,19 +148,19 @@ def schema() -> None:
 
 
 def _known(key: str, *, force: bool = False) -> KeyPath:
-    from gateway.config.asking import named
+    from gateway.config.effective import resolve_key
 
-    path, complaint = named(key)
+    path, complaint = resolve_key(key)
     if complaint and not force:
         raise UsageError(f"there is no setting {key!r}", hint=complaint)
     return path
 
 
 def _place(document: Document, path: KeyPath) -> KeyPath:
-    from gateway.config.asking import spelled_in
+    from gateway.config.effective import path_in_file
     from gateway.config.syntax_tree import plain
 
-    return spelled_in(plain(document.root), path)
+    return path_in_file(plain(document.root), path)
 
 
 def _asked(key: str) -> str:
@@ -209,16 +209,16 @@ def _count(found: tuple[Problem, ...], noun: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    from gateway.config.secrets import unseen_passwords
+    from gateway.config.secrets import mask_passwords
 
-    shown = unseen_passwords(value)
+    shown = mask_passwords(value)
     return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
 
 
 def _print_json(value: Any) -> None:
-    from gateway.config.secrets import unseen_passwords
+    from gateway.config.secrets import mask_passwords
 
-    click.echo(json.dumps(unseen_passwords(value), ensure_ascii=False, indent=2))
+    click.echo(json.dumps(mask_passwords(value), ensure_ascii=False, indent=2))
 
 
 @config.command()

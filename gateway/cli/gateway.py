@@ -25,10 +25,10 @@ def gateway(invocation: Invocation, restart_on_stall: bool) -> None:
     SIGHUP makes it read its settings anew; where it was started in a terminal it means that this went away, and ends it.
     """
     from gateway.cli.attached import begin_logging
-    from gateway.config.last_good import load_or_last_good
+    from gateway.config.last_known_good import load_or_last_known_good
 
     invocation.paths.prepare()
-    invocation.loaded, notice = load_or_last_good(invocation.paths, os.environ)
+    invocation.loaded, notice = load_or_last_known_good(invocation.paths, os.environ)
     warn(invocation.loaded)
     _make_token(invocation)
     closer = begin_logging(invocation, console=True)

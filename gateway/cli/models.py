@@ -74,14 +74,14 @@ def status(invocation: Invocation, as_json: bool) -> None:
         click.echo(f"agent {agent['id']}: {said}, {agent['chosen']}")
         if agent["mend"]:
             click.echo(f"  {agent['mend']}")
-    from gateway.config.secrets import unseen_passwords
+    from gateway.config.secrets import mask_passwords
 
     click.echo(f"\n{'provider':12} {'address':56} key")
     for provider in facts["providers"]:
         hint = f": export {provider['variable']}=..." if provider["key"] == "missing" and provider["variable"] else ""
         if not provider["address"]:
             hint = f"  (no address: homebody config set models.providers.{provider['provider']}.baseUrl http://HOST:PORT/v1)"
-        click.echo(f"{provider['provider']:12} {unseen_passwords(provider['address']):56} {provider['key']}{hint}")
+        click.echo(f"{provider['provider']:12} {mask_passwords(provider['address']):56} {provider['key']}{hint}")
         for key in provider["keys"]:
             click.echo(f"{'':12}   {key['from']}: {_well(key)}")
 
@@ -192,6 +192,6 @@ def _short(tokens: int | None) -> str:
 
 
 def _print_json(value: Any) -> None:
-    from gateway.config.secrets import unseen_passwords
+    from gateway.config.secrets import mask_passwords
 
-    click.echo(json.dumps(unseen_passwords(value), ensure_ascii=False))
+    click.echo(json.dumps(mask_passwords(value), ensure_ascii=False))

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from gateway.config.asking import declared_reload
-from gateway.config.key import KeyPath, dotted
+from gateway.config.effective import declared_reload_mode
+from gateway.config.key import KeyPath, dotted_key
 from gateway.settings.root import MAIN, AgentEntry, Settings
 
 _AGENTS: KeyPath = ("agents", "list")
@@ -61,7 +61,7 @@ class _Comparing:
             here = (*path, info.alias or name)
             before, after = getattr(present, name), getattr(wanted, name)
             holds: tuple[M, ...] = (wanted, present)
-            declared = declared_reload(info) or above
+            declared = declared_reload_mode(info) or above
             if here == _AGENTS:
                 values[name] = self.agents(before, after, declared)
             elif isinstance(before, BaseModel) and type(before) is type(after):
@@ -80,7 +80,7 @@ class _Comparing:
         """Merge the lists of agents. Which agents there are, and in which order, holds at once."""
         old, new = _by_id(before), _by_id(after)
         if list(old) != list(new):
-            self.taken.append(dotted(_AGENTS))
+            self.taken.append(dotted_key(_AGENTS))
         return tuple(
             self.section(old[agent], entry, (*_AGENTS, index), above) if agent in old else entry
             for index, (agent, entry) in enumerate(new.items())
@@ -88,7 +88,7 @@ class _Comparing:
 
     def _note(self, where: list[str], before: Any, after: Any, path: KeyPath) -> None:
         if before != after:
-            where.append(dotted(path))
+            where.append(dotted_key(path))
 
 
 def _by_id(entries: Sequence[AgentEntry]) -> dict[str, AgentEntry]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.base.errors import SettingsError
 from gateway.base.file_access import access_hint
 from gateway.base.problem import Problem
-from gateway.config.key import KeyPath, dotted
+from gateway.config.key import KeyPath, dotted_key
 from gateway.config.syntax_tree import Node, TooManyValues, lines, plain
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Tree:
 
     def spelled(self, path: KeyPath) -> str:
         """Return a key as the owner wrote it."""
-        return dotted(self._written(path))
+        return dotted_key(self._written(path))
 
     def at(self, path: KeyPath) -> Any:
         """Return the value at a path that exists, or None."""
@@ -175,6 +175,6 @@ class Tree:
                 both = f"{self.spelled(here)} (line {self.line(here)})"
                 written = (AGENT_SHORTHAND, *here[2:])
                 message = f"says something else than {both}"
-                problem = Problem(message, dotted(written), self.file, self._lines.get(written, 0), "Keep one of the two.")
+                problem = Problem(message, dotted_key(written), self.file, self._lines.get(written, 0), "Keep one of the two.")
                 self.problems.append(problem)
         return merged

@@ -13,7 +13,7 @@ from typing import Any
 
 from gateway.base.errors import HomebodyError, SettingsError
 from gateway.config.document import Document, is_json5, read_document
-from gateway.config.key import KeyPath, dotted
+from gateway.config.key import KeyPath, dotted_key
 from gateway.config.syntax_tree import Node, plain
 from gateway.config.yaml_format import yaml_lines
 
@@ -55,7 +55,7 @@ def without(document: Document, path: KeyPath) -> str:
         parent = parent.child(step) if parent else None
     removed = parent.child(path[-1]) if parent else None
     if parent is None or removed is None:
-        raise EditRefused(f"{dotted(path)} is not set in {document.file}", hint="`homebody config get` shows what is set.")
+        raise EditRefused(f"{dotted_key(path)} is not set in {document.file}", hint="`homebody config get` shows what is set.")
     expected = section = plain(document.root)
     for step in path[:-1]:
         section = section[step]
@@ -82,7 +82,7 @@ def _expected(values: Any, path: KeyPath, value: Any) -> Any:
             _put(here, step, _nested(path[depth:], value), path)
             return values
         if not isinstance(below, dict | list):
-            raise EditRefused(f"{dotted(path[:depth])} is a single value, not a section", hint="Unset it first.")
+            raise EditRefused(f"{dotted_key(path[:depth])} is a single value, not a section", hint="Unset it first.")
         here = below
     _put(here, path[-1], value, path)
     return values
@@ -94,9 +94,9 @@ def _put(here: Any, step: str | int, value: Any, path: KeyPath) -> None:
     elif isinstance(here, list) and step == len(here):
         here.append(value)
     elif isinstance(here, list):
-        raise EditRefused(f"{dotted(path)} does not fit: a list takes [0], [1] ..., and [n] only where n - 1 is")
+        raise EditRefused(f"{dotted_key(path)} does not fit: a list takes [0], [1] ..., and [n] only where n - 1 is")
     else:
-        raise EditRefused(f"{dotted(path)} does not fit: a section takes names")
+        raise EditRefused(f"{dotted_key(path)} does not fit: a section takes names")
 
 
 def _has(here: Any, step: str | int) -> bool:
@@ -122,7 +122,7 @@ def _verified(document: Document, text: str, expected: Any, path: KeyPath) -> st
 
 def _refusal(document: Document, path: KeyPath) -> EditRefused:
     return EditRefused(
-        f"{dotted(path)} cannot be changed here without touching other settings",
+        f"{dotted_key(path)} cannot be changed here without touching other settings",
         where=document.file,
         hint="Change it by hand in an editor, then run: homebody config validate",
     )

@@ -10,7 +10,7 @@ _STEP = re.compile(r"""\[(\d+)\] | \["((?:[^"\\]|\\.)*)"\] | (?:^|(?<!^)\.)([^.\
 _PLAIN = re.compile(r"""[^.\[\]"]+""")
 
 
-def parse(text: str) -> KeyPath:
+def parse_key(text: str) -> KeyPath:
     """Read a dotted name. ``list.0`` means ``list[0]`` too (whoever walks the tree decides). Raises ValueError."""
     path: list[str | int] = []
     position = 0
@@ -29,7 +29,7 @@ def parse(text: str) -> KeyPath:
     return tuple(path)
 
 
-def dotted(path: KeyPath) -> str:
+def dotted_key(path: KeyPath) -> str:
     """Write a name so that ``parse`` reads it back."""
     parts: list[str] = []
     for step in path:

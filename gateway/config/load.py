@@ -11,11 +11,11 @@ from pydantic import ValidationError
 from gateway.base.errors import SettingsError
 from gateway.base.paths import Paths
 from gateway.base.problem import Problem
-from gateway.config.complaint import problems_of
 from gateway.config.document import Tree, read_document, read_text
-from gateway.config.fitting import Fitting
-from gateway.config.placing import misplaced, nested
+from gateway.config.normalize import Normalizer
 from gateway.config.substitution import substitute
+from gateway.config.validation_errors import validation_problems
+from gateway.config.workspace_location import location_error, nested_workspaces
 from gateway.settings.root import AgentDefaults, Settings
 
 if TYPE_CHECKING:
@@ -84,14 +84,14 @@ def check(text: str, source: Path, env: Mapping[str, str], paths: Paths | None =
 
 
 def _checked(tree: Tree, source: Path, env: Mapping[str, str], paths: Paths | None) -> Checked:
-    fitting = Fitting(tree, Settings, env, source.parent)
+    fitting = Normalizer(tree, Settings, env, source.parent)
     fitted = fitting.fit(substitute(tree, env))
     settings: Settings | None = None
     try:
         settings = Settings.model_validate(fitted)
     except ValidationError as error:
         told = {problem.path for problem in tree.problems}
-        tree.problems.extend(problem for problem in problems_of(error, tree, Settings) if problem.path not in told)
+        tree.problems.extend(problem for problem in validation_problems(error, tree, Settings) if problem.path not in told)
     else:
         tree.problems.extend(_agents_problems(settings, tree))
         if not tree.problems:
@@ -130,15 +130,15 @@ def _profile_problems(settings: Settings, agent_id: str, place: KeyPath, tree: T
     try:
         settings.agent(agent_id)
     except ValidationError as error:
-        return problems_of(error, tree, AgentDefaults, written)
+        return validation_problems(error, tree, AgentDefaults, written)
     return []
 
 
 def _misplaced(settings: Settings, tree: Tree, source: Path, state: Path) -> list[Problem]:
     """Refuse workspaces from which the agent's tools would reach the state, keys, the whole home folder, or another's files."""
     workspaces = {agent_id: settings.agent(agent_id).workspace for agent_id in settings.agent_ids}
-    reasons = {agent_id: misplaced(workspace, state, source) for agent_id, workspace in workspaces.items()}
-    for inner, outer in nested(workspaces):
+    reasons = {agent_id: location_error(workspace, state, source) for agent_id, workspace in workspaces.items()}
+    for inner, outer in nested_workspaces(workspaces):
         reasons[inner] = reasons[inner] or f"lies in {workspaces[outer]}, the workspace of the agent {outer!r}"
     problems = []
     for index, (agent_id, reason) in enumerate(reasons.items()):

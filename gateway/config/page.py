@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 
-from gateway.config.asking import reload_of
-from gateway.config.meanings import meaning
-from gateway.config.shape import Shape, fields
+from gateway.config.effective import reload_mode
+from gateway.config.field_docs import field_doc
+from gateway.config.field_types import FieldType, fields
 from gateway.settings.root import AgentDefaults, AgentEntry, Settings
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def _rows(path: KeyPath, model: type[BaseModel]) -> Iterator[str]:
         if inherited or (shape.models and set(shape.kinds) == set(shape.models)):
             continue
         field = shape.field
-        told = " ".join((meaning(model, field) if field else "").split()).replace("``", "`").replace("|", "\\|")
-        cells = [f"`{key}`", _type(shape), _default(shape), told, reload_of(_place((*path, key)))]
+        told = " ".join((field_doc(model, field) if field else "").split()).replace("``", "`").replace("|", "\\|")
+        cells = [f"`{key}`", _type(shape), _default(shape), told, reload_mode(_place((*path, key)))]
         yield f"| {' | '.join(cells)} |"
 
 
@@ -92,7 +92,7 @@ def _place(path: KeyPath) -> KeyPath:
     return tuple(step for part in path for step in ((str(part)[:-2], 0) if str(part).endswith("[]") else (part,)))
 
 
-def _type(shape: Shape) -> str:
+def _type(shape: FieldType) -> str:
     return " or ".join(dict.fromkeys(_word(kind) for kind in shape.kinds if kind is not type(None)))
 
 
@@ -105,10 +105,10 @@ def _word(kind: Any) -> str:
         return "table"
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return "section"
-    return _WORDS.get(kind) or _type(Shape.of(kind)) if kind in _WORDS or get_origin(kind) else "text"
+    return _WORDS.get(kind) or _type(FieldType.of(kind)) if kind in _WORDS or get_origin(kind) else "text"
 
 
-def _default(shape: Shape) -> str:
+def _default(shape: FieldType) -> str:
     field = shape.field
     if field is None or field.is_required():
         return "required"

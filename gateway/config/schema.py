@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
-from gateway.config.meanings import meaning
+from gateway.config.field_docs import field_doc
 from gateway.settings.root import Settings
 
 if TYPE_CHECKING:
@@ -27,6 +27,6 @@ class _Explained(GenerateJsonSchema):
         model = schema["cls"]
         for name, field in model.model_fields.items():
             key = made.get("properties", {}).get(field.alias or name)
-            if key is not None and (told := meaning(model, field)):
+            if key is not None and (told := field_doc(model, field)):
                 key.setdefault("description", told)
         return made

@@ -28,13 +28,13 @@ class SecretMissing(LookupError):
         self.hint = hint
 
 
-def unseen_passwords(value: Any) -> Any:
+def mask_passwords(value: Any) -> Any:
     """Return a copy of plain values in which the passwords of addresses, as in ``http://ann:PASSWORD@host``, are masked."""
     if isinstance(value, str):
         return _PASSWORD.sub(rf"\1:{MASK}@", value)
     if isinstance(value, Mapping):
-        return {key: unseen_passwords(one) for key, one in value.items()}
-    return [unseen_passwords(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: mask_passwords(one) for key, one in value.items()}
+    return [mask_passwords(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def passwords_in(text: str) -> Iterator[str]:

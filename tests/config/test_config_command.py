@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli import main
-from gateway.config.shape import every_key
+from gateway.config.field_types import all_keys
 from gateway.settings.root import Settings
 from tests.patience import PATIENCE
 
@@ -282,7 +282,7 @@ def test_the_schema_explains_every_key(run):
 
 
 def test_every_key_can_be_asked_for(run):
-    for path in every_key(Settings):
+    for path in all_keys(Settings):
         name = ".".join(str(step) for step in path)
         if (
             not name.startswith("agents.list.")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.config.document import Document, read_document
 from gateway.config.edit import EditRefused, bracketed, with_value, without
-from gateway.config.key import parse
+from gateway.config.key import parse_key
 from gateway.config.store import with_line_ends_of
 from gateway.config.syntax_tree import plain
 from gateway.config.yaml_format import yaml_lines
@@ -147,9 +147,9 @@ JSON5 = """\
 
 
 def test_a_json5_file_keeps_its_comments():
-    text = with_value(document(JSON5, "homebody.json"), parse("agents.defaults.userTimezone"), "Europe/Berlin")
-    text = with_value(document(text, "homebody.json"), parse("agents.defaults.compaction.memoryFlush.enabled"), value=False)
-    text = without(document(text, "homebody.json"), parse("agents.defaults.model"))
+    text = with_value(document(JSON5, "homebody.json"), parse_key("agents.defaults.userTimezone"), "Europe/Berlin")
+    text = with_value(document(text, "homebody.json"), parse_key("agents.defaults.compaction.memoryFlush.enabled"), value=False)
+    text = without(document(text, "homebody.json"), parse_key("agents.defaults.model"))
     assert (
         text
         == """\
@@ -181,7 +181,7 @@ channels:
 
 
 def test_a_new_key_goes_to_the_end_of_its_own_section():
-    text = with_value(document(YAML), parse("agents.defaults.compaction.reserveTokensFloor"), 30_000)
+    text = with_value(document(YAML), parse_key("agents.defaults.compaction.reserveTokensFloor"), 30_000)
     assert text == YAML.replace("good one\n", "good one\n    compaction:\n      reserveTokensFloor: 30000\n")
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from gateway.app.dependencies import Dependencies
-from gateway.config.secrets import MASK, passwords_in, unseen_passwords
+from gateway.config.secrets import MASK, mask_passwords, passwords_in
 from gateway.logs.redaction import Redactor, secrets_in
 from gateway.outbound.replying import replies
 from gateway.outbound.secret_filter import SecretFilter, telling_apart
@@ -71,7 +71,7 @@ def test_other_variables_are_not(name: str) -> None:
 def test_the_password_of_an_address_is_a_secret_whatever_the_name() -> None:
     found = set(secrets_in({"QUEUE": "amqp://ann:s%40fe-Pass1@mq.example:5672/x"}))
     assert {"s%40fe-Pass1", "s@fe-Pass1"} <= found
-    shown = unseen_passwords({"baseUrl": "http://ann:PW-secret1@host/v1", "list": ["x", {"a": "redis://:pw1@h"}], "n": 1})
+    shown = mask_passwords({"baseUrl": "http://ann:PW-secret1@host/v1", "list": ["x", {"a": "redis://:pw1@h"}], "n": 1})
     assert shown == {"baseUrl": f"http://ann:{MASK}@host/v1", "list": ["x", {"a": f"redis://:{MASK}@h"}], "n": 1}
     assert list(passwords_in("https://example.org/a:b@c and mail ann@example.org")) == []
 

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.asking import reload_of
 from gateway.config.compare import alike, compare
-from gateway.config.key import parse
+from gateway.config.effective import reload_mode
+from gateway.config.key import parse_key
 from gateway.settings.root import Settings
 
 KEYS: dict[tuple[str, ...], list[Any]] = {
@@ -43,8 +43,8 @@ def settings(said: dict[tuple[str, ...], Any]) -> Settings:
 @given(SETTINGS, SETTINGS)
 def test_each_changed_key_is_either_taken_or_waits_as_it_declares(one: dict, two: dict) -> None:
     found = compare(settings(one), settings(two))
-    assert {reload_of(parse(key)) for key in found.taken} <= {"hot"}
-    assert {reload_of(parse(key)) for key in found.waiting} <= {"restart"}
+    assert {reload_mode(parse_key(key)) for key in found.taken} <= {"hot"}
+    assert {reload_mode(parse_key(key)) for key in found.waiting} <= {"restart"}
     assert not set(found.taken) & set(found.waiting)
 
 

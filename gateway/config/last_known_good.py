@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAME = "settings.last-good"
 
 
-def load_or_last_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loaded, str | None]:
+def load_or_last_known_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loaded, str | None]:
     """Read the settings, or those that were in force at the last good start, with a notice for the owner.
 
     Raises:
@@ -41,11 +41,11 @@ def load_or_last_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loaded, str
             "start. Mend it, see `homebody config validate`, and restart me."
         )
         return Loaded(found.settings.of_profile(paths.profile), found.warnings, source, found.given), notice
-    keep(loaded, paths)
+    save_copy(loaded, paths)
     return loaded, None
 
 
-def keep(loaded: Loaded, paths: Paths) -> None:
+def save_copy(loaded: Loaded, paths: Paths) -> None:
     """Copy the file, for the owner's eyes only. A copy that cannot be made costs nothing but the fallback."""
     if loaded.source is None:
         return

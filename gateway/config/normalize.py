@@ -7,9 +7,9 @@ from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from gateway.config.key import KeyPath, dotted
+from gateway.config.field_types import FieldType, accepted_names, all_keys
+from gateway.config.key import KeyPath, dotted_key
 from gateway.config.secrets import NAMES, SecretMissing, resolve
-from gateway.config.shape import Shape, every_key, written_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ _ABSENT = object()
 
 
 @dataclass
-class Fitting:
+class Normalizer:
     """One pass. ``warnings`` tells of unknown keys; missing secrets go to ``tree.problems``."""
 
     tree: Tree
@@ -36,13 +36,15 @@ class Fitting:
 
     def fit(self, values: Any) -> Any:
         """Return the values, ready for the model."""
-        return self._fit(values, Shape((self.model,)), ())
+        return self._fit(values, FieldType((self.model,)), ())
 
-    def _fit(self, value: Any, shape: Shape, path: KeyPath) -> Any:
+    def _fit(self, value: Any, shape: FieldType, path: KeyPath) -> Any:
         if isinstance(value, dict):
             return self._section(value, shape, path)
         if isinstance(value, list):
-            fitted = [self._fit(child, shape.under(index) or Shape(()), (*path, index)) for index, child in enumerate(value)]
+            fitted = [
+                self._fit(child, shape.under(index) or FieldType(()), (*path, index)) for index, child in enumerate(value)
+            ]
             return [child for child in fitted if child is not _ABSENT]
         if value is None and not shape.nullable:
             return _ABSENT
@@ -50,8 +52,8 @@ class Fitting:
             return self._secret(value, path)
         return value
 
-    def _section(self, value: dict[str, Any], shape: Shape, path: KeyPath) -> dict[str, Any]:
-        names = {name: written for model in shape.models for name, written in written_names(model).items()}
+    def _section(self, value: dict[str, Any], shape: FieldType, path: KeyPath) -> dict[str, Any]:
+        names = {name: written for model in shape.models for name, written in accepted_names(model).items()}
         fitted: dict[str, Any] = {}
         for key, child in value.items():
             under = shape.under(names.get(key, key))
@@ -61,7 +63,7 @@ class Fitting:
             if isinstance(child, str) and (under is None or Any in under.kinds) and NAMES.search(key):
                 settled = self._secret(child, (*path, key))
             else:
-                settled = self._fit(child, under or Shape(()), (*path, key))
+                settled = self._fit(child, under or FieldType(()), (*path, key))
             if settled is not _ABSENT:
                 fitted[names.get(key, key)] = settled
         return fitted
@@ -75,27 +77,27 @@ class Fitting:
             return _ABSENT
 
     def _unknown(self, key: str, path: KeyPath, known: list[str]) -> Problem:
-        near = nearest(key, path, known, self.model)
+        near = suggest_key(key, path, known, self.model)
         hint = f"Did you mean {near}?" if near else f"Known here: {', '.join(sorted(known)[:12])}."
         return self.tree.problem((*path, key), "is not a key of this version; it is kept and passed over", hint)
 
 
-def nearest(key: str, path: KeyPath, known: list[str], model: type[BaseModel]) -> str:
+def suggest_key(key: str, path: KeyPath, known: list[str], model: type[BaseModel]) -> str:
     """Return the key that was likely meant: a neighbour that looks alike, else what has that name elsewhere, nearest places first."""
     by_folded = {_folded(name): name for name in known}
     close = get_close_matches(_folded(key), list(by_folded), n=1, cutoff=0.75)
     if close:
-        return dotted((*path, by_folded[close[0]]))
+        return dotted_key((*path, by_folded[close[0]]))
     elsewhere = _by_name(model).get(_folded(key), [])
     ranks = {other: (-_shared(other, path), len(other)) for other in elsewhere}
-    return " or ".join(dotted(other) for other in elsewhere if ranks[other] == min(ranks.values()))
+    return " or ".join(dotted_key(other) for other in elsewhere if ranks[other] == min(ranks.values()))
 
 
 @cache
 def _by_name(model: type[BaseModel]) -> dict[str, list[KeyPath]]:
     """Return where in the settings there is a key of a name."""
     places: dict[str, list[KeyPath]] = {}
-    for place in every_key(model):
+    for place in all_keys(model):
         places.setdefault(_folded(str(place[-1])), []).append(place)
     return places
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.config.edit import bracketed
 from gateway.config.json5_format import read_json5
-from gateway.config.key import dotted, parse
+from gateway.config.key import dotted_key, parse_key
 from gateway.config.syntax_tree import lines, plain
 from gateway.config.yaml_format import read_yaml, yaml_lines
 
@@ -72,7 +72,7 @@ def test_an_escaped_pair_is_one_character(read):
 
 def test_lines_point_at_keys_and_items():
     found = lines(read_yaml("# top\na:\n  b: 1\n\n  c:\n    - x\n    - y: 2\n", "x.yaml"))
-    assert {dotted(path): line for path, line in found.items()} == {
+    assert {dotted_key(path): line for path, line in found.items()} == {
         "a": 2,
         "a.b": 3,
         "a.c": 5,
@@ -89,10 +89,10 @@ def test_merged_sections_are_understood():
 
 @given(st.lists(st.integers(0, 99) | TEXTS.filter(bool), min_size=1, max_size=5))
 def test_a_key_that_is_written_is_read_back(path):
-    assert parse(dotted(tuple(path))) == tuple(path)
+    assert parse_key(dotted_key(tuple(path))) == tuple(path)
 
 
 @pytest.mark.parametrize("text", ["", "a..b", ".a", "a[", "a[x]", 'a["b', "a[0]b", "a]"])
 def test_what_is_no_key_is_refused(text):
     with pytest.raises(ValueError, match="setting"):
-        parse(text)
+        parse_key(text)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 
-def meaning(model: type[BaseModel], field: FieldInfo) -> str:
+def field_doc(model: type[BaseModel], field: FieldInfo) -> str:
     """Return what a field of ``model`` means, or an empty string where nothing stands behind it."""
     name = next((name for name, info in model.model_fields.items() if info is field), "")
     return field.description or _meanings(model).get(name, "")

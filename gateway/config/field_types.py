@@ -19,14 +19,14 @@ _LISTS = (list, tuple, set, frozenset)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class FieldType:
     """What may stand at one place: any of ``kinds``. ``field`` is the pydantic field it belongs to, where there is one."""
 
     kinds: tuple[Any, ...]
     field: FieldInfo | None = None
 
     @classmethod
-    def of(cls, annotation: Any, field: FieldInfo | None = None) -> Shape:
+    def of(cls, annotation: Any, field: FieldInfo | None = None) -> FieldType:
         """Take an annotation apart into the kinds it allows."""
         return cls(tuple(_kinds(annotation)), field)
 
@@ -56,11 +56,11 @@ class Shape:
         others = set(self.kinds) - {str, SecretStr, Path, type(None)}
         return self.text and not others
 
-    def keys(self) -> dict[str, Shape]:
+    def keys(self) -> dict[str, FieldType]:
         """Return the keys that a section here may have, as they are written."""
         return {name: shape for model in self.models for name, shape in fields(model).items()}
 
-    def under(self, step: str | int) -> Shape | None:
+    def under(self, step: str | int) -> FieldType | None:
         """Return the shape of one key or item, or None when there is no such thing."""
         known = self.keys().get(str(step)) if self.models else None
         if known is not None:
@@ -68,9 +68,9 @@ class Shape:
         for kind in self.kinds:
             origin, arguments = get_origin(kind), get_args(kind)
             if arguments and isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(step, str):
-                return Shape.of(arguments[1])
+                return FieldType.of(arguments[1])
             if arguments and origin in _LISTS and isinstance(step, int):
-                return Shape.of(arguments[0])
+                return FieldType.of(arguments[0])
         return None
 
     @property
@@ -79,20 +79,20 @@ class Shape:
         free = any(kind in {Any, dict, object} for kind in self.kinds)
         return free or any(isinstance(o := get_origin(kind), type) and issubclass(o, Mapping) for kind in self.kinds)
 
-    def at(self, path: KeyPath) -> Shape | None:
+    def at(self, path: KeyPath) -> FieldType | None:
         """Return the shape of a place further down, or None."""
-        here: Shape | None = self
+        here: FieldType | None = self
         for step in path:
             here = here.under(step) if here else None
         return here
 
 
-def fields(model: type[BaseModel]) -> dict[str, Shape]:
+def fields(model: type[BaseModel]) -> dict[str, FieldType]:
     """Return the fields of a section by the key that is written for each."""
-    return {info.alias or name: Shape.of(info.annotation, info) for name, info in model.model_fields.items()}
+    return {info.alias or name: FieldType.of(info.annotation, info) for name, info in model.model_fields.items()}
 
 
-def written_names(model: type[BaseModel]) -> dict[str, str]:
+def accepted_names(model: type[BaseModel]) -> dict[str, str]:
     """Return every name under which a field is understood, and the one that is written for it."""
     names: dict[str, str] = {}
     for name, info in model.model_fields.items():
@@ -100,13 +100,13 @@ def written_names(model: type[BaseModel]) -> dict[str, str]:
     return names
 
 
-def every_key(model: type[BaseModel], under: KeyPath = ()) -> Iterator[KeyPath]:
+def all_keys(model: type[BaseModel], under: KeyPath = ()) -> Iterator[KeyPath]:
     """Yield the path of every key with a fixed name, sections before what is in them."""
     for name, shape in fields(model).items():
         path = (*under, name)
         yield path
         for section in shape.models:
-            yield from every_key(section, path)
+            yield from all_keys(section, path)
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:

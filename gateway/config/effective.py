@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.base.errors import SettingsError, UsageError
 from gateway.config.document import AGENT_SHORTHAND
-from gateway.config.fitting import nearest
-from gateway.config.key import KeyPath, dotted, parse
+from gateway.config.field_types import FieldType
+from gateway.config.key import KeyPath, dotted_key, parse_key
+from gateway.config.normalize import suggest_key
 from gateway.config.secrets import masked
-from gateway.config.shape import Shape
 from gateway.config.yaml_format import read_yaml
 from gateway.settings.root import Settings
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from gateway.config.load import Loaded
     from gateway.config.syntax_tree import Node
 
-ROOT = Shape((Settings,))
+ROOT = FieldType((Settings,))
 _DEFAULTS: KeyPath = ("agents", "defaults")
 _LIST: KeyPath = ("agents", "list")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EffectiveValue:
     """One setting as it is in force. ``origin`` is "file", "agents.defaults" (taken over from there) or "default"."""
 
     path: KeyPath
@@ -37,27 +37,27 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """The same, for programs."""
-        return {"path": dotted(self.path), "value": self.value, "origin": self.origin, "reload": self.reload}
+        return {"path": dotted_key(self.path), "value": self.value, "origin": self.origin, "reload": self.reload}
 
 
-def named(text: str) -> tuple[KeyPath, str]:
+def resolve_key(text: str) -> tuple[KeyPath, str]:
     """Return the path that a typed name means, and a complaint when no such key exists (or an empty string).
 
     ``agent.x`` means ``agents.defaults.x`` and ``list.0`` means ``list[0]``. Raises UsageError for what is no name at all.
     """
     try:
-        typed = parse(text)
+        typed = parse_key(text)
     except ValueError as error:
         raise UsageError(str(error), hint="Write it like agents.defaults.model or agents.list[0].id.") from error
     if typed[0] == AGENT_SHORTHAND:
         typed = (*_DEFAULTS, *typed[1:])
     path: KeyPath = ()
-    here: Shape | None = ROOT
+    here: FieldType | None = ROOT
     for step in typed:
         if isinstance(step, str) and step.isdigit() and here and here.under(step) is None and here.under(int(step)):
             step = int(step)  # noqa: PLW2901 -- what was typed as a name is an index here
         if here is not None and (below := here.under(step)) is None and here.models and not here.open:
-            near = nearest(str(step), path, list(here.keys()), Settings)
+            near = suggest_key(str(step), path, list(here.keys()), Settings)
             known = f"Known here: {', '.join(sorted(here.keys()))}."
             return (*path, *typed[len(path) :]), f"Did you mean {near}?" if near else known
         here = below if here is not None else None
@@ -65,7 +65,7 @@ def named(text: str) -> tuple[KeyPath, str]:
     return path, ""
 
 
-def spelled_in(written: Mapping[str, Any], path: KeyPath) -> KeyPath:
+def path_in_file(written: Mapping[str, Any], path: KeyPath) -> KeyPath:
     """Return the path under which a file says (or should say) a setting: under ``agent`` where it uses that shorthand."""
     short = written.get(AGENT_SHORTHAND)
     if path[:2] != _DEFAULTS or not isinstance(short, Mapping) or len(path) == len(_DEFAULTS):
@@ -75,19 +75,19 @@ def spelled_in(written: Mapping[str, Any], path: KeyPath) -> KeyPath:
     return path if spelled_out and path[2] not in short else (AGENT_SHORTHAND, *path[2:])
 
 
-def answers(loaded: Loaded, path: KeyPath = ()) -> Iterator[Answer]:
+def effective_values(loaded: Loaded, path: KeyPath = ()) -> Iterator[EffectiveValue]:
     """Yield what is in force at ``path`` and below, secrets masked. Nothing at all: the key is known and not set."""
-    here: Any = in_force(loaded.settings)
+    here: Any = effective_settings(loaded.settings)
     for step in path:
         try:
             here = here[step]
         except (KeyError, IndexError, TypeError):
             return
     for leaf, value in _leaves(path, here):
-        yield Answer(leaf, value, _origin(loaded.given, leaf), reload_of(leaf))
+        yield EffectiveValue(leaf, value, _origin(loaded.given, leaf), reload_mode(leaf))
 
 
-def in_force(settings: Settings) -> dict[str, Any]:
+def effective_settings(settings: Settings) -> dict[str, Any]:
     """Return all settings as plain values, secrets masked, each agent's entry laid over the defaults."""
     values: dict[str, Any] = masked(settings)
     values["agents"]["list"] = [
@@ -97,25 +97,25 @@ def in_force(settings: Settings) -> dict[str, Any]:
     return values
 
 
-def reload_of(path: KeyPath) -> str:
+def reload_mode(path: KeyPath) -> str:
     """Return "hot" or "restart": what a change of this key takes, as declared by the key or the nearest section above."""
-    here: Shape | None = ROOT
+    here: FieldType | None = ROOT
     found = "restart"
     for step in path:
         here = here.under(step) if here else None
-        found = (declared_reload(here.field) if here and here.field else None) or found
+        found = (declared_reload_mode(here.field) if here and here.field else None) or found
     return found
 
 
-def declared_reload(field: FieldInfo) -> str | None:
+def declared_reload_mode(field: FieldInfo) -> str | None:
     """Return what a key declares of itself: "hot", "restart" or nothing."""
     extra = field.json_schema_extra
     return str(extra["reload"]) if isinstance(extra, dict) and extra.get("reload") in {"hot", "restart"} else None
 
 
-def typed_value(text: str, path: KeyPath) -> Any:
+def parse_value(text: str, path: KeyPath) -> Any:
     """Return the value that was typed for a key: as it stands where text is wanted, else read as YAML."""
-    shape = ROOT.at(path) or Shape(())
+    shape = ROOT.at(path) or FieldType(())
     if shape.only_text:
         return text
     try:
@@ -125,11 +125,11 @@ def typed_value(text: str, path: KeyPath) -> Any:
     return None if node is None and not shape.text else text if node is None else _meant(node, shape, text)
 
 
-def _meant(node: Node, shape: Shape, text: str) -> Any:
+def _meant(node: Node, shape: FieldType, text: str) -> Any:
     if isinstance(node.value, dict):
-        return {key: _meant(child, shape.under(key) or Shape(()), text) for key, child in node.value.items()}
+        return {key: _meant(child, shape.under(key) or FieldType(()), text) for key, child in node.value.items()}
     if isinstance(node.value, list):
-        return [_meant(child, shape.under(index) or Shape(()), text) for index, child in enumerate(node.value)]
+        return [_meant(child, shape.under(index) or FieldType(()), text) for index, child in enumerate(node.value)]
     return text[node.start : node.end] if shape.text and not isinstance(node.value, str) else node.value
 
 

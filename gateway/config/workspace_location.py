@@ -21,7 +21,7 @@ _STATES: Final = ".homebody*"
 _DEPTH: Final = 2
 
 
-def misplaced(workspace: Path, state: Path, source: Path) -> str | None:
+def location_error(workspace: Path, state: Path, source: Path) -> str | None:
     """Say why a workspace cannot lie where it does, or None. ``source`` is the settings file; ``state`` the state folder."""
     home = Path.home()
     here, above = _inode(workspace), {inode for inode in map(_inode, _upwards(workspace)) if inode}
@@ -42,7 +42,7 @@ def misplaced(workspace: Path, state: Path, source: Path) -> str | None:
     return f"lies in {lexical}" if lexical is not None else None
 
 
-def nested(workspaces: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
+def nested_workspaces(workspaces: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
     """Yield each agent whose workspace lies in that of another one, and that other. Equal ones are no matter of this."""
     inodes = {agent: _inode(workspace) for agent, workspace in workspaces.items()}
     real = {agent: Path(os.path.realpath(workspace)) for agent, workspace in workspaces.items()}
@@ -53,7 +53,7 @@ def nested(workspaces: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
                 yield inner, outer
 
 
-def closed_inodes(state: Path, files: Iterable[Path] = ()) -> frozenset[Inode]:
+def protected_inodes(state: Path, files: Iterable[Path] = ()) -> frozenset[Inode]:
     """Return what no file tool opens, whatever the way to it: state folders, folders of keys, and ``files``."""
     found = (_inode(one) for one in (*_closed_folders(state), *_files_of(state), *files))
     return frozenset(inode for inode in found if inode is not None)

@@ -6,7 +6,7 @@ import json
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from gateway.config.shape import Shape
+from gateway.config.field_types import FieldType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ _BOUNDS: dict[str, tuple[str, str]] = {
 }
 
 
-def problems_of(
+def validation_problems(
     error: ValidationError, tree: Tree, model: type[BaseModel], place: Callable[[KeyPath], KeyPath] | None = None
 ) -> list[Problem]:
     """Return one problem for each wrong key, in the order of the file.
@@ -74,7 +74,7 @@ def problems_of(
         path = _placed(detail, tree, place or (lambda given: given))
         by_path.setdefault(path, []).append(detail)
     deepest = [path for path in by_path if not any(other[: len(path)] == path and other != path for other in by_path)]
-    return [_problem(path, by_path[path], tree, Shape((model,))) for path in deepest]
+    return [_problem(path, by_path[path], tree, FieldType((model,))) for path in deepest]
 
 
 def _placed(detail: ErrorDetails, tree: Tree, place: Callable[[KeyPath], KeyPath]) -> KeyPath:
@@ -91,7 +91,7 @@ def _placed(detail: ErrorDetails, tree: Tree, place: Callable[[KeyPath], KeyPath
     return place(path)
 
 
-def _problem(path: KeyPath, details: Sequence[ErrorDetails], tree: Tree, shape: Shape) -> Problem:
+def _problem(path: KeyPath, details: Sequence[ErrorDetails], tree: Tree, shape: FieldType) -> Problem:
     if all(detail["type"] == "missing" for detail in details):
         return tree.problem(path, "is missing", "Add this key, or remove the section it belongs to.")
     here = shape.at(path)

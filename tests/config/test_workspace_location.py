@@ -12,7 +12,7 @@ from agent.tools.workspace_sandbox import WorkspaceSandbox
 from gateway.base.errors import SettingsError
 from gateway.base.paths import Paths
 from gateway.config.load import check, load
-from gateway.config.placing import closed_inodes
+from gateway.config.workspace_location import protected_inodes
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_no_tool_opens_the_state_or_keys_from_a_workspace_that_holds_them_all_th
     home = Path.home()
     (home / ".homebody" / "homebody.yaml").write_text("secret")
     (home / ".homebody" / "state" / "gateway.token").write_text("secret")
-    enclosure = WorkspaceSandbox(home, closed_inodes(house.home))
+    enclosure = WorkspaceSandbox(home, protected_inodes(house.home))
     (home / "moved").mkdir()
     (home / ".ssh").rename(home / "moved" / "keys")
     for path in (".homebody/homebody.yaml", ".homebody/state/gateway.token", "moved/keys/id_rsa", ".homebody-work/x"):
