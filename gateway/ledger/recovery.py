@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import apsw
 
-from gateway.ledger.pages import Pages
+from gateway.ledger.raw_pages import RawPages
+from gateway.ledger.raw_tables import RawTables
 from gateway.ledger.rows import IN_DOUBT
 from gateway.ledger.values import account_of, clean, read_conversation, read_payload, stamp
-from gateway.ledger.wreck import Wreck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
     from pathlib import Path
 
-    from gateway.ledger.wreck import Row
+    from gateway.ledger.raw_tables import Row
 
 Ending = Literal["closed", "crashed", "lost"]
 """How the last process left the ledger: in order, not in order, or so that its write-ahead log was gone afterwards."""
@@ -87,14 +87,14 @@ def recover(db: apsw.Connection, wreck: Path, ending: Ending, now: datetime) -> 
     Raises:
         OSError, apsw.Error: the wreck cannot be read, or the new ledger cannot be written; then nothing was changed.
     """
-    work = _Salvage(db, Wreck(Pages(wreck)), ending, now)
+    work = _Recovery(db, RawTables(RawPages(wreck)), ending, now)
     with db:
         work.run()
     return work.result
 
 
-class _Salvage:
-    def __init__(self, db: apsw.Connection, wreck: Wreck, ending: Ending, now: datetime) -> None:
+class _Recovery:
+    def __init__(self, db: apsw.Connection, wreck: RawTables, ending: Ending, now: datetime) -> None:
         self._db = db
         self._tables = wreck.tables
         self._ending = ending

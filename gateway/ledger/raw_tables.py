@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gateway.ledger.pages import Pages
+    from gateway.ledger.raw_pages import RawPages
 
 _LEAF, _INTERIOR = 0x0D, 0x05
 _DEEPEST: Final = 20
@@ -51,10 +51,10 @@ class _Broken(ValueError):
     """Raised where bytes are not what they should be."""
 
 
-class Wreck:
+class RawTables:
     """Reads a damaged ledger. Blocking."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: RawPages) -> None:
         self._pages = pages
         self._seen: set[int] = set()
         self.tables: dict[str, list[Row]] = {name: [] for name in SHAPES}

@@ -17,7 +17,7 @@ _SMALLEST, _LARGEST = 512, 65_536
 _HEADER: Final = 100
 
 
-class Pages:
+class RawPages:
     """Reads pages by number, from 1 on. ``size`` is that of a page, ``count`` how many there should be.
 
     Raises OSError where the disk does not give the file.
