@@ -321,7 +321,7 @@ for change in (
     try:
         change()
     except WorkspaceNotWritable as trouble:
-        assert trouble.mend, trouble
+        assert trouble.hint, trouble
     else:
         sys.exit("a change went through")
 print(enclosure.read(PurePosixPath("a.md")).data.decode())
