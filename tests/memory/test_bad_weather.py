@@ -106,7 +106,7 @@ _AS_NOBODY = """
         try:
             await memory.get("memory/shut.md", audience=OWNER)
         except Exception as error:
-            told = str(error) + " | " + error.mend
+            told = str(error) + " | " + error.hint
         print(json.dumps([synced.troubles, [hit.path for hit in hits], told]))
         await memory.close()
 
@@ -176,7 +176,7 @@ _ON_A_FULL_DISK = """
         try:
             await memory.sync()
         except MemoryTrouble as trouble:
-            print("told:", trouble, "|", trouble.mend)
+            print("told:", trouble, "|", trouble.hint)
         print("found:", [hit.path for hit in (await memory.search("heron pond", audience=OWNER)).hits])
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         await memory.sync()
