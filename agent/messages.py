@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime  # noqa: TC003  (pydantic reads the annotation at run time)
 from typing import Annotated, Any, Literal
 
@@ -143,3 +143,19 @@ class ToolMessage:
 
 Message = Annotated[UserMessage | AssistantMessage | ToolMessage, Discriminator("role")]
 MESSAGE: TypeAdapter[UserMessage | AssistantMessage | ToolMessage] = TypeAdapter(Message)
+
+
+def with_distinct_call_ids(answer: AssistantMessage) -> AssistantMessage:
+    """Give calls that share an id, or have none, ids of their own: results are paired by id."""
+    seen: set[str] = set()
+    parts = []
+    for part in answer.content:
+        fixed = part
+        if isinstance(part, ToolCall):
+            call_id = part.id or "call"
+            while call_id in seen:
+                call_id = f"{call_id}_{len(seen)}"
+            seen.add(call_id)
+            fixed = part if call_id == part.id else replace(part, id=call_id)
+        parts.append(fixed)
+    return answer if tuple(parts) == answer.content else replace(answer, content=tuple(parts))

@@ -1,4 +1,4 @@
-"""How an agent behaves: the ``agents.defaults`` section, which every entry of ``agents.list`` may override."""
+"""Settings sections of an agent: ``agents.defaults`` (which every entry of ``agents.list`` may override), ``tools`` and ``models``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic.alias_generators import to_camel
 
-from agent.models.thinking import Level
-from agent.tools.settings import ToolsSettings
 from memory.audience import SHARED
+
+Level = Literal["off", "minimal", "low", "medium", "high", "xhigh", "adaptive"]
+"""How deep a model is asked to think."""
+Api = Literal["anthropic-messages", "openai-completions", "openai-responses"]
+"""The API that a model server speaks."""
 
 
 def _known_zone(name: str) -> str:
@@ -198,6 +201,62 @@ class LimitSettings(Section):
     """Longest tool result that a model is shown, in characters; at most 16,000 below a window of 100,000 tokens, 32,000 below 400,000."""
 
 
+GROUPS: dict[str, tuple[str, ...]] = {
+    "group:fs": ("read", "write", "edit", "apply_patch", "list", "grep"),
+    "group:memory": ("memory_search", "memory_get"),
+    "group:messaging": ("send_file", "message"),
+    "group:runtime": ("exec", "process"),
+    "group:web": ("web_search", "web_fetch"),
+    "group:sessions": ("sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "session_status"),
+    "group:automation": ("cron", "gateway"),
+}
+"""Names for several tools at once; a tool that this version does not have yet may be named already."""
+
+PROFILES: dict[str, tuple[str, ...]] = {
+    "minimal": ("group:memory",),
+    "coding": ("group:fs", "group:memory", "group:runtime", "group:web"),
+    "messaging": ("read", "write", "group:memory", "group:messaging"),
+    "full": ("*",),
+}
+"""What an agent of each kind needs."""
+
+
+def _known(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    for pattern in patterns:
+        if pattern.casefold().startswith("group:") and pattern.casefold() not in GROUPS:
+            raise ValueError(f"there is no {pattern!r}; there is {', '.join(GROUPS)}")
+    return patterns
+
+
+Patterns = Annotated[tuple[str, ...], AfterValidator(_known)]
+"""Names of tools, which may hold ``*``, and of groups of tools."""
+
+
+class ToolRules(Section):
+    """One layer of rules. A layer can only narrow what the layers before it left."""
+
+    profile: Literal["minimal", "coding", "messaging", "full"] | None = None
+    """A ready choice: minimal (search in the memory), coding (files, memory, programs, web), messaging (notes, memory, sending) or full."""
+    allow: Patterns = ("*",)
+    """Names of tools that may be used, with `*`, or groups such as `group:fs` and `group:memory`."""
+    deny: Patterns = ()
+    """Names of tools that may not be used, with `*`, or groups; this wins over `allow`."""
+
+
+class GlobalToolsSettings(ToolRules):
+    """Which tools there are in the house. What is said of an agent can only narrow it."""
+
+    by_provider: dict[str, ToolRules] = Field(default_factory=dict)
+    """Further rules while a certain model answers, by provider (`ollama`) or model (`openai/gpt-5*`)."""
+
+
+class ToolsSettings(GlobalToolsSettings):
+    """Which tools the agent has. An agent's own entry narrows what the defaults and the house leave it."""
+
+    deny: Patterns = ("apply_patch",)
+    """Names of tools or groups that it does not have; this wins over `allow`. The default leaves out apply_patch, as edit does the same."""
+
+
 class AgentSettings(Section):
     """One agent."""
 
@@ -245,3 +304,72 @@ class AgentSettings(Section):
     """Which tools the agent has."""
     limits: LimitSettings = LimitSettings()
     """Brakes on a single turn."""
+
+
+class CostSettings(Section):
+    """What a model costs, in dollars for a million tokens."""
+
+    input: float = Field(default=0.0, ge=0)
+    """Dollars for a million input tokens that no cache held."""
+    output: float = Field(default=0.0, ge=0)
+    """Dollars for a million output tokens."""
+    cache_read: float | None = Field(default=None, ge=0)
+    """Dollars for a million input tokens read from the provider's cache; as `input` when not set."""
+    cache_write: float | None = Field(default=None, ge=0)
+    """Dollars for a million input tokens written to the provider's cache; as `input` when not set."""
+
+
+class ModelSettings(Section):
+    """One model of a provider."""
+
+    id: str = Field(min_length=1)
+    """The provider's own name of the model, as it is sent."""
+    name: str = ""
+    """A name for people; the id when empty."""
+    context_window: int | None = Field(default=None, gt=0)
+    """How many tokens the model can be shown in all; asked of the provider or assumed when not set."""
+    max_tokens: int | None = Field(default=None, gt=0)
+    """How many tokens one answer may have."""
+    cost: CostSettings | None = None
+    """What it costs; from the built-in list or `models.pricesFile` when not set, else a high estimate (docs/cost.md)."""
+    input: tuple[Literal["text", "image"], ...] = ("text",)
+    """What it can be shown: text, or text and images."""
+    reasoning: bool = False
+    """Whether it thinks before it answers."""
+
+
+class ProviderSettings(Section):
+    """One provider: an address, a key and the models behind it."""
+
+    base_url: str | None = None
+    """The address of the API, such as `http://127.0.0.1:8000/v1`; the provider's public one when not set."""
+    api_key: SecretStr | tuple[SecretStr, ...] | None = None
+    """The key that is sent, or a list of keys that are tried in turn; the provider's environment variable is used when not set."""
+    api_keys: tuple[SecretStr, ...] = ()
+    """Further keys: when one is refused or used up for now, the next one is tried."""
+    api: Api | None = None
+    """The language the server speaks: anthropic-messages, openai-completions or openai-responses."""
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
+    """Further HTTP headers sent with every call; they may hold secrets and are masked like keys."""
+    models: tuple[ModelSettings, ...] = ()
+    """The models it offers, where they need describing."""
+
+    @property
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        """Every key that is said here, as it is sent, behind the name of its place (``apiKey``, ``apiKeys[1]``)."""
+        listed = () if self.api_key is None or isinstance(self.api_key, SecretStr) else self.api_key
+        placed = [("apiKey", self.api_key)] if isinstance(self.api_key, SecretStr) else []
+        placed += [(f"apiKey[{number}]", secret) for number, secret in enumerate(listed)]
+        placed += [(f"apiKeys[{number}]", secret) for number, secret in enumerate(self.api_keys)]
+        return tuple((place, text) for place, secret in placed if (text := secret.get_secret_value().strip()))
+
+
+class ModelsSettings(Section):
+    """Providers and their models."""
+
+    mode: Literal["merge", "replace"] = "merge"
+    """Whether the providers here are added to the built-in ones (merge) or are the only ones (replace)."""
+    prices_file: str | None = None
+    """A JSON or YAML file with newer prices than the built-in list has; read at the start and when settings change (docs/cost.md)."""
+    providers: dict[str, ProviderSettings] = Field(default_factory=dict)
+    """Providers by their id, the part before the slash in `provider/model`."""

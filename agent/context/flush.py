@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from agent import no_reply
+from agent.context.background_call import call_in_background
 from agent.context.cache_retention import SECONDS
 from agent.context.context_report import added
 from agent.context.note_writer import NoteWriter
 from agent.context.pruning import is_cold
-from agent.loop.model_call import ask_aside
 from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
 from agent.transcript.entries import FlushBegun, FlushReceipt, Said
 from agent.transcript.history_view import trimmed
@@ -219,7 +219,9 @@ class _SideConversation:
             request = self._conversation.request(history=history, extra=said)
             if self._last:  # nothing comes after it that an hour's keeping would be good for
                 request = replace(request, cache_ttl="5m")
-            answer = await ask_aside(self._conversation, request, model=self._conversation.flush_model, learn=not self._last)
+            answer = await call_in_background(
+                self._conversation, request, model=self._conversation.flush_model, learn=not self._last
+            )
             self._count(answer)
             if answer.failure is not None:
                 return answer.failure.message

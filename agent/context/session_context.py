@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from agent.context.workspace_files import Workspace, WorkspaceFile
     from agent.messages import Message, ToolCall, ToolMessage, UserMessage
     from agent.models.protocol import Model, Segment
-    from agent.models.thinking import Level
-    from agent.settings import AgentSettings
+    from agent.settings import AgentSettings, Level
     from agent.timing import Clock
     from agent.tools.toolbox import Toolbox
     from agent.transcript.entries import Body

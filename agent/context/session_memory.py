@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from agent import no_reply
 from agent.characters import is_blank
+from agent.context.background_call import call_in_background
 from agent.errors import WorkspaceFileError
-from agent.loop.model_call import ask_aside
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agent.models.notebook.notebook_model import NAME as NOTEBOOK
 from agent.models.protocol import Request
@@ -148,7 +148,7 @@ async def _slug(conversation: SessionContext, lines: Sequence[_Line]) -> str:
     request = Request(system=(), tools=(), messages=(order,), max_output=256, cached=False, thinking="off")
     try:
         async with asyncio.timeout(TITLE_SECONDS):
-            answer = await ask_aside(conversation, request, learn=False)
+            answer = await call_in_background(conversation, request, learn=False)
     except TimeoutError:
         return ""
     title = no_reply.spoken(answer.text) if answer.failure is None and not answer.calls else ""

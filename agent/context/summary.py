@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from agent.context.background_call import call_in_background
 from agent.context.context_report import added
 from agent.context.cut_points import message_of
 from agent.context.statements import kept_lines
 from agent.context.summary_check import fault_in, without_last_line
-from agent.loop.model_call import ask_aside
 from agent.messages import AssistantMessage, Text, ToolMessage, UserMessage
 from agent.models import token_estimate
 from agent.models.protocol import Request
@@ -113,7 +113,7 @@ async def _in_context(conversation: SessionContext, cut: Cut, order: str, most: 
 
     async def ask(order: str) -> AssistantMessage:
         request = conversation.request(extra=[_order(conversation, head + order)])
-        return await ask_aside(conversation, replace(request, max_output=min(request.max_output, most)))
+        return await call_in_background(conversation, replace(request, max_output=min(request.max_output, most)))
 
     return (await _judged(ask, order, source))[0]
 
@@ -163,7 +163,7 @@ async def _in_pieces(conversation: SessionContext, cut: Cut, order: str, most: i
             async def ask(order: str, text: str = text) -> AssistantMessage:
                 said = _order(conversation, text + order)
                 request = Request(system=(), tools=(), messages=(said,), max_output=most, cached=False, thinking="off")
-                return await ask_aside(conversation, request, learn=False)
+                return await call_in_background(conversation, request, learn=False)
 
             got, answer = await _judged(ask, order, [made, piece])
             usage, made, problem = added(usage, got.usage), got.text, got.problem

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from agent.events import AnswerFinished, Aside, Progress, Restarted, StoodIn, TextDelta, ThinkingDelta
 from agent.loop.streaming import AnswerStream, cut_answer
-from agent.messages import AssistantMessage, Failure, Text, ToolCall
+from agent.messages import AssistantMessage, Text, with_distinct_call_ids
 from agent.models.failures import PASSING
 from agent.models.middleware.answer_limit import bounded
 from agent.no_reply import Gate
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from agent.context.session_context import SessionContext
     from agent.events import Event
-    from agent.models.protocol import Model, Part, Request
+    from agent.messages import Failure
+    from agent.models.protocol import Part, Request
 
 
 async def ask(
@@ -56,7 +57,7 @@ async def ask(
             await conversation.clock.sleep(wait)
             return cut, entry.id
     assert answer is not None
-    answer = with_distinct_ids(answer)
+    answer = with_distinct_call_ids(answer)
     if answer.stop == "repeated" and (sent := call.cut()) is not None and not answer.text.startswith(sent.text):
         answer = replace(answer, content=sent.content)  # more of the loop was sent than is kept otherwise
     acted_on = bool(answer.calls)  # otherwise the end of the turn follows at once, and is durable
@@ -121,44 +122,3 @@ class _Call:
 def _worth_going_on(failure: Failure | None) -> bool:
     """Whether to ask for the rest of an answer: not where the provider named a time that was too long to wait."""
     return failure is not None and failure.kind in PASSING and failure.retry_after is None
-
-
-async def ask_aside(
-    conversation: SessionContext, request: Request, *, model: Model | None = None, learn: bool = True
-) -> AssistantMessage:
-    """Call the model (or another one) for the runtime's own ends: nothing is shown, nothing is kept.
-
-    One that takes longer than ``compaction.timeoutSeconds`` has failed. ``learn`` says that the request goes on from the
-    conversation's own, so that what is reported of it tells about the conversation.
-    """
-    asked = model or conversation.model
-    if learn and model is None:
-        conversation.watch.look_aside(request)
-    limit = conversation.settings.compaction.timeout_seconds
-    try:
-        async with asyncio.timeout(limit):
-            async for piece in bounded(asked, replace(request, background=True)):
-                if isinstance(piece, AssistantMessage):
-                    if learn and model is None and piece.usage is not None:
-                        conversation.learn(request, piece.usage.prompt)
-                    return with_distinct_ids(piece)
-    except TimeoutError:
-        told = f"{asked.name} gave no answer within {limit:g} seconds (agents.defaults.compaction.timeoutSeconds)."
-        return AssistantMessage(content=(), model=asked.name, stop="error", failure=Failure(kind="timeout", message=told))
-    raise RuntimeError(f"{asked.name} ended its stream without an answer")
-
-
-def with_distinct_ids(answer: AssistantMessage) -> AssistantMessage:
-    """Give calls that share an id, or have none, ids of their own: results are paired by id."""
-    seen: set[str] = set()
-    parts = []
-    for part in answer.content:
-        fixed = part
-        if isinstance(part, ToolCall):
-            call_id = part.id or "call"
-            while call_id in seen:
-                call_id = f"{call_id}_{len(seen)}"
-            seen.add(call_id)
-            fixed = part if call_id == part.id else replace(part, id=call_id)
-        parts.append(fixed)
-    return answer if tuple(parts) == answer.content else replace(answer, content=tuple(parts))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from agent.events import Aside, Progress, Restarted, StoodIn, TextDelta, ThinkingDelta
     from agent.messages import AssistantMessage, Message
-    from agent.models.thinking import Level
+    from agent.settings import Level
 
 Part: TypeAlias = "TextDelta | ThinkingDelta | Progress | Restarted | Aside | StoodIn | AssistantMessage"
 """One thing that a model's stream yields."""

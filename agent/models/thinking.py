@@ -8,9 +8,11 @@ and told once.
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-Level = Literal["off", "minimal", "low", "medium", "high", "xhigh", "adaptive"]
+if TYPE_CHECKING:
+    from agent.settings import Level
+
 Style = Literal["", "effort", "budget", "adaptive"]
 """How a model's thinking is governed: not at all or not known, by an effort, by a budget of tokens, or by the model itself."""
 

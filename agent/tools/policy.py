@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from agent.tools.settings import GROUPS, PROFILES, HouseTools
+from agent.settings import GROUPS, PROFILES, GlobalToolsSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from agent.tools.settings import ToolRules
+    from agent.settings import ToolRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ToolPolicy:
         special = [
             rules
             for layer in self.layers
-            if isinstance(layer, HouseTools)
+            if isinstance(layer, GlobalToolsSettings)
             for wanted, rules in layer.by_provider.items()
             if _is_meant(wanted, model)
         ]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from agent.context.workspace_files import Workspace
     from agent.models.protocol import Model
+    from agent.settings import ToolRules
     from agent.timing import Clock
-    from agent.tools.settings import ToolRules
     from gateway.budget.guard import BudgetGuard
     from gateway.models.registry import AgentModels
     from gateway.sessions.record import SessionRecord

@@ -60,13 +60,13 @@ def wanted_model(settings: Settings, agent_id: str) -> str | None:
 
 
 async def _asked(place: Place) -> dict[str, Any]:
-    from agent.models.catalog.model_selection import build
+    from agent.models.adapter_factory import build_adapter
     from agent.models.middleware.key_health import TURNING
     from agent.models.middleware.key_rotation import without_key
 
     refused: list[dict[str, str]] = []
     for key in place.keys:  # there is one at least
-        model = build(place, key)
+        model = build_adapter(place, key)
         try:
             answer, first, whole = await _timed(model, _question())
         finally:

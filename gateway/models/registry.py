@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
+from agent.models.adapter_factory import build_adapter
 from agent.models.catalog.discovery import find_local
-from agent.models.catalog.model_selection import build, find, locate
+from agent.models.catalog.model_selection import find, locate
 from agent.models.catalog.naming import ModelNames
 from agent.models.catalog.price_file import read_prices
 from agent.models.catalog.prices import ESTIMATE, FREE, PriceList
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from agent.models.catalog.provider_keys import Wallet
     from agent.models.catalog.survey import Offer
     from agent.models.protocol import Model
-    from agent.models.settings import ModelsSettings
-    from agent.settings import AgentSettings
+    from agent.settings import AgentSettings, ModelsSettings
     from agent.timing import Clock
     from gateway.base.paths import Paths
     from gateway.settings.auth import AuthSettings
@@ -240,7 +240,7 @@ class ModelRegistry:
             if place.facts.assumed:
                 await self.learnt.told(place.name, model.window, model.max_output)
 
-        return KeyRotationMiddleware(keys, lambda key: build(place, key), self.health, fixed=fixed, answered=answered)
+        return KeyRotationMiddleware(keys, lambda key: build_adapter(place, key), self.health, fixed=fixed, answered=answered)
 
     def wallet(self, owner: str) -> Wallet:
         """Return what finds an agent's own keys of a provider, in the files as they are now."""

@@ -10,6 +10,7 @@ from channels.messages import ChatAddress
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from agent.settings import ToolRules
     from channels.platform import GroupRule, Policy
     from gateway.sessions.record import SessionRecord
 

@@ -9,9 +9,7 @@ from zlib import crc32
 
 from pydantic import BaseModel, Field, PrivateAttr
 
-from agent.models.settings import ModelsSettings
-from agent.settings import AgentSettings
-from agent.tools.settings import HouseTools, ToolRules
+from agent.settings import AgentSettings, GlobalToolsSettings, ModelsSettings, ToolRules
 from channels.built_in import PlatformSettings
 from channels.platform import DmPolicy, Policy
 from gateway.base.errors import UsageError
@@ -175,7 +173,7 @@ class Settings(Section):
     """How messages are dealt with, whatever the channel."""
     gateway: GatewaySettings = GatewaySettings()
     """Where the house listens, and to whom."""
-    tools: HouseTools = Field(default=HouseTools(), json_schema_extra=_HOT)
+    tools: GlobalToolsSettings = Field(default=GlobalToolsSettings(), json_schema_extra=_HOT)
     """Which tools there are in the house; what is said of an agent can only narrow it."""
     budgets: BudgetSettings = Field(default=BudgetSettings(), json_schema_extra=_HOT)
     """What the models may cost in a day."""

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from agent.context.workspace_files import Workspace
+    from agent.settings import ToolRules
     from agent.tools.protocol import Tool
     from agent.tools.send_file import Outgoing
-    from agent.tools.settings import ToolRules
     from memory.protocol import KeptMemory
 
 

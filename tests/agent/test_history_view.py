@@ -143,10 +143,10 @@ any_body = st.one_of(
 
 @given(st.lists(any_body, max_size=30))
 def test_any_transcript_makes_a_request_that_each_api_takes(bodies: list[Body | Message]) -> None:
-    from agent.loop.model_call import with_distinct_ids
+    from agent.messages import with_distinct_call_ids
     from tests.peers.anthropic import fault
 
-    told = [with_distinct_ids(body) if isinstance(body, AssistantMessage) else body for body in bodies]
+    told = [with_distinct_call_ids(body) if isinstance(body, AssistantMessage) else body for body in bodies]
     shown = view(entries(*told), ZONE)
     if not shown:
         return

@@ -9,11 +9,18 @@ from hypothesis import strategies as st
 
 from agent.events import Progress, Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent.models.adapter_factory import build_adapter
+from agent.models.catalog.model_selection import locate
+from agent.models.notebook.notebook_model import NotebookModel
 from agent.models.protocol import Request, Segment, ToolSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from agent.messages import Message
+    from agent.models.catalog.model_selection import Discover
     from agent.models.protocol import Model
+    from agent.settings import ModelsSettings
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 READ = ToolSpec(
@@ -22,6 +29,14 @@ READ = ToolSpec(
 WRITE = ToolSpec(
     name="write", description="Write a file.", parameters={"type": "object", "properties": {"path": {"type": "string"}}}
 )
+
+
+async def choose(
+    name: str | None, settings: ModelsSettings, env: Mapping[str, str], *, discover: Discover | None = None
+) -> Model:
+    """The model that a name, or none, leads to, without what the gateway puts around it."""
+    place = await locate(name, settings, env, discover=discover)
+    return NotebookModel() if place is None else build_adapter(place)
 
 
 def user(text: str, *images: Image, at: datetime = NOON) -> UserMessage:

@@ -17,7 +17,7 @@ from agent.models.adapters.openai_chat import OpenAIChatModel
 from agent.models.catalog.known_models import Facts
 from agent.models.catalog.prices import ESTIMATE, LISTED, PriceList
 from agent.models.scripted import ScriptedModel
-from agent.models.settings import ModelsSettings
+from agent.settings import ModelsSettings
 from gateway.base.clock import ManualClock
 from gateway.base.errors import StorageFailed
 from gateway.budget.booking import booked

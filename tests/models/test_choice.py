@@ -11,11 +11,11 @@ import pytest
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.discovery import Found
 from agent.models.catalog.known_models import MODELS, PROVIDERS, Facts, facts_of
-from agent.models.catalog.model_selection import ALIASES, BY_KEY, Place, choose, find, known_names
+from agent.models.catalog.model_selection import ALIASES, BY_KEY, Place, find, known_names
 from agent.models.catalog.prices import AS_OF
 from agent.models.notebook.notebook_model import NotebookModel
-from agent.models.settings import ModelsSettings
-from tests.models.conversation import ask, hear, user
+from agent.settings import ModelsSettings
+from tests.models.conversation import ask, choose, hear, user
 from tests.peers.compatible import Refuse
 
 if TYPE_CHECKING:
@@ -267,9 +267,10 @@ def test_what_the_owner_says_of_a_price_goes_before_ours_and_has_no_date() -> No
 def test_choosing_imports_no_sdk() -> None:
     code = (
         "import asyncio, sys\n"
-        "from agent.models.catalog.model_selection import choose\n"
-        "from agent.models.settings import ModelsSettings\n"
-        "model = asyncio.run(choose(None, ModelsSettings(), {'ANTHROPIC_API_KEY': 'k'}))\n"
+        "from agent.models.adapter_factory import build_adapter\n"
+        "from agent.models.catalog.model_selection import locate\n"
+        "from agent.settings import ModelsSettings\n"
+        "model = build_adapter(asyncio.run(locate(None, ModelsSettings(), {'ANTHROPIC_API_KEY': 'k'})))\n"
         "assert model.name.startswith('anthropic/')\n"
         "print(sorted({'anthropic', 'openai', 'httpx', 'httpx2', 'aiohttp', 'numpy'} & set(sys.modules)))"
     )

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from agent.errors import ModelNotConfigured
 from agent.events import Restarted, TextDelta
 from agent.messages import Failure
+from agent.models.adapter_factory import build_adapter
 from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.catalog.known_models import facts_of
-from agent.models.catalog.model_selection import build, find
+from agent.models.catalog.model_selection import find
 from agent.models.catalog.provider_keys import Key, keys_of
 from agent.models.middleware.key_health import EVERY_MODEL, KeyHealth
 from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.scripted import ScriptedModel
-from agent.models.settings import ModelsSettings
+from agent.settings import ModelsSettings
 from gateway.base.clock import TickingClock
 from gateway.models.key_health_file import KeyHealthFile
 from tests.models.conversation import NOON, ask, hear, shown, user
@@ -258,5 +259,5 @@ def test_a_key_in_quotes_is_told_as_that(secret: str) -> None:
     found = find("openai/gpt-5", settings, {})
     assert found is not None
     with pytest.raises(ModelNotConfigured, match="stands in quotes") as refused:
-        build(found)
+        build_adapter(found)
     assert secret not in str(refused.value)

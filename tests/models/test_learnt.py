@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.models.settings import ModelsSettings
 from agent.models.token_estimate import Calibration, Weight
-from agent.settings import AgentSettings
+from agent.settings import AgentSettings, ModelsSettings
 from gateway.base.clock import ManualClock
 from gateway.models.facts_cache import FILE_NAME, ModelFactsCache
 from gateway.models.registry import ModelRegistry

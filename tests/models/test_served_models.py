@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.messages import Failure
-from agent.models.catalog.model_selection import choose, locate
+from agent.models.catalog.model_selection import locate
 from agent.models.catalog.provider_keys import Key
 from agent.models.catalog.served_models import own_addresses, served
 from agent.models.middleware.key_health import KeyHealth
 from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.notebook.notebook_model import NotebookModel
 from agent.models.scripted import ScriptedModel
-from agent.models.settings import ModelsSettings
+from agent.settings import ModelsSettings
 from gateway.base.clock import ManualClock
-from tests.models.conversation import NOON, ask, hear, user
+from tests.models.conversation import NOON, ask, choose, hear, user
 from tests.models.test_openai_chat import at
 from tests.peers.compatible import Refuse
 

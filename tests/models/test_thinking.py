@@ -17,8 +17,8 @@ from agent.models.adapters.openai_chat_request import body as chat_body
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
 from agent.models.adapters.openai_responses_request import body as responses_body
 from agent.models.catalog.known_models import Facts, facts_of
-from agent.models.settings import ModelSettings
-from agent.models.thinking import LEVELS, Level, ladder, level_of, room
+from agent.models.thinking import LEVELS, ladder, level_of, room
+from agent.settings import Level, ModelSettings
 from tests.models.conversation import READ, ask, assistant, call, hear, result, user
 from tests.peers.anthropic import AnthropicPeer, Say
 from tests.peers.anthropic import Refuse as Declined

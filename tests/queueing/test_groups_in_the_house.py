@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.settings import ToolRules
 from agent.tools.policy import ToolPolicy
-from agent.tools.settings import ToolRules
 from channels.messages import ChatAddress
 from channels.platform import GroupRule, Policy
 from gateway.base.clock import ManualClock

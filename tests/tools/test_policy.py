@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from agent.settings import GROUPS, PROFILES, GlobalToolsSettings, ToolRules, ToolsSettings
 from agent.tools.policy import ToolPolicy, named
-from agent.tools.settings import GROUPS, PROFILES, HouseTools, ToolRules, ToolsSettings
 from gateway.settings.root import Settings
 from gateway.tools.registry import ToolRegistry, tools_of
 
@@ -21,7 +21,8 @@ NAMES = sorted({name for group in GROUPS.values() for name in group} | {"somethi
 PATTERNS = st.lists(st.sampled_from([*NAMES, *GROUPS, "*", "memory_*", "GROUP:FS", "Read", "nothing"]), max_size=4).map(tuple)
 RULES = st.builds(ToolRules, profile=st.sampled_from([None, *PROFILES]), allow=PATTERNS, deny=PATTERNS)
 LAYERS = st.lists(
-    RULES | st.builds(HouseTools, allow=PATTERNS, by_provider=st.dictionaries(st.sampled_from(["a", "a/*", "b/x"]), RULES)),
+    RULES
+    | st.builds(GlobalToolsSettings, allow=PATTERNS, by_provider=st.dictionaries(st.sampled_from(["a", "a/*", "b/x"]), RULES)),
     max_size=4,
 ).map(tuple)
 
@@ -51,7 +52,9 @@ def test_denying_wins_and_groups_stand_for_their_tools() -> None:
 
 
 def test_a_provider_has_rules_of_its_own() -> None:
-    house = HouseTools(by_provider={"ollama": ToolRules(profile="minimal"), "openai/gpt-5*": ToolRules(deny=("write",))})
+    house = GlobalToolsSettings(
+        by_provider={"ollama": ToolRules(profile="minimal"), "openai/gpt-5*": ToolRules(deny=("write",))}
+    )
     policy = ToolPolicy((house,))
     assert "write" in left(policy.under("anthropic/claude"))
     assert "write" in left(policy.under("openai/o3"))

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from agent.messages import Message, UserMessage
     from agent.models.protocol import Request, Segment, ToolSpec
-    from agent.models.thinking import Level, Style
+    from agent.models.thinking import Style
+    from agent.settings import Level
 
 Block = dict[str, Any]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from agent.models.catalog.known_models import Facts
     from agent.models.protocol import Part, Request
-    from agent.models.thinking import Level
+    from agent.settings import Level
 
 
 class OpenAIChatModel:

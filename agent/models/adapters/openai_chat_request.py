@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from agent.messages import Message, ToolCall, UserMessage
     from agent.models.protocol import Request, Segment, ToolSpec
-    from agent.models.thinking import Level
+    from agent.settings import Level
 
 Entry = dict[str, Any]
 

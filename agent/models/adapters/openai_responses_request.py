@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from agent.messages import Message, ToolCall
     from agent.models.protocol import Request
-    from agent.models.thinking import Level
+    from agent.settings import Level
 
 Item = dict[str, Any]
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from agent.models.catalog.prices import FREE, Price, PriceList
 
 if TYPE_CHECKING:
-    from agent.models.settings import Api, ModelSettings
     from agent.models.thinking import Style
+    from agent.settings import Api, ModelSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

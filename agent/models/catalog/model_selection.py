@@ -8,20 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent.errors import ModelNotConfigured, UnknownModel
-from agent.models.adapters.anthropic import AnthropicModel
-from agent.models.adapters.openai_chat import OpenAIChatModel
-from agent.models.adapters.openai_responses import OpenAIResponsesModel
 from agent.models.catalog.discovery import Found, ollama_url
 from agent.models.catalog.known_models import MODELS, PROVIDERS, SAME_PROVIDER, Provider, facts_of
 from agent.models.catalog.provider_keys import NO_SECRET, Key, Wallet, keys_of, no_profiles
 from agent.models.catalog.served_models import served
 from agent.models.notebook.notebook_model import NAME as OFFLINE
-from agent.models.notebook.notebook_model import NotebookModel
-from agent.models.settings import Api, ModelsSettings, ProviderSettings
+from agent.settings import Api, ModelsSettings, ProviderSettings
 
 if TYPE_CHECKING:
     from agent.models.catalog.known_models import Facts
-    from agent.models.protocol import Model
 
 Discover: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Found | None]]
 
@@ -40,17 +35,12 @@ BY_KEY = ("anthropic", "openai", "google", "openrouter")
 """Providers whose key in the environment makes a model without settings, first one wins."""
 
 _NO_KEY = Key("no key", "none needed", NO_SECRET)
-_KINDS: dict[Api, Callable[..., Model]] = {
-    "anthropic-messages": AnthropicModel,
-    "openai-completions": OpenAIChatModel,
-    "openai-responses": OpenAIResponsesModel,
-}
 _BARE = (("claude-", "anthropic"), ("gpt-", "openai"), ("o3", "openai"), ("o4", "openai"), ("gemini-", "google"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Everything that is needed to build a model: where it is, what it is called, and what is known of it. No secret is shown.
+    """Everything that ``agent.models.adapter_factory`` needs to make a model. ``repr`` shows no secret.
 
     ``keys`` has one key at least, in the order in which they are tried.
     """
@@ -71,22 +61,6 @@ class Place:
 
     def __repr__(self) -> str:
         return f"Place({self.name} at {self.base_url})"
-
-
-async def choose(
-    name: str | None,
-    settings: ModelsSettings,
-    env: Mapping[str, str],
-    *,
-    discover: Discover | None = None,
-    wallet: Wallet = no_profiles,
-) -> Model:
-    """Return the model to use, with the first of its keys; nothing is imported or connected before its first call.
-
-    See ``locate`` for the names. Raises as that does, and ModelNotConfigured for a key that cannot be one.
-    """
-    place = await locate(name, settings, env, discover=discover, wallet=wallet)
-    return NotebookModel() if place is None else build(place)
 
 
 async def locate(
@@ -127,19 +101,6 @@ async def _as_served(place: Place | None, settings: ModelsSettings, env: Mapping
         if names and not (place is not None and place.model in names):
             return _place(provider, names[0], settings, env, wallet)
     return place
-
-
-def build(place: Place, key: Key | None = None) -> Model:
-    """Return the model at a place, with one of its keys (default: the first). Raises ModelNotConfigured for a key that cannot be one."""
-    return _KINDS[place.api](
-        place.model,
-        key=_sendable(place, key or place.keys[0]),
-        facts=place.facts,
-        base_url=place.base_url,
-        provider=place.provider,
-        label=place.label,
-        headers=place.headers,
-    )
 
 
 def find(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> Place | None:
@@ -257,22 +218,6 @@ def _missing(provider: str, model: str, own: ProviderSettings, known: Provider |
     raise ModelNotConfigured(
         f"{provider}/{model} needs a key of {known.label}, and there is none.",
         hint=f"export {known.keys[0]}=...   (or: homebody models auth add {provider})",
-    )
-
-
-def _sendable(place: Place, key: Key) -> str:
-    """Refuse a key that cannot be one."""
-    if key.is_sendable:
-        return key.secret
-    if key.is_quoted:
-        raise ModelNotConfigured(
-            f"The key for {place.provider} ({key.label}) stands in quotes, which are no part of it.",
-            hint=f"Write it without them: homebody models auth add {place.provider}   (or mend it where it stands)",
-        )
-    raise ModelNotConfigured(
-        f"The key for {place.provider} ({key.label}) holds a character that no key has (a blank, a line break or a letter "
-        "beyond ASCII).",
-        hint=f"Copy it again: homebody models auth add {place.provider}   (or write it anew where it stands)",
     )
 
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from agent.models.catalog.provider_keys import Wallet
-    from agent.models.settings import ModelsSettings
-    from agent.settings import AgentSettings
+    from agent.settings import AgentSettings, ModelsSettings
 
 _MOST = 8
 """How many names are listed where several fit."""

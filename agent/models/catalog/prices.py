@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agent.messages import Usage
-    from agent.models.settings import CostSettings
+    from agent.settings import CostSettings
 
 AS_OF = "2026-11-22"
 MILLION = 1_000_000

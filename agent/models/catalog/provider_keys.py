@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from agent.models.catalog.known_models import PROVIDERS
 
 if TYPE_CHECKING:
-    from agent.models.settings import ModelsSettings
+    from agent.settings import ModelsSettings
 
 Origin = Literal["profile", "settings", "environment", "none needed"]
 NO_SECRET = "none"  # noqa: S105 -- the very word that stands for none

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agent.models.catalog.provider_keys import Wallet
-    from agent.models.settings import ModelsSettings
+    from agent.settings import ModelsSettings
 
 SECONDS = 1.5
 """How long a server is waited for."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from agent.models.catalog.discovery import Found
     from agent.models.catalog.provider_keys import Wallet
-    from agent.models.settings import ModelsSettings
+    from agent.settings import ModelsSettings
 
 Origin = Literal["profile", "settings", "environment", "none needed", "missing"]
 

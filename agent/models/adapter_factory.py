@@ -1,0 +1,57 @@
+"""Makes the adapter for a model, by the API that its server speaks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.errors import ModelNotConfigured
+from agent.models.adapters.anthropic import AnthropicModel
+from agent.models.adapters.openai_chat import OpenAIChatModel
+from agent.models.adapters.openai_responses import OpenAIResponsesModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.models.catalog.model_selection import Place
+    from agent.models.catalog.provider_keys import Key
+    from agent.models.protocol import Model
+    from agent.settings import Api
+
+_ADAPTERS: dict[Api, Callable[..., Model]] = {
+    "anthropic-messages": AnthropicModel,
+    "openai-completions": OpenAIChatModel,
+    "openai-responses": OpenAIResponsesModel,
+}
+
+
+def build_adapter(place: Place, key: Key | None = None) -> Model:
+    """Return the adapter for a model, with one of its keys (default: the first). Nothing is imported or connected before its first call.
+
+    Raises:
+        ModelNotConfigured: the key cannot be one.
+    """
+    return _ADAPTERS[place.api](
+        place.model,
+        key=_usable_secret(place, key or place.keys[0]),
+        facts=place.facts,
+        base_url=place.base_url,
+        provider=place.provider,
+        label=place.label,
+        headers=place.headers,
+    )
+
+
+def _usable_secret(place: Place, key: Key) -> str:
+    """Return the secret to send, or raise ModelNotConfigured for a key that cannot be one."""
+    if key.is_sendable:
+        return key.secret
+    if key.is_quoted:
+        raise ModelNotConfigured(
+            f"The key for {place.provider} ({key.label}) stands in quotes, which are no part of it.",
+            hint=f"Write it without them: homebody models auth add {place.provider}   (or mend it where it stands)",
+        )
+    raise ModelNotConfigured(
+        f"The key for {place.provider} ({key.label}) holds a character that no key has (a blank, a line break or a letter "
+        "beyond ASCII).",
+        hint=f"Copy it again: homebody models auth add {place.provider}   (or write it anew where it stands)",
+    )
