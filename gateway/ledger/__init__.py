@@ -1,1 +1,1 @@
-"""What must never be lost or done twice: messages in, turns and their tools, messages out, and who may speak."""
+"""The ledger: durable rows of received messages, turns and tool calls, messages to send, pairing and spending."""

@@ -1,4 +1,4 @@
-"""Groups that their platform gave another id: what waits for them follows, and what is queued later goes there too."""
+"""Groups whose platform gave them another id: queued messages and context events follow."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SqliteChatMigrations:
 
 
 def current_chat(db: apsw.Connection, conversation: ChatAddress) -> ChatAddress:
-    """Return where a conversation lies now."""
+    """Return a conversation with the id that is in force now."""
     if conversation.kind != "group":
         return conversation
     query = "SELECT present FROM moved WHERE account = ? AND former = ?"
@@ -55,7 +55,7 @@ def current_chat(db: apsw.Connection, conversation: ChatAddress) -> ChatAddress:
 
 
 def _redirect(db: apsw.Connection, account: str, former: str, present: str) -> None:
-    """Send what waits for a former id to the present one, and keep for it what was noted."""
+    """Redirect open chunks and context events of a former id to the present one."""
     query = "SELECT id, target FROM outbox WHERE account = ? AND state IN ('ready', 'sending', 'ambiguous')"
     found: list[Any] = db.execute(query, (account,)).fetchall()
     for row, target in found:

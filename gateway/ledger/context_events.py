@@ -1,4 +1,4 @@
-"""What happened between two messages and asks for no answer: lines that are told with the next one."""
+"""Events between two messages that need no answer, such as edits and reactions: told to the model with the next message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gateway.ledger.base import LedgerConnection
 
 KEPT: Final = 20
-"""Lines kept for a conversation; older ones give way."""
+"""The most events kept for a conversation; older ones are deleted."""
 
 
 class SqliteContextEvents:
@@ -38,7 +38,7 @@ class SqliteContextEvents:
 
 
 def add_event(db: apsw.Connection, conversation: str, line: str, now: datetime) -> None:
-    """Keep a line for the conversation with this address."""
+    """Store an event for the conversation with this address; the oldest beyond ``KEPT`` are deleted."""
     db.execute("INSERT INTO aside (conversation, line, noted_at) VALUES (?, ?, ?)", (conversation, clean(line), stamp(now)))
     db.execute(
         "DELETE FROM aside WHERE conversation = :at AND id <= "
@@ -48,18 +48,18 @@ def add_event(db: apsw.Connection, conversation: str, line: str, now: datetime) 
 
 
 def read_events(db: apsw.Connection, conversation: str) -> list[ContextEvent]:
-    """Return what is kept, oldest first."""
+    """Return what is stored, oldest first."""
     query = "SELECT id, line FROM aside WHERE conversation = ? ORDER BY id"
     found: list[Any] = db.execute(query, (conversation,)).fetchall()
     return [ContextEvent(id=row, line=line) for row, line in found]
 
 
 def conversations_with_events(db: apsw.Connection) -> frozenset[str]:
-    """Return the addresses for which anything is kept."""
+    """Return the addresses of the conversations that have any."""
     return frozenset(str(address) for (address,) in db.execute("SELECT DISTINCT conversation FROM aside"))
 
 
 def delete_events(db: apsw.Connection, ids: Sequence[int]) -> None:
-    """Forget lines that were told."""
+    """Delete events that were told."""
     if ids:
         db.execute("DELETE FROM aside WHERE id IN (SELECT value FROM json_each(?))", (listed(ids),))

@@ -1,4 +1,4 @@
-"""What a conversation did not get in time, told in one notice instead of a spray of stale replies."""
+"""The notice that lists what a conversation did not get in time, in place of many late replies."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class _Missed(TypedDict):
 
 
 def queue_notice(db: apsw.Connection, rows: Sequence[int], *, now: datetime, token: Callable[[], str]) -> None:
-    """Queue a notice that lists ``rows`` (dead ones of one conversation), in their place.
+    """Queue a notice that lists the dead chunks ``rows`` of one conversation, in their place.
 
-    A notice that still waits is taken up by the new one. A notice itself is never told about.
+    It replaces a notice that is not sent yet. Notices themselves are not listed.
     """
     query = (
         "SELECT id, place, conversation, account, target, text, doubts, extras FROM outbox "
@@ -60,8 +60,8 @@ def queue_notice(db: apsw.Connection, rows: Sequence[int], *, now: datetime, tok
 def revive_expired(db: apsw.Connection, conversation: str, now: datetime) -> int:
     """Make what a conversation missed ready again, in its old order; return how many chunks.
 
-    That is what a notice told it, and what is in doubt since the ledger was damaged. What may have arrived is repeated as such. Notices
-    themselves are not.
+    That is what a notice listed, and what is in doubt since the ledger was damaged. Chunks that may have arrived are marked as repeated.
+    Notices are left out.
     """
     db.execute(
         "UPDATE outbox SET state = 'ready', reason = NULL, ended_at = NULL, firm = 0, not_before = :now, expires = :expires, "
@@ -96,7 +96,7 @@ def _item(text: str, doubts: int) -> str:
 
 
 def _name(extras: str | None) -> str:
-    """What stands for a file without a caption."""
+    """Return the text for a file without a caption."""
     _, enclosure = read_payload(extras)
     return "" if enclosure is None else f"📎 {enclosure.name}"
 

@@ -1,4 +1,4 @@
-"""The ledger's file: opened so that nothing confirmed can be lost, set aside when it is damaged."""
+"""Opens the ledger's file, and replaces it when it is damaged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOG, _IN_USE = "-wal", "-open"
-"""The write-ahead log, and the mark that lies beside the file from its opening until it is closed in order."""
+"""The write-ahead log, and the mark that exists from opening the file until it is closed in order."""
 _SIDE_FILES = (_LOG, "-shm", "-journal", _IN_USE)
 _OURS_ALONE = 0o600
 _AT_ONCE = (
@@ -42,7 +42,7 @@ _OPEN_BY_INDEX = (
     ("outbox", "outbox_open", "state IN ('ready', 'sending', 'ambiguous')"),
     ("turn", "turn_running", "state = 'running'"),
 )
-"""Tables, the index by which the house finds what is open in them, and what that is."""
+"""Tables, the index by which open rows are found, and the condition for such rows."""
 _CLAIMED_BY_NOBODY = """
 SELECT 1 FROM inbox WHERE state = 'claimed' AND (turn IS NULL OR turn NOT IN (SELECT id FROM turn WHERE state = 'running'))
 """
@@ -51,7 +51,7 @@ _DISK_REFUSES = (apsw.FullError, apsw.IOError, apsw.BusyError, apsw.NoMemError)
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A ledger that was opened. ``warning`` is what its owner should know; ``marking`` is to be told of each commit."""
+    """An open ledger. ``warning`` is for the owner; ``marking`` must be called after each commit."""
 
     db: apsw.Connection
     marking: Marking
@@ -61,12 +61,11 @@ class Opened:
 def connect(path: Path, epoch: str, now: datetime) -> Opened:
     """Open or make the file.
 
-    A file that cannot be used, whatever the reason, is set aside, for a house without a ledger of the past is better than a silent
-    one. Two reasons stand against that: a disk that refuses (a new file would fare no better), and a file of a later version.
-    So is one whose write-ahead log is gone or damaged, or which is gone itself while its log is there: SQLite would take either for
-    good, and what was confirmed last would be undone.
-    The exclusive lock comes before the write-ahead log, so that no other process shares the log. Nothing in this process
-    may open the file by other means: closing such a handle would drop SQLite's locks, and commits could vanish.
+    A file that cannot be used is set aside and replaced, because a gateway without its past is better than one that does not start.
+    Exceptions: a disk that refuses (a new file would fare no better), and a file of a later version. A file whose write-ahead log is
+    missing or damaged, or which is missing itself while its log exists, counts as damaged: SQLite would accept either and silently undo
+    the last commits. The exclusive lock is taken before the write-ahead log, so that no other process shares the log. Nothing in this
+    process may open the file by other means: closing such a handle drops SQLite's locks, and commits could be lost.
     """
     ending = _ending(path)
     try:
@@ -84,12 +83,12 @@ def connect(path: Path, epoch: str, now: datetime) -> Opened:
 
 
 def closing(path: Path) -> None:
-    """Note that the file was closed in order."""
+    """Delete the mark: the file was closed in order."""
     Path(f"{path}{_IN_USE}").unlink(missing_ok=True)
 
 
 def _begin_anew(path: Path, epoch: str, now: datetime, error: Exception, ending: Ending) -> Opened:
-    """Set the file aside, make a new one, and save into it what can be; where none can be made, the old one is put back."""
+    """Set the file aside, make a new one and recover rows into it. When no new one can be made, the old one is put back."""
     if isinstance(error, OSError) and not os.path.lexists(path):
         raise StorageFailed.from_os(error, "make the ledger", path) from error
     try:
@@ -108,14 +107,14 @@ def _begin_anew(path: Path, epoch: str, now: datetime, error: Exception, ending:
     notice = f"The ledger of messages could not be used ({error}). It was set aside as {kept} and a new one was begun."
     try:
         return Opened(db, marking, f"{notice} {recover(db, kept, ending, now)}")
-    except Exception as failed:  # whatever a wreck does to its reader, the house must start
+    except Exception as failed:  # whatever a damaged file does to its reader, the gateway must start
         log.exception("nothing could be saved from %s", kept)
         lost = "messages that waited for an answer, and replies that were not sent yet, may be missing."
         return Opened(db, marking, f"{notice} Nothing could be saved from it ({failed}): {lost}")
 
 
 def _ending(path: Path) -> Ending:
-    """Tell how the last process left the file. Looks at names only."""
+    """Return how the last process left the file, by the names of the files beside it."""
     logged, in_use = Path(f"{path}{_LOG}").exists(), Path(f"{path}{_IN_USE}").exists()
     if in_use and not logged and path.is_file() and path.stat().st_size:
         return "lost"
@@ -123,7 +122,7 @@ def _ending(path: Path) -> Ending:
 
 
 def _damage(path: Path, mark: Mark | None) -> str | None:
-    """Say what is gone of a ledger that was not closed in order, or None. Raises OSError where the disk does not say."""
+    """Return what is missing of a ledger that was not closed in order, or None. Raises OSError when the disk refuses."""
     log = Path(f"{path}{_LOG}")
     logged = log.exists() and log.stat().st_size > 0
     if not path.exists() or (path.is_file() and not path.stat().st_size):
@@ -133,10 +132,10 @@ def _damage(path: Path, mark: Mark | None) -> str | None:
 
 
 def _marked(db: apsw.Connection, path: Path, token: str) -> Marking:
-    """Put a name into the log and, beside the file, that this name is in the log, and how far the log reaches.
+    """Write a name into the log, and beside the file the same name with the length of the log.
 
-    Where the log is gone later, the name says whether another program put it into the file, as SQLite does when it ends, or whether it
-    was lost. A disk that takes no mark keeps nobody from starting.
+    When the log is missing later, the name tells whether its content is in the file (SQLite moves it there when it closes the file) or was
+    lost. A mark that cannot be written is logged and stops nothing.
     """
     place = Path(f"{path}{_IN_USE}")
     try:
@@ -150,7 +149,7 @@ def _marked(db: apsw.Connection, path: Path, token: str) -> Marking:
 
 
 def _prepare(path: Path) -> None:
-    """See that the file exists and is for the owner's eyes and pen only, before SQLite holds any lock on it."""
+    """Make sure that the file exists with mode 600 before SQLite holds any lock on it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OURS_ALONE))
@@ -180,7 +179,7 @@ def _open(path: Path, epoch: str, marked: str | None) -> apsw.Connection:
 
 
 def _check(db: apsw.Connection, marked: str | None) -> None:
-    """Raise CorruptError or NotADBError for a file that is damaged or not ours. One without tables was merely begun."""
+    """Raise CorruptError or NotADBError for a file that is damaged or another program's. A file without tables is new."""
     ours = int(db.pragma("application_id") or 0) == APPLICATION_ID
     if not ours and db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
         raise apsw.NotADBError("it is another program's database")
@@ -192,10 +191,9 @@ def _check(db: apsw.Connection, marked: str | None) -> None:
 
 
 def _read_through(db: apsw.Connection) -> None:
-    """Read what the house is about to work on. Raises CorruptError.
+    """Read the rows that the gateway is about to work on. Raises CorruptError.
 
-    SQLite's quick check does not look whether texts are texts, nor whether an index holds what its table does: a message that its index
-    has lost would never be answered.
+    SQLite's quick check does not notice invalid UTF-8, nor an index that lacks a row of its table: such a message would never be answered.
     """
     try:
         for query in _AT_ONCE:
@@ -215,7 +213,7 @@ def _read_through(db: apsw.Connection) -> None:
 
 
 def _set_aside(path: Path, now: datetime) -> Path:
-    """Rename the file and what belongs to it; return the new name."""
+    """Rename the file and its side files; return the new name."""
     base = Path(f"{path}.bad-{now:%Y%m%dT%H%M%SZ}")
     kept, count = base, 1
     while kept.exists():
@@ -226,7 +224,7 @@ def _set_aside(path: Path, now: datetime) -> Path:
 
 
 def _rename(old: Path, new: Path) -> None:
-    """Rename a database over nothing, or over one that was merely begun, with what belongs to it."""
+    """Rename a database with its side files. What lies at the new name is replaced or deleted."""
     for side in ("", *_SIDE_FILES):
         if Path(f"{old}{side}").exists():
             Path(f"{old}{side}").replace(f"{new}{side}")

@@ -1,4 +1,4 @@
-"""Messages in: taken once, kept until they are answered."""
+"""Received messages: stored exactly once, kept until they are answered."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class SqliteInbox:
 
 
 def _take(db: apsw.Connection, account: str, arrival: Arrival, now: datetime) -> tuple[InboxRow | None, bool]:
-    """Insert a message unless its alias is known; say whether its key had to be taken from an older one."""
+    """Insert a message unless its alias is known; also return whether an older message had its key."""
     key, alias = clean(arrival.key), clean(arrival.alias)
     if db.execute("SELECT 1 FROM inbox WHERE account = ? AND skey = ?", (account, alias)).fetchone():
         return None, False
@@ -144,7 +144,7 @@ def _take(db: apsw.Connection, account: str, arrival: Arrival, now: datetime) ->
 
 
 def _reword(db: apsw.Connection, account: str, arrival: Arrival) -> bool:
-    """Give the message that an edit is about its new text, in each row of it that waits; say whether any does. Only its sender can."""
+    """Apply an edit to each waiting row of the edited message; return whether there was one. Only the message's sender can edit it."""
     if arrival.edits is None or arrival.reword is None:
         return False
     query = "SELECT id, payload FROM inbox WHERE account = ? AND conversation = ? AND message = ? AND sender = ? AND state = 'waiting'"

@@ -1,4 +1,4 @@
-"""Messages out: in order within a conversation, each on its own way from ready to sent or dead."""
+"""Messages to send: in order within a conversation, each with a state of its own."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def _due_in(db: apsw.Connection, conversation: str, now: datetime) -> OutboxRow 
 
 
 def _expire(db: apsw.Connection, now: datetime, token: Callable[[], str]) -> list[str]:
-    """Give up what waited too long; return the addresses of the conversations, one for each chunk."""
+    """Expire chunks that waited too long; return the addresses of their conversations, one for each chunk."""
     db.execute(
         "UPDATE outbox SET state = 'dead', reason = 'queued before a restore', ended_at = ? "
         f"WHERE state IN ('ready', 'sending', 'ambiguous') AND epoch <> {_EPOCH}",
@@ -283,7 +283,7 @@ def _step(
     come_from: Sequence[OutboxState],
     unless: str = "0",
 ) -> None:
-    """Change a row that is in one of the states ``come_from``; raises InvalidTransition otherwise."""
+    """Change a row that is in one of the states ``come_from``. Raises InvalidTransition otherwise."""
     states = ", ".join(f"'{state}'" for state in come_from)
     query = f"UPDATE outbox SET {change} WHERE id = :row AND state IN ({states}) AND NOT ({unless})"
     db.execute(query, {**values, "row": row})

@@ -1,4 +1,4 @@
-"""Strangers who ask to be let in, and the people who were."""
+"""Pairing requests of strangers, and the senders that were approved."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 PAIRING_TTL: Final = timedelta(hours=1)
 PENDING_LIMIT: Final = 20
-"""Strangers of one account who are waiting at most: each has one code, of 40 bits."""
+"""The most pending requests of one account. Each has a code of 40 bits."""
 KEPT_AT_LEAST: Final = timedelta(minutes=5)
-"""A full list takes a newcomer in the place of the oldest one, when that one has been waiting for so long."""
+"""A newcomer to a full list replaces the oldest request, once that is so old."""
 
 _REQUEST = "channel, account, sender, name, code, target, requested_at, expires"
 _APPROVED = "channel, account, sender, name, role, target, approved_at"

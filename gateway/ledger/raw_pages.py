@@ -1,6 +1,6 @@
-"""The pages of a database file that SQLite cannot use any more, with what its write-ahead log says of them.
+"""Reads the pages of a damaged database file, with the newer ones in its write-ahead log.
 
-Formats: https://sqlite.org/fileformat2.html. The file is nobody's by now, so it is read as any other file.
+Formats: https://sqlite.org/fileformat2.html. SQLite does not use the file any more, so that it can be read as any other file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _HEADER: Final = 100
 
 
 class RawPages:
-    """Reads pages by number, from 1 on. ``size`` is that of a page, ``count`` how many there should be.
+    """Reads pages by number, from 1. ``size`` is the bytes in a page, ``count`` how many pages there should be.
 
-    Raises OSError where the disk does not give the file.
+    Raises OSError when the disk refuses.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,14 +36,14 @@ class RawPages:
         self.usable = self.size - (head[20] if self.has_header else 0)
 
     def page(self, number: int) -> bytes:
-        """Return a page; one that is not there, or not all of it, is empty."""
+        """Return a page, or no bytes when it is missing or incomplete."""
         if (at := self._frames.get(number)) is not None:
             return self._log[at : at + self.size]
         page = self._data[(number - 1) * self.size : number * self.size] if number > 0 else b""
         return page if len(page) == self.size else b""
 
     def free(self) -> set[int]:
-        """Return the pages that are in no use: what they hold is out of date. Empty when the list of them cannot be trusted."""
+        """Return the pages on the free list, whose content is out of date. Empty when the list is damaged."""
         if not self.has_header:
             return set()
         trunk, count = struct.unpack(">II", self.page(1)[32:40])
@@ -57,12 +57,12 @@ class RawPages:
         return found if len(found) == count and not trunk else set()
 
     def header_size(self, number: int) -> int:
-        """Return how many bytes of a page are the file's own header."""
+        """Return how many bytes at the start of a page are the file's header."""
         return _HEADER if number == 1 else 0
 
 
 def _page_size(data: bytes) -> int:
-    """Return what the file says of itself; 0 where it says nothing that can be."""
+    """Return the page size by the file's header, or 0 when that is invalid."""
     told = int.from_bytes(data[16:18], "big") if data.startswith(_MAGIC) else 0
     size = _LARGEST if told == 1 else told
     return size if _SMALLEST <= size <= _LARGEST and size & (size - 1) == 0 else 0

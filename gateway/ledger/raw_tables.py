@@ -1,7 +1,7 @@
-"""The rows of a ledger that SQLite cannot use any more, page by page.
+"""Reads the rows of a damaged ledger page by page.
 
-A row is ``sure`` when it was reached from the root of its table by an unbroken way, on a page that is sound in itself. Pages that nothing
-leads to any more are read too, and what is on them is told by its shape; but such a page may be a former state of another one.
+A row is ``sure`` when its page is reachable from the root of its table and is valid. Pages that are not reachable are read too: their rows
+are assigned to tables by the types of their columns. They may be older versions of other pages.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ SHAPES: Final = {
     "aside": "id:k conversation:t line:t noted_at:i",
     "moved": "account:t former:t present:t moved_at:i",
 }
-"""The columns of the tables that are worth saving: text, integers, reals, the key of the row (k), and what may be NULL (?)."""
+"""The tables to recover and their columns: text, integer, real, the row's key (k), and which may be NULL (?)."""
 _LATER: Final = {"inbox": 2, "outbox": 1}
-"""How many columns rows of an earlier version lack at their end."""
+"""How many columns at the end rows of earlier versions lack."""
 _SCHEMA: Final = "type:t name:t tbl_name:t rootpage:i sql:t?"
 
 
@@ -48,11 +48,11 @@ class Row:
 
 
 class _Broken(ValueError):
-    """Raised where bytes are not what they should be."""
+    """Raised for bytes that are not in the format."""
 
 
 class RawTables:
-    """Reads a damaged ledger. Blocking."""
+    """The rows of a damaged ledger, by table. Reads when it is made; blocking."""
 
     def __init__(self, pages: RawPages) -> None:
         self._pages = pages
@@ -78,7 +78,7 @@ class RawTables:
                     self.tables[name] += self._rows(number, name, sure=False)
 
     def _leaves(self, root: int, depth: int = 0) -> list[int]:
-        """Return the leaves below a page, as far as they can be reached."""
+        """Return the leaf pages below a page, as far as they are reachable."""
         page = self._pages.page(root)
         if root in self._seen or not page or depth > _DEEPEST:
             return []
@@ -107,7 +107,7 @@ class RawTables:
         return [row for key, values in self._cells(page)[0] if (row := _shaped(values, key, shape, later)) is not None]
 
     def _cells(self, number: int) -> tuple[list[tuple[int, list[Any]]], bool]:
-        """Return the rows of a leaf with their keys, and whether all of it is as it should be."""
+        """Return the rows of a leaf page with their keys, and whether the whole page is valid."""
         page, at = self._pages.page(number), self._pages.header_size(number)
         count = int.from_bytes(page[at + 3 : at + 5], "big")
         if at + 8 + 2 * count > len(page):
@@ -219,7 +219,7 @@ def _value(payload: bytes, at: int, kind: int) -> tuple[Any, int]:
 
 
 def _shaped(values: list[Any], key: int, shape: str, later: int) -> dict[str, Any] | None:
-    """Return a row by the names of its columns, or None when it is not one of that table."""
+    """Return a row by the names of its columns, or None when the types do not fit the table."""
     columns = [column.split(":") for column in shape.split()]
     if not len(columns) - later <= len(values) <= len(columns):
         return None

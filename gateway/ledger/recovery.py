@@ -1,8 +1,8 @@
-"""What is saved out of a ledger that had to be set aside, and what of it is believed.
+"""Recovers rows from a damaged ledger and decides which to trust.
 
-Nothing may be said twice. So what still had to be done goes on by itself only where nothing speaks against its state: the last process
-ended in order, and the row was reached by an unbroken way. All else that was open is kept for the owner to decide (``IN_DOUBT``): such
-messages and replies do nothing until somebody asks for them. What was known to have been seen stays known, whatever its state.
+Nothing may be sent or answered twice. So open messages and replies continue by themselves only when the last process ended in order and
+the row is sure (see ``raw_tables``). All other open rows become in doubt (``IN_DOUBT``): they do nothing until somebody asks for them.
+Messages that were seen stay known, whatever their state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gateway.ledger.raw_tables import Row
 
 Ending = Literal["closed", "crashed", "lost"]
-"""How the last process left the ledger: in order, not in order, or so that its write-ahead log was gone afterwards."""
+"""How the last process left the ledger: in order, not in order, or with its write-ahead log missing."""
 
 _YOUNG: Final = timedelta(days=7)
 _EARLIEST, _LATEST = 1_400_000_000_000_000, 4_100_000_000_000_000
@@ -40,7 +40,7 @@ _OPEN_INBOX, _OPEN_OUTBOX = ("waiting", "claimed"), ("ready", "sending", "ambigu
 
 @dataclass
 class Recovered:
-    """How much was saved. What is doubtful its owner has to decide about; ``shut_out`` are people who must ask anew."""
+    """What was recovered. The owner decides about doubtful rows; ``shut_out`` are the people who must pair again."""
 
     waiting: int = 0
     to_send: int = 0
@@ -81,26 +81,26 @@ class Recovered:
         return " ".join(lines)
 
 
-def recover(db: apsw.Connection, wreck: Path, ending: Ending, now: datetime) -> Recovered:
-    """Bring what can be saved into a new ledger, in one transaction. Blocking.
+def recover(db: apsw.Connection, damaged: Path, ending: Ending, now: datetime) -> Recovered:
+    """Insert what can be recovered into a new ledger, in one transaction. Blocking.
 
     Raises:
-        OSError, apsw.Error: the wreck cannot be read, or the new ledger cannot be written; then nothing was changed.
+        OSError, apsw.Error: the damaged file cannot be read, or the new ledger cannot be written; nothing is changed then.
     """
-    work = _Recovery(db, RawTables(RawPages(wreck)), ending, now)
+    work = _Recovery(db, RawTables(RawPages(damaged)), ending, now)
     with db:
         work.run()
     return work.result
 
 
 class _Recovery:
-    def __init__(self, db: apsw.Connection, wreck: RawTables, ending: Ending, now: datetime) -> None:
+    def __init__(self, db: apsw.Connection, raw: RawTables, ending: Ending, now: datetime) -> None:
         self._db = db
-        self._tables = wreck.tables
+        self._tables = raw.tables
         self._ending = ending
         self._now = stamp(now)
         self._young = stamp(now - _YOUNG)
-        self._epochs = {row.values["value"] for row in wreck.tables["meta"] if row.sure and row.values["name"] == "epoch"}
+        self._epochs = {row.values["value"] for row in raw.tables["meta"] if row.sure and row.values["name"] == "epoch"}
         self.result = Recovered()
 
     def run(self) -> None:
@@ -120,7 +120,7 @@ class _Recovery:
         return row.sure and self._ending == "closed"
 
     def _message(self, row: dict[str, Any], *, believed: bool) -> None:
-        """Keep a message at least as one that was seen, so that a platform that offers it again is not heard twice."""
+        """Insert a message, at least as a known one, so that it is a duplicate when the platform offers it again."""
         was_open = row["state"] in _OPEN_INBOX
         if not (_timely(row["received_at"]) and _timely(row["ended_at"])):
             row |= {"received_at": self._now, "ended_at": self._now}
@@ -155,7 +155,7 @@ class _Recovery:
             self.result.doubtful_replies += not goes_on and row["created_at"] >= self._young
 
     def _people(self) -> None:
-        """Whoever was shut out again must stay so: a former state of the list may know more people than the last one."""
+        """Insert approved senders. Whoever was revoked must stay so, and an older version of a page may hold a revoked sender."""
         unsure: dict[tuple[str, str], str] = {}
         for row in self._tables["approved"]:
             values = row.values
@@ -178,7 +178,7 @@ class _Recovery:
                 self._insert(table, dict(row.values))
 
     def _insert(self, table: str, row: dict[str, Any]) -> bool:
-        """Insert what the tables allow and do not hold yet; say whether that was done."""
+        """Insert a row unless the table's constraints forbid it or it exists; return whether it was inserted."""
         row = {name: clean(value) if isinstance(value, str) else value for name, value in row.items()}
         query = f"INSERT OR IGNORE INTO {table} ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})"
         try:
@@ -189,7 +189,7 @@ class _Recovery:
 
 
 def _final_first(rows: Iterable[Row], still_open: tuple[str, ...]) -> list[Row]:
-    """Sure rows in their order, then the others: those that are at their end first, because of two states the later one counts."""
+    """Return the sure rows in order, then the others, ended ones first: of two versions of a row the ended one is the later."""
     return sorted(rows, key=lambda row: (not row.sure, not row.sure and row.values["state"] in still_open, row.values["id"]))
 
 
@@ -209,7 +209,7 @@ def _is_json(payload: str | None) -> bool:
 
 
 def _placed(row: dict[str, Any]) -> bool:
-    """Whether a row's place can be read, and is the one that its other columns name."""
+    """Return whether a row's address can be read and matches its other columns."""
     try:
         place = read_conversation(row["target"])
         named = place.address
@@ -221,7 +221,7 @@ def _placed(row: dict[str, Any]) -> bool:
 
 
 def _readable(row: dict[str, Any]) -> bool:
-    """Whether the rest of a reply can be read."""
+    """Return whether the rest of a reply can be read."""
     try:
         read_payload(row["extras"])
         if row["missed"] is not None:
@@ -233,7 +233,7 @@ def _readable(row: dict[str, Any]) -> bool:
 
 
 def _plausible(row: dict[str, Any]) -> bool:
-    """Whether a call's figures can be what they were: too much would close the owner's purse for the day."""
+    """Return whether a call's figures are possible. Impossible ones would use up the day's budget."""
     counts = [row[name] for name in ("tokens", "input", "output", "cache_read", "cache_write")]
     return (
         _timely(row["at"])

@@ -1,4 +1,4 @@
-"""What the ledger keeps, as it is handed in and out."""
+"""The rows and values of the ledger's interface."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ IN_DOUBT: Final = "in doubt since the ledger was damaged"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A message to take in. ``key`` and ``alias`` identify it twice over; ``payload`` is JSON that the ledger does not read.
+    """A message to store. ``key`` and ``alias`` are two identities of it; ``payload`` is JSON that the ledger does not read.
 
-    ``message`` is the platform's id of it. ``takes`` are the asides that are told with it, which are then forgotten.
+    ``message`` is the platform's id. ``takes`` are the ids of the context events that are told with this message, which are then deleted.
 
-    What is no message of its own has an ``aside``: a line that is kept for the next message. With ``edits`` (a ``message`` of the same
-    sender and conversation) the line is kept only if that message does not wait any more; while it waits, ``reword`` makes its
-    new payload from the old one instead. ``reword`` is pure, and may be called twice.
+    A context event has the line to tell in ``aside``. With ``edits`` (the ``message`` it changes, of the same sender and conversation) the
+    line is stored only if that message is not waiting any more; while it waits, ``reword`` makes its new payload from the old one.
+    ``reword`` must be pure and may be called twice.
     """
 
     key: str
@@ -58,7 +58,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextEvent:
-    """A line that waits to be told with the next message of its conversation."""
+    """A line that is told to the model with the next message of its conversation."""
 
     id: int
     line: str
@@ -66,7 +66,7 @@ class ContextEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMigration:
-    """A group that its platform gave another id. ``former`` and ``present`` are the ids."""
+    """A group whose platform gave it another id. ``former`` and ``present`` are the ids."""
 
     account: str
     former: str
@@ -75,7 +75,7 @@ class ChatMigration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxRow:
-    """A message that was taken in. ``id`` grows in the order of arrival; ``attempts`` counts those to answer it, this one included."""
+    """A received message. ``id`` grows in the order of arrival; ``attempts`` counts attempts to answer it, the running one included."""
 
     id: int
     account: str
@@ -92,13 +92,13 @@ class InboxRow:
 
     @property
     def uid(self) -> str:
-        """A name of the message that stays the same in a fresh ledger (``id`` does not): what transcript entries are named after."""
+        """An id of the message that, unlike ``id``, is the same in a new ledger: transcript entries are named after it."""
         return hashlib.sha256(f"{self.account}\0{self.alias}".encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """What came of taking messages in: the new ones, and how many of them carried a number that an older message had."""
+    """The result of storing messages: the new ones, and how many had a key that belonged to an older message."""
 
     rows: tuple[InboxRow, ...]
     renumbered: int = 0
@@ -106,7 +106,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One answer in the making. ``attempt`` is 1 for the first, and 0 only after an interruption that was our own."""
+    """One answer in progress. ``attempt`` is 1 for the first, and 0 only after the gateway itself interrupted it."""
 
     id: str
     session: str
@@ -119,7 +119,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecord:
-    """How far one tool call of a turn came. "unknown": it was running when the process died, and must not be repeated blindly."""
+    """How far one tool call of a turn got. "unknown": it was running when the process died, and must not be repeated blindly."""
 
     turn: str
     call_id: str
@@ -132,10 +132,10 @@ class ToolRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutbound:
-    """One chunk to deliver. After ``ttl`` it is not sent any more but listed in a notice; None means that it waits for a week.
+    """One chunk to send. After ``ttl`` it is not sent any more but listed in a notice; None means a week.
 
-    With an ``enclosure`` the text is its caption, and may be empty. Under a ``key`` of its own (25 characters at most) it is queued once,
-    however often that is asked for.
+    With an ``enclosure`` the text is its caption, and may be empty. A chunk with a ``key`` (25 characters at most) is queued once, however
+    often that is asked for.
     """
 
     conversation: ChatAddress
@@ -149,7 +149,7 @@ class NewOutbound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxRow:
-    """One chunk on its way. ``doubts`` counts the attempts that may or may not have arrived."""
+    """One chunk. ``doubts`` counts the attempts that may or may not have arrived."""
 
     id: int
     key: str
@@ -167,23 +167,23 @@ class OutboxRow:
     buttons: tuple[Button, ...] = ()
     enclosure: OutboundFile | None = None
     notice: bool = False
-    """It lists what its conversation missed."""
+    """It is a notice of expired chunks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueChunks:
-    """What there is to send: chunks that are due, when something else will be (if ever), and what was given up just now."""
+    """Chunks to send now, the time of the next one (None: nothing waits), and how many expired just now."""
 
     due: list[OutboxRow]
     next: datetime | None
     expired: int
     given_up: tuple[str, ...] = ()
-    """The addresses of the conversations whose chunks waited too long."""
+    """The addresses of the conversations whose chunks expired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairingRequest:
-    """A stranger who asks to be let in."""
+    """A stranger's pairing request."""
 
     channel: str
     account: str
@@ -197,7 +197,7 @@ class PairingRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovedSender:
-    """Someone who was let in by the owner. ``conversation`` is where they asked."""
+    """A sender approved by the owner. ``conversation`` is where they asked."""
 
     channel: str
     account: str
@@ -210,7 +210,7 @@ class ApprovedSender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """How much is under way, for a status line."""
+    """Counts for a status line."""
 
     waiting: int
     running: int

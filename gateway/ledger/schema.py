@@ -1,4 +1,4 @@
-"""The tables of the ledger, and the steps from each version of them to the next."""
+"""The ledger's tables and their migrations."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ UPDATE inbox SET attempts = (SELECT attempt FROM turn WHERE turn.id = inbox.turn
 """
 
 STEPS: Final = (_FIRST, _SPENDING, _RICH, _ATTEMPTS)
-"""Step n leads from version n to n+1. Steps are never edited once they were released; a change is a new step."""
+"""Step n migrates version n to n+1. Released steps are never edited; a change is a new step."""
 
 
 def migrate(db: apsw.Connection, new_epoch: str, where: str) -> None:

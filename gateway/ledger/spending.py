@@ -1,4 +1,4 @@
-"""What model calls cost: reserved before each call, settled after it. A crash between the two leaves the reservation spent."""
+"""Tokens and cost of model calls: reserved before each call, settled after it. A crash in between leaves the reservation spent."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from gateway.ledger.base import LedgerConnection
 
 _ALLOWED, _NOTED = "allowed:", "noted:"
-"""How rows of ``meta`` are named that hold an allowance (its value: the turn that uses it), or say that something was told today."""
+"""Prefixes of rows in ``meta``: an allowance (its value is the turn that uses it), and something that happened today."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCall:
-    """A model call about to be made, with the most that it can use. ``day`` is the owner's date; no ``usd``: no price is known."""
+    """A model call about to be made, with the most it can use. ``day`` is the owner's date; ``usd`` is None when no price is known."""
 
     day: str
     agent: str
@@ -34,7 +34,7 @@ class NewCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What calls of one day may use together: those of the same agent or session, or in the background, or all of them."""
+    """A limit on one day's calls: those of the same agent or session (``same`` names the columns), those in the background, or all."""
 
     name: str
     same: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserved:
-    """What came of a reservation: the call's row, or the limit that it would break. ``shares`` says how far each limit is used."""
+    """The result of a reservation: the call's row, or the limit it could exceed. ``shares`` is the used share of each limit."""
 
     row: int | None
     broken: Limit | None
@@ -53,7 +53,7 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a call used in the end. ``cost`` is in dollars; ``estimated`` says that tokens or price are ours and not the provider's."""
+    """What a call used. ``cost`` is in USD; ``estimated``: tokens or price are our estimate, not the provider's figure."""
 
     input: int = 0
     output: int = 0
@@ -67,7 +67,7 @@ class Spent:
 class UsageRow:
     """What one agent used of one model on one day.
 
-    ``unpriced`` counts the calls without a cost, ``open`` those never settled, ``estimated`` those of which tokens or price are ours.
+    ``unpriced`` counts calls without a cost, ``open`` those never settled, ``estimated`` those whose tokens or price are our estimate.
     """
 
     day: str
@@ -85,7 +85,7 @@ class UsageRow:
 
 
 _TOLD, _ESTIMATED = 1, 2
-"""How a settled row says where its figures come from (0: not settled yet)."""
+"""Values of ``settled``: the provider's figures, or our estimate (0: not settled yet)."""
 
 
 class SqliteSpending:
@@ -167,7 +167,7 @@ class SqliteSpending:
 
 
 def _share(db: apsw.Connection, call: NewCall, limit: Limit) -> float:
-    """Return which share of a limit is used once this call has used its most."""
+    """Return the share of a limit that is used if this call uses its most."""
     same = "".join(f" AND {column} = ?" for column in limit.same)
     values = (call.day, *(getattr(call, column) for column in limit.same))
     query = f"SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0.0) FROM spending WHERE day = ?{same}"

@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 KEEP_PAYLOADS: Final = timedelta(days=7)
 KEEP_KEYS: Final = timedelta(days=30)
 KEEP_LAST: Final = 100_000
-"""Keys of an account that are kept however old they are: about 10 MB."""
+"""Keys of an account that are kept regardless of age: about 10 MB."""
 
 KEEP_SPENDING: Final = timedelta(days=370)
-"""How much longer than keys what was spent is remembered: a year and more."""
+"""How much longer than keys rows of ``spending`` are kept."""
 
 _SWEEP = 2000
 
 
 def ledger_gone(path: Path) -> str:
-    """Tell the owner of sessions whose ledger is not there."""
+    """Return the warning for a home that has sessions but no ledger."""
     return (
         f"There are sessions, but the ledger of messages is gone and {path} was begun anew. What waited for an answer, and which replies "
         "were not sent yet, is unknown: whoever got no answer should write again. People who were let in by a pairing code must ask anew. "

@@ -1,4 +1,4 @@
-"""One connection on one thread, which commits together what arrives together."""
+"""An SQLite connection on a thread of its own, with group commit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 GROUP = 100
-"""Calls that share one commit at most."""
+"""The most calls that share a commit."""
 
 _HINTS = {
     apsw.FullError: "Free some space on that disk; nothing that was confirmed is lost.",
@@ -33,7 +33,7 @@ _HINTS = {
 
 
 def storage_error(error: apsw.Error, where: str) -> StorageFailed | None:
-    """Translate what the disk is to blame for, or return None for a defect of ours."""
+    """Translate an error that the disk caused; return None for any other."""
     for kind, hint in _HINTS.items():
         if isinstance(error, kind):
             return StorageFailed(f"the ledger could not be used: {error}", where=where, hint=hint)
@@ -42,7 +42,7 @@ def storage_error(error: apsw.Error, where: str) -> StorageFailed | None:
 
 @dataclass(slots=True)
 class _Call:
-    """Something to do with the connection, and who waits for it. ``after`` runs on the event loop once it is durable."""
+    """A function to run and the future for its result. ``after`` runs on the event loop once the result is durable."""
 
     work: Callable[[apsw.Connection], Any]
     answer: asyncio.Future[Any]
@@ -54,10 +54,10 @@ class _Call:
 class LedgerThread:
     """Runs functions on the connection, each in a transaction of its own as far as they can tell.
 
-    Calls that wait at the same time share a commit, because its fsync is what costs. Each has a savepoint, so that one which
-    raises leaves no trace and does not disturb the others. A function may be run twice (the first run is undone), so it
-    must not touch anything but the connection. A caller that is cancelled before its turn changes nothing; one that is
-    cancelled later cannot know, and reads the rows. ``connect`` also returns what is to be told of commits.
+    Calls that wait at the same time share a commit, whose fsync is the expensive part. Each has a savepoint: one that raises is rolled back
+    without affecting the others. A function may be run twice (the first run is rolled back), so it must change nothing but the database.
+    A caller that is cancelled before its function starts changes nothing; one that is cancelled later cannot know, and reads the rows.
+    ``connect`` also returns a function that is called after each commit.
     """
 
     def __init__(self, connect: Callable[[], tuple[apsw.Connection, Callable[[], None]]], where: str) -> None:
@@ -70,7 +70,7 @@ class LedgerThread:
         self._closed = False
 
     async def start(self) -> None:
-        """Open the connection; raises what opening it raised."""
+        """Open the connection. Raises what opening it raised."""
         self._thread.start()
         await self._opened
 
@@ -83,7 +83,7 @@ class LedgerThread:
         return await answer
 
     async def close(self) -> None:
-        """Finish what was handed in, then close the connection."""
+        """Finish pending calls, then close the connection."""
         if not self._closed:
             self._closed = True
             self._calls.put(None)
@@ -138,7 +138,7 @@ class LedgerThread:
 
 
 def _commit_together(db: apsw.Connection, calls: Sequence[_Call]) -> apsw.Error | None:
-    """Run the calls in one transaction; return what undid all of them, if anything did."""
+    """Run the calls in one transaction; return the error that rolled back all of them, if any."""
     try:
         db.execute("BEGIN IMMEDIATE")
         for call in calls:
@@ -156,7 +156,7 @@ def _commit_together(db: apsw.Connection, calls: Sequence[_Call]) -> apsw.Error 
 
 
 def _fault(moment: Literal["before", "after"], calls: Sequence[_Call]) -> None:
-    """Be a place for a kill, once for each call, named after the ledger's function that made it."""
+    """Pass a kill point for each call, named after the ledger's function that made it (see ``agent.fault``)."""
     for call in calls if fault_injection.armed() else ():
         fault_injection.point(moment, getattr(call.work, "__qualname__", "").split(".<locals>")[0].rpartition(".")[2])
 

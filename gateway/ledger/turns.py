@@ -1,4 +1,4 @@
-"""Turns and their tools: what was begun, how often it was tried, and what must not be done again."""
+"""Turns and their tool calls: their states, their attempts, and which calls must not be repeated."""
 
 from __future__ import annotations
 

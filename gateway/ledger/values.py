@@ -19,11 +19,11 @@ _FIELDS = frozenset(field.name for field in fields(ChatAddress))
 
 
 WITHIN = "(conversation = :at OR substr(conversation, 1, length(:at) + 8) = :at || ':thread:')"
-"""In a query: the conversation with the address ``:at``, or a thread of it."""
+"""SQL condition: the conversation with the address ``:at``, or one of its threads."""
 
 
 def stamp(instant: datetime) -> int:
-    """Microseconds since 1970, exactly."""
+    """Return microseconds since 1970, exactly."""
     return (instant - _START) // _MICROSECOND
 
 
@@ -33,7 +33,7 @@ def instant(microseconds: int) -> datetime:
 
 
 def clean(text: str) -> str:
-    """Replace lone surrogates, which no database takes; joined pairs become the character they stand for."""
+    """Replace lone surrogates, which SQLite does not accept; pairs become the character they encode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -42,37 +42,37 @@ def clean(text: str) -> str:
 
 
 def listed(values: Iterable[int] | Iterable[str]) -> str:
-    """Values for ``IN (SELECT value FROM json_each(?))``."""
+    """Encode values for ``IN (SELECT value FROM json_each(?))``."""
     return json.dumps(list(values))
 
 
 def write_conversation(conversation: ChatAddress) -> str:
-    """A conversation as JSON."""
+    """Encode an address as JSON."""
     return json.dumps({name: value for name, value in flat(conversation).items() if value is not None})
 
 
 def read_conversation(text: str) -> ChatAddress:
-    """The reverse; what a later version added is left out."""
+    """Decode an address from JSON. Fields of later versions are ignored."""
     return as_conversation(json.loads(text))
 
 
 def as_conversation(written: dict[str, Any]) -> ChatAddress:
-    """A conversation from its fields; what a later version added is left out."""
+    """Make an address from its fields. Fields of later versions are ignored."""
     return ChatAddress(**{name: value for name, value in written.items() if name in _FIELDS})
 
 
 def flat(values: Any) -> dict[str, Any]:
-    """The fields of a dataclass with slots, as they are. ``dataclasses.asdict`` copies them deeply, which costs more than the rest."""
+    """Return the fields of a dataclass with slots. ``dataclasses.asdict`` makes a deep copy, which costs more than all the rest."""
     return {name: getattr(values, name) for name in values.__slots__}
 
 
 def account_of(conversation: ChatAddress) -> str:
-    """The name under which the ledger keeps a channel's account, such as ``telegram:default``."""
+    """Return the ledger's name for a channel's account, such as ``telegram:default``."""
     return f"{conversation.channel}:{conversation.account}"
 
 
 def write_payload(buttons: Sequence[Button], enclosure: OutboundFile | None) -> str | None:
-    """Write as JSON; None when there is nothing."""
+    """Encode buttons and a file as JSON; None when there are none."""
     if not buttons and enclosure is None:
         return None
     written: dict[str, object] = {"buttons": [[button.label, button.value] for button in buttons]}
@@ -82,7 +82,7 @@ def write_payload(buttons: Sequence[Button], enclosure: OutboundFile | None) -> 
 
 
 def read_payload(extras: str | None) -> tuple[tuple[Button, ...], OutboundFile | None]:
-    """The reverse."""
+    """Decode what ``write_payload`` encoded."""
     if extras is None:
         return (), None
     written = json.loads(extras)

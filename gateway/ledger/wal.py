@@ -1,7 +1,7 @@
-"""The write-ahead log of the ledger: how far it can be read, and a mark beside the file that says how far it must reach.
+"""Checks the ledger's write-ahead log against a mark beside the file that records how long it must be.
 
-SQLite takes whatever follows a frame that it cannot read for the end of the log, and drops it without a word. So each commit is noted
-in a mark, which is compared with the log before SQLite opens it. Format: https://sqlite.org/fileformat2.html#the_write_ahead_log.
+SQLite takes a frame that it cannot read for the end of the log and silently drops what follows. So each commit is recorded in a mark,
+which is compared with the log before SQLite opens it. Format: https://sqlite.org/fileformat2.html#the_write_ahead_log.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 HEADER: Final = 32
 FRAME_HEADER: Final = 24
 _MAGIC: Final = 0x377F0682
-"""The lowest bit says in which order the bytes of a checksum's words are."""
+"""The lowest bit is the byte order of the checksums' words."""
 _SMALLEST, _LARGEST = 512, 65_536
 CHECKPOINT_AT: Final = 1000
-"""Frames after which the log is brought into the file: SQLite's own default, which a hook of ours replaces."""
+"""Frames after which the log is checkpointed: SQLite's default, which does not apply where a WAL hook is set."""
 
 
 @dataclass
 class Log:
-    """What a log holds. ``pages`` says where the last committed state of each page is, ``count`` how many pages there are by it.
+    """The content of a log. ``pages`` is the offset of each page's last committed version, ``count`` the number of pages.
 
-    ``committed`` counts the frames up to the last commit before the first one that is bad; with ``behind`` there are commits after it.
+    ``committed`` counts the frames up to the last commit before the first bad frame; ``behind``: there are commits after it.
     """
 
     size: int = 0
@@ -44,7 +44,7 @@ class Log:
 
 
 def read_log(data: bytes) -> Log:
-    """Read a log. One whose header cannot be read says nothing (``salts`` is empty)."""
+    """Read a log. ``salts`` is empty when its header is invalid."""
     magic, size = int.from_bytes(data[:4], "big"), int.from_bytes(data[8:12], "big")
     swap = magic & 1 == (array("H", [1]).tobytes()[0])
     fits = len(data) >= HEADER and magic & ~1 == _MAGIC and _SMALLEST <= size <= _LARGEST and size & (size - 1) == 0
@@ -64,9 +64,9 @@ def read_log(data: bytes) -> Log:
 
 
 def _frames(data: bytes, log: Log, sums: tuple[int, int], *, swap: bool) -> Iterator[tuple[int, int, bool]]:
-    """Give the number and place of each sound frame, and whether all before it are sound.
+    """Yield number and offset of each valid frame, and whether all before it are valid.
 
-    The checksum of a frame goes on from that of the one before it. Behind a bad one it goes on from what that one says of itself.
+    The checksum of a frame continues that of the frame before. After an invalid frame it continues the checksum stored in that frame.
     """
     whole, step = True, FRAME_HEADER + log.size
     for number, at in enumerate(range(HEADER, len(data) - step + 1, step), 1):
@@ -92,7 +92,7 @@ def _summed(data: bytes, sums: tuple[int, int], *, swap: bool) -> tuple[int, int
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What lies beside a ledger that is in use: the ``name`` that its log holds, and how many frames were committed under which salts."""
+    """The mark of an open ledger: the ``name`` stored in its log, and how many frames were committed under which salts."""
 
     name: str
     salts: bytes = b""
@@ -103,7 +103,7 @@ class Mark:
 
     @classmethod
     def read(cls, path: Path) -> Mark | None:
-        """Read a mark; None where there is none, or none that can be read."""
+        """Read a mark; None when there is none or it is invalid."""
         try:
             match path.read_text("ascii").split():
                 case [name, salts, committed]:
@@ -116,10 +116,10 @@ class Mark:
 
 
 def missing(log: Path, mark: Mark | None) -> str | None:
-    """Say what is wrong with a log that must not be taken for whole, or None. Blocking.
+    """Return what is missing from a log, or None. Blocking.
 
     Raises:
-        OSError: the disk does not give it.
+        OSError: the disk refuses.
     """
     data = log.read_bytes()
     found = read_log(data)
@@ -134,10 +134,9 @@ def missing(log: Path, mark: Mark | None) -> str | None:
 
 
 class Marking:
-    """Keeps the mark of a ledger that is open up to date, and brings its log into the file at times. On the ledger's thread.
+    """Keeps an open ledger's mark up to date, and checkpoints the log. Runs on the ledger's thread.
 
-    A disk that takes no mark keeps nobody from working. Each log that SQLite begins anew gets a name of its own, so that it is missed
-    when it is gone.
+    A mark that cannot be written stops nothing. Each log that SQLite starts gets a new name, so that a missing log is noticed.
     """
 
     def __init__(self, db: apsw.Connection, path: Path, log: Path, token: str) -> None:
@@ -155,11 +154,11 @@ class Marking:
         return apsw.SQLITE_OK
 
     def begin(self) -> None:
-        """Make the first mark."""
+        """Write the first mark."""
         self._name()
 
     def committed(self) -> None:
-        """Take note of a commit. One after which the log is shorter was the first in a log that SQLite began anew."""
+        """Record a commit. After it a shorter log is one that SQLite has started anew."""
         if self._frames == self._marked:
             return
         with contextlib.suppress(apsw.Error, OSError):
@@ -178,7 +177,7 @@ class Marking:
             self._note()
 
     def _note(self) -> None:
-        """Write the mark over the former one, in one write: a process that is killed leaves the one or the other."""
+        """Overwrite the mark in one write, so that a killed process leaves the old or the new one."""
         mark = Mark(f"{self._token}-{self._logs:06}", self._salts, self._frames)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

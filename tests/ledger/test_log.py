@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.base.clock import ManualClock
-from gateway.ledger.recovery import IN_DOUBT
+from gateway.ledger.rows import IN_DOUBT
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.ledger.wal import CHECKPOINT_AT, FRAME_HEADER, HEADER, Mark, read_log
 from tests.ledger.test_recovery import MESSAGES, NOON, OPEN, REPLIES, lived, opened_again, table

@@ -19,8 +19,7 @@ from channels.messages import ChatAddress, Cursor
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.clock import ManualClock
 from gateway.base.errors import UsageError
-from gateway.ledger.recovery import IN_DOUBT
-from gateway.ledger.rows import Arrival, NewOutbound
+from gateway.ledger.rows import IN_DOUBT, Arrival, NewOutbound
 from gateway.ledger.spending import NewCall, Spent
 from gateway.ledger.sqlite import SqliteLedger
 
