@@ -142,9 +142,9 @@ def validate(invocation: Invocation, as_json: bool) -> int:
 @config.command()
 def schema() -> None:
     """Print the JSON Schema of the settings: every key, its meaning, type, default, and whether a change needs a restart."""
-    from gateway.config import schema as made
+    from gateway.config.reference import json_schema
 
-    _print_json(made.schema())
+    _print_json(json_schema())
 
 
 def _known(key: str, *, force: bool = False) -> KeyPath:
@@ -224,6 +224,6 @@ def _print_json(value: Any) -> None:
 @config.command()
 def page() -> None:
     """Print the page that describes every key, as Markdown."""
-    from gateway.config.page import page as described
+    from gateway.config.reference import markdown_page
 
-    click.echo(described(), nl=False)
+    click.echo(markdown_page(), nl=False)

@@ -12,8 +12,7 @@ from gateway.base.errors import SettingsError
 from gateway.base.paths import Paths
 from gateway.base.problem import Problem
 from gateway.config.document import Tree, read_document, read_text
-from gateway.config.normalize import Normalizer
-from gateway.config.substitution import substitute
+from gateway.config.normalize import Normalizer, substitute
 from gateway.config.validation_errors import validation_problems
 from gateway.config.workspace_location import location_error, nested_workspaces
 from gateway.settings.root import AgentDefaults, Settings

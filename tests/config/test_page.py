@@ -2,17 +2,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.config.page import page
+from gateway.config.reference import markdown_page
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 
 
 def test_the_page_says_what_the_settings_are() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "make docs"
+    assert PAGE.read_text(encoding="utf-8") == markdown_page(), "make docs"
 
 
 def test_a_secret_is_called_one_and_lists_name_what_is_in_them() -> None:
-    told = page()
+    told = markdown_page()
     assert "| `botToken` | secret |" in told
     assert "## agents.list[]" in told
     assert "## models.providers.<name>" in told
@@ -21,7 +21,7 @@ def test_a_secret_is_called_one_and_lists_name_what_is_in_them() -> None:
 def test_the_page_says_which_changes_wait_for_a_restart() -> None:
     rows: dict[str, str] = {}
     section = ""
-    for line in page().splitlines():
+    for line in markdown_page().splitlines():
         section = line.removeprefix("## ") if line.startswith("## ") else section
         if line.startswith("| `"):
             cells = line.replace("\\|", "/").strip("| ").split(" | ")

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from agent.models.catalog.prices import ESTIMATE, Price
 from channels.messages import ChatAddress
 from gateway.config.compare import compare
-from gateway.config.page import page
+from gateway.config.reference import markdown_page
 from gateway.logs.redaction import Redactor
 from gateway.logs.wiring import configure
 from gateway.routing.access import Actor
@@ -65,7 +65,7 @@ TRIED: dict[str, tuple[Any, ...]] = {
 def rows() -> Iterator[tuple[str, str, list[Any], str]]:
     """Yield each key of the page: its section, its name, values to try, and what a change of it takes."""
     section = ""
-    for line in page().splitlines():
+    for line in markdown_page().splitlines():
         if line.startswith("## "):
             section = line.removeprefix("## ").removeprefix("at the top")
         elif line.startswith("| `"):

@@ -1,20 +1,33 @@
-"""The page ``docs/configuration.md``: every key with its type, default and meaning, made from the settings themselves."""
+"""Reference documentation made from the models: what each field means, the JSON Schema, and ``docs/configuration.md``.
+
+A field's meaning is the string below it in the source. Pydantic can read these strings while it builds a model, but that takes half of
+the start-up time of every command, and only this module shows them.
+"""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+import sys
+import textwrap
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
+from pydantic.json_schema import GenerateJsonSchema
 
 from gateway.config.effective import reload_mode
-from gateway.config.field_docs import field_doc
 from gateway.config.field_types import FieldType, fields
 from gateway.settings.root import AgentDefaults, AgentEntry, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pydantic.fields import FieldInfo
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import core_schema
 
     from gateway.config.key import KeyPath
 
@@ -47,7 +60,55 @@ _WORDS: dict[Any, str] = {
 }
 
 
-def page() -> str:
+def field_doc(model: type[BaseModel], field: FieldInfo) -> str:
+    """Return what a field of ``model`` means, or an empty string where nothing stands behind it."""
+    name = next((name for name, info in model.model_fields.items() if info is field), "")
+    return field.description or _meanings(model).get(name, "")
+
+
+@cache
+def _meanings(model: type[BaseModel]) -> dict[str, str]:
+    """The strings behind the fields of a class and of those it is made from, by the fields' names."""
+    found: dict[str, str] = {}
+    for one in reversed(model.__mro__):
+        if issubclass(one, BaseModel) and one is not BaseModel and one.__module__ in sys.modules:
+            found |= _written_behind(one)
+    return found
+
+
+def _written_behind(model: type[BaseModel]) -> dict[str, str]:
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(tree, ast.ClassDef)
+    return {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in zip(tree.body, tree.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+
+
+def json_schema() -> dict[str, Any]:
+    """Return it, as JSON values."""
+    made = Settings.model_json_schema(by_alias=True, schema_generator=_Explained)
+    return {"$schema": GenerateJsonSchema.schema_dialect, **made}
+
+
+class _Explained(GenerateJsonSchema):
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Add to each key of a section what stands behind it in the source."""
+        made = super().model_schema(schema)
+        model = schema["cls"]
+        for name, field in model.model_fields.items():
+            key = made.get("properties", {}).get(field.alias or name)
+            if key is not None and (told := field_doc(model, field)):
+                key.setdefault("description", told)
+        return made
+
+
+def markdown_page() -> str:
     """Return the page as Markdown."""
     parts = [HEAD]
     for path, model in _sections(Settings, ()):
