@@ -109,15 +109,15 @@ class Fire:
         self._folder = folder
         self._nursery = nursery
         self._delivery = delivery or {}
-        self._youths: dict[str, Path] = {}
+        self.youths: dict[str, Path] = {}
         self._count = 0
         self.reach = 0
         self.rows: dict[str, Row] = {name: Row() for name in SCENARIOS}
 
     async def grow(self, scenarios: Iterable[Scenario]) -> None:
         for scenario in scenarios:
-            if scenario.youth and scenario.name not in self._youths:
-                folder = self._folder / f"youth-{len(self._youths)}"
+            if scenario.youth and scenario.name not in self.youths:
+                folder = self._folder / f"youth-{len(self.youths)}"
                 peer = PLATFORMS[scenario.platform]()
                 async with World(folder, self._nursery, settings=self._settings(scenario), platform=peer) as world:
                     life = await world.start()
@@ -125,7 +125,7 @@ class Fire:
                         await world.say(text)
                         assert await world.quiet(life)
                     await life.end()
-                self._youths[scenario.name] = folder
+                self.youths[scenario.name] = folder
 
     async def run(
         self,
@@ -145,7 +145,7 @@ class Fire:
         if "delivery" in self._delivery:
             how += f" --delivery {self._delivery['delivery']}"
         hits = 0
-        youth = self._youths[scenario.name] if scenario.youth else None
+        youth = self.youths[scenario.name] if scenario.youth else None
         peer = (platform or PLATFORMS[scenario.platform])()
         how += f"  # with {peer.outage}" if peer.outage else ""
         async with World(root, self._nursery, settings=self._settings(scenario), platform=peer, grown_from=youth) as world:

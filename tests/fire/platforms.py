@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import itertools
 import re
 import socket
 import time
@@ -163,7 +162,7 @@ class WatchedTelegram(TelegramPeer, Watched):
 
     def age(self) -> None:
         self.renumber(90_000)
-        self.chats._ids = itertools.count(90_000)
+        self.chats.number_from(90_000)
 
     async def hear(self, text: str, file: Document | None = None) -> None:
         if file is None:

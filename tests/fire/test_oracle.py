@@ -106,7 +106,7 @@ async def found_on_a_bad_disk(fire: Fire, name: str, kill: str, broken: str) -> 
     """
     scenario = replace(SCENARIOS[name], youth=("hello there",))
     await fire.grow([scenario])
-    meddling(f"CREATE TRIGGER broken {broken}")(fire._youths[name])
+    meddling(f"CREATE TRIGGER broken {broken}")(fire.youths[name])
     for when in range(1, 6):
         await fire.run(scenario, (Kill.parse(kill.format(when)),))
         if kinds := set(fire.rows[name].verdict.problems):

@@ -92,7 +92,7 @@ class Nursery:
             stdout=asyncio.subprocess.PIPE,
         )
         nursery = cls(process)
-        await nursery._hear()
+        await nursery.hear()
         try:
             yield nursery
         finally:
@@ -104,7 +104,7 @@ class Nursery:
         """Make a gateway that waits; ``how`` is what else ``tests/fire/nursery.py`` takes."""
         async with self._lock:
             self._say({"home": str(home), "log": str(home / "log"), **how})
-            return int((await self._hear())["pid"])
+            return int((await self.hear())["pid"])
 
     def go(self, pid: int) -> None:
         self._say({"go": pid})
@@ -113,7 +113,7 @@ class Nursery:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(what).encode() + b"\n")
 
-    async def _hear(self) -> dict[str, Any]:
+    async def hear(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         return dict(json.loads(await self._process.stdout.readline()))
 

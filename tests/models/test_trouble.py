@@ -255,7 +255,7 @@ async def test_on_a_bad_day_an_answer_is_whole_or_a_failure(bench: Bench, seed: 
         for _ in range(LIMITS.tries):
             bench.peer.answer(fine(bench.api, said))
         deltas, answer = await turned(bench.clock, hear(model, ask(user("a"))))
-        bench.peer._answers.clear()
+        bench.peer.queued.clear()
         last = max((place for place, delta in enumerate(deltas) if isinstance(delta, Restarted)), default=-1)
         if answer.failure is None:
             assert (answer.text, shown(deltas[last + 1 :])) == (said, said)

@@ -74,14 +74,14 @@ class AnthropicPeer:
         self.headers: list[dict[str, str]] = []
         self.models: dict[str, dict[str, Any]] = {}
         self.url = ""
-        self._answers: deque[Say | Refuse | Break] = deque()
+        self.queued: deque[Say | Refuse | Break] = deque()
         self.mood: Mood = today()
         self._cached: dict[str, int] = {}
         self._released = asyncio.Event()
 
     def answer(self, *answers: Say | Refuse | Break) -> None:
         """Queue answers, one for each request."""
-        self._answers.extend(answers)
+        self.queued.extend(answers)
 
     async def start(self) -> web.AppRunner:
         """Serve on a free port."""
@@ -103,7 +103,7 @@ class AnthropicPeer:
     async def _model(self, request: web.Request) -> web.Response:
         info = self.models.get(request.match_info["id"])
         if info is None:
-            return _error(404, "not_found_error", "model: unknown")
+            return error_answer(404, "not_found_error", "model: unknown")
         base = {
             "type": "model",
             "id": request.match_info["id"],
@@ -118,10 +118,10 @@ class AnthropicPeer:
         self.requests.append(copy.deepcopy(body))
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
         if wrong := fault(body):
-            return _error(400, "invalid_request_error", wrong)
-        answer = self._answers.popleft() if self._answers else text("Very well.")
+            return error_answer(400, "invalid_request_error", wrong)
+        answer = self.queued.popleft() if self.queued else text("Very well.")
         if isinstance(answer, Refuse):
-            return _error(answer.status, answer.type, answer.message, answer.headers, answer.details)
+            return error_answer(answer.status, answer.type, answer.message, answer.headers, answer.details)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "request-id": "req_1"})
         await begin(request, response)
         usage = self._count(body)
@@ -242,7 +242,7 @@ def words_of(_: web.Request, status: int) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
 
 
-def _error(
+def error_answer(
     status: int, kind: str, message: str, headers: dict[str, str] | None = None, details: dict[str, Any] | None = None
 ) -> web.Response:
     error = {"type": kind, "message": message, **({"details": details} if details else {})}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from tests.peers.anthropic import Refuse, Say, _error, events, fault, frame, words_of
+from tests.peers.anthropic import Refuse, Say, error_answer, events, fault, frame, words_of
 from tests.peers.counting import count
 from tests.peers.failing import begin, failing, tell
 from tests.peers.mood import today
@@ -150,15 +150,15 @@ class CachingPeer:
     async def _messages(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         if wrong := fault(body):
-            return _error(400, "invalid_request_error", wrong)
+            return error_answer(400, "invalid_request_error", wrong)
         size = sum(map(_tokens, _blocks(body)))
         if size > self._window:
             self.overflows += 1
-            return _error(400, "invalid_request_error", f"prompt is too long: {size} tokens > {self._window} maximum")
+            return error_answer(400, "invalid_request_error", f"prompt is too long: {size} tokens > {self._window} maximum")
         label = self._label(body)
         answer = self._answer(body)
         if isinstance(answer, Refuse):
-            return _error(answer.status, answer.type, answer.message, answer.headers, answer.details)
+            return error_answer(answer.status, answer.type, answer.message, answer.headers, answer.details)
         bill = self.cache.take(body, self._clock.now())
         bill.output = sum(count(block.get("text") or json.dumps(block.get("input", ""))) for block in answer.blocks)
         self.bills.setdefault(label, Bill()).add(bill)

@@ -79,7 +79,7 @@ class CompatiblePeer:
         self.refuses_usage_option = False
         self.root = ""
         self.mood: Mood = today()
-        self._answers: deque[Chunks | Refuse | Events] = deque()
+        self.queued: deque[Chunks | Refuse | Events] = deque()
         self._released = asyncio.Event()
 
     @property
@@ -89,7 +89,7 @@ class CompatiblePeer:
 
     def answer(self, *answers: Chunks | Refuse | Events) -> None:
         """Queue answers, one for each request."""
-        self._answers.extend(answers)
+        self.queued.extend(answers)
 
     def release(self) -> None:
         """Let stalled answers go."""
@@ -124,7 +124,7 @@ class CompatiblePeer:
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
         if self.refuses_usage_option and "stream_options" in body:
             return web.json_response({"error": {"message": "Unrecognized request argument: stream_options"}}, status=400)
-        answer = self._answers.popleft() if self._answers else words("Very well.")
+        answer = self.queued.popleft() if self.queued else words("Very well.")
         if isinstance(answer, Refuse):
             return web.json_response({"error": answer.error}, status=answer.status, headers=answer.headers)
         assert isinstance(answer, Chunks)
@@ -138,7 +138,7 @@ class CompatiblePeer:
         await self.mood.late()
         body = await request.json()
         self.requests.append(copy.deepcopy(body))
-        answer = self._answers.popleft() if self._answers else said("Very well.")
+        answer = self.queued.popleft() if self.queued else said("Very well.")
         if isinstance(answer, Refuse):
             return web.json_response({"error": answer.error}, status=answer.status, headers=answer.headers)
         assert isinstance(answer, Events)

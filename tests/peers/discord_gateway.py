@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import WSMsgType, web
 
 from tests.peers.discord_state import BOT, Channel, Session, person
+from tests.peers.relay import Socket
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -89,8 +90,8 @@ class Gateway:
 
     async def cut(self) -> None:
         for session in self.sessions.values():
-            if session.socket is not None and session.socket._req is not None and session.socket._req.transport is not None:
-                session.socket._req.transport.abort()
+            if session.socket is not None:
+                session.socket.cut()
             session.socket = None
 
     async def invalidate(self) -> None:
@@ -106,7 +107,7 @@ class Gateway:
         await self.peer.changed()
         if 0 < refusal < 1000:
             return web.Response(status=refusal)
-        socket = web.WebSocketResponse()
+        socket = Socket()
         await socket.prepare(request)
         if refusal:
             await socket.close(code=refusal)
@@ -132,7 +133,7 @@ class Gateway:
             session.socket = None
         return socket
 
-    async def _asked(self, socket: web.WebSocketResponse, session: Session | None, asked: dict[str, Any]) -> Session | None:
+    async def _asked(self, socket: Socket, session: Session | None, asked: dict[str, Any]) -> Session | None:
         match asked.get("op"):
             case 2 | 6 if session is not None:
                 await socket.close(code=4005, message=b"Already authenticated")
@@ -148,7 +149,7 @@ class Gateway:
                 await socket.close(code=4001, message=b"Unknown opcode")
         return session
 
-    async def _identify(self, socket: web.WebSocketResponse, asked: dict[str, Any]) -> Session | None:
+    async def _identify(self, socket: Socket, asked: dict[str, Any]) -> Session | None:
         if asked.get("token") != self.peer.token:
             await socket.close(code=4004, message=b"Authentication failed")
             return None
@@ -195,7 +196,7 @@ class Gateway:
         more = {"newly_created": True} if channel.parent else {}
         await self.announce(name, {**channel.shown(), **more}, channel.guild)
 
-    async def _resume(self, socket: web.WebSocketResponse, asked: dict[str, Any]) -> Session | None:
+    async def _resume(self, socket: Socket, asked: dict[str, Any]) -> Session | None:
         session = self.sessions.get(asked["session_id"])
         if asked.get("token") != self.peer.token:
             await socket.close(code=4004, message=b"Authentication failed")

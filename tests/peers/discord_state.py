@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from tests.peers.relay import Socket
 
 BOT = "900000000000000001"
 LONGEST = 2000
@@ -88,7 +88,7 @@ class Session:
     id: str
     intents: int
     events: list[dict[str, Any]] = field(default_factory=list)
-    socket: web.WebSocketResponse | None = None
+    socket: Socket | None = None
 
     def wants(self, name: str, guild: str) -> bool:
         """Tell whether the intents include an event."""

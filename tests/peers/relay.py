@@ -1,9 +1,28 @@
-"""A line to a server on loopback that can be cut."""
+"""Lines that can be cut: to a server on loopback, and of a WebSocket."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractStreamWriter
+
+
+class Socket(web.WebSocketResponse):
+    """The server's side of a WebSocket."""
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        """Begin, and keep what a router would cut."""
+        self.line = request.transport
+        return await super().prepare(request)
+
+    def cut(self) -> None:
+        """End the connection without a word."""
+        if self.line is not None:
+            self.line.abort()
 
 
 class Relay:

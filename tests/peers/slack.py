@@ -23,6 +23,7 @@ if not __package__:
 from tests.patience import PATIENCE
 from tests.peers.failing import failing
 from tests.peers.mood import Mood
+from tests.peers.relay import Socket
 from tests.peers.site import Site
 from tests.peers.slack_delivery import Delivery, Hook
 from tests.peers.slack_methods import METHODS
@@ -110,8 +111,7 @@ class SlackPeer(SlackPeople):
     async def cut(self) -> None:
         """Cut all connections, as a router does."""
         for socket in list(self.delivery.sockets):
-            if socket._req is not None and socket._req.transport is not None:
-                socket._req.transport.abort()
+            socket.cut()
 
     async def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         async with asyncio.timeout(seconds), self._news:
@@ -149,7 +149,7 @@ class SlackPeer(SlackPeople):
         if ticket not in self._tickets:
             raise web.HTTPForbidden(text="the ticket was used")
         self._tickets.discard(ticket)
-        socket = web.WebSocketResponse()
+        socket = Socket()
         await socket.prepare(request)
         sockets = self.delivery.sockets
         sockets.append(socket)

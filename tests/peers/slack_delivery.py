@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from tests.peers.relay import Socket
 
 ATTEMPTS = 3
 SOON = 0.02
@@ -53,7 +53,7 @@ class Delivery:
     """Seconds by which the clock of the signatures goes wrong."""
 
     def __post_init__(self) -> None:
-        self.sockets: list[web.WebSocketResponse] = []
+        self.sockets: list[Socket] = []
         self._ids = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -1,6 +1,8 @@
 """Telegram's Bot API on loopback, written from https://core.telegram.org/bots/api, with its offsets, its one poller and its bad days.
 
-It keeps what people see in their chats, which makes it the witness of every story that is told by Telegram.
+It keeps what people see in their chats, which makes it the witness of every story that is told by Telegram. It repeats part of
+``tests/peers/telegram.py`` and ``tests/fire/platforms.py`` on purpose: stories are independent of the other tests, so that both
+would have to read the platform's page wrongly in the same way for a mistake to pass.
 """
 
 from __future__ import annotations
