@@ -1,11 +1,12 @@
-"""Cutting Markdown into pieces that each fit one message of a platform.
+"""Splits a finished reply, in Markdown, into pieces that each fit one message of a platform.
 
-Blocks are kept whole while they fit. One that does not is cut by its kind: a code block is closed and opened again, a list
-goes item by item, a table repeats its header, a quote stays a quote, and text is cut at a line, a sentence or a word, in this order,
-and where possible not inside bold, code or a link. What counts is the text that a reader sees, in the platform's own unit.
+Blocks are kept whole while they fit. A block that does not fit is split by its kind: a code block is closed and opened again, a list
+is split between items, a table repeats its header, a quote stays a quote, and text is split at a line, a sentence or a word, in this
+order, and where possible not inside bold, code or a link. ``cut`` counts the text that a reader sees, in the platform's own unit;
+``fitted`` counts the text as the platform's notation writes it.
 
-What a model writes is cut whatever it is: long texts section by section, with work in proportion to their length, and to a fixed
-depth. A text that needs more than that is cut as it is written, between lines and words, without a look at its blocks.
+Any text that a model writes is split: long texts section by section, with work in proportion to their length, and to a fixed
+depth. A text that would take more work is split between lines and words, without a look at its blocks.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from markdown_it.token import Token
+
 
 log = logging.getLogger(__name__)
 
@@ -325,3 +327,31 @@ def _as_text(text: str) -> str:
     """Keep the second half of a text from being read as a list, heading or quote that it was not."""
     escaped = re.sub(r"\A(\d{1,9})([.)])(?=\s|\Z)", r"\1\\\2", text)
     return re.sub(r"\A(?=(?:[-+*]|#{1,6}|=+|-+)(?:\s|\Z)|>)", r"\\", escaped)
+
+
+def fitted(
+    markdown: str, limit: int, written: Callable[[str], str], *, lines: int | None = None, apart: bool = False
+) -> list[str]:
+    """Cut a reply so that no piece is longer than ``limit`` once ``written``, nor shows more than ``lines`` lines.
+
+    Marks and escapes make a text longer, and short lines make it taller, so a piece that is over is cut again with less room
+    until it fits. ``apart`` is that of ``cut``. The smallest room, 16 letters, may hold as many lines, so fewer cannot be promised.
+    """
+    return [piece for part in cut(markdown, limit, len, apart=apart) for piece in _fitting(part, limit, limit, written, lines)]
+
+
+def _fitting(piece: str, room: int, limit: int, written: Callable[[str], str], lines: int | None) -> list[str]:
+    tall = lines_of(piece)
+    too_tall = lines is not None and tall > lines
+    if room <= SMALLEST or (not too_tall and len(written(piece)) <= limit):
+        return [piece]
+    room = room * 3 // 4
+    if lines is not None and too_tall:
+        room = min(room, len(plain(styled(piece))) * lines // tall)
+    room = max(SMALLEST, room)
+    return [small for part in cut(piece, room, len) for small in _fitting(part, room, limit, written, lines)]
+
+
+def lines_of(piece: str) -> int:
+    """Return how many lines a reader sees, those that only mark a code block left out."""
+    return plain(styled(piece)).count("\n") + 1

@@ -1,7 +1,10 @@
-"""CommonMark to styled text.
+"""Converts CommonMark to styled text, which every platform writes in its own notation.
 
 markdown-it-py parses (with tables and strike-through); blocks are laid out as lines: headings bold, lists with bullets
 and indents, tables as aligned code. Raw HTML is text like any other. Nothing here knows a platform.
+
+The parser looks ahead from each ``[`` for its end, and tries nested quotes and lists again at every line, so a text full of such
+marks would cost the square of its length. Its steps are counted, and a text that takes too many is shown as it was written.
 """
 
 from __future__ import annotations
@@ -10,17 +13,60 @@ import logging
 import re
 import unicodedata
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from channels.common.density import TooDense, allowance, metered
 from channels.common.styled_text import Span, Style, Styled, plain, prefixed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
     from markdown_it.tree import SyntaxTreeNode
+
+
+STEPS: Final = 500
+STEPS_A_LETTER: Final = 1.5
+"""How often the parser may try to begin a block or look past a mark. Prose needs a tenth of a step a letter, the shortest lists one."""
+_LEFT: Final = "steps left"
+
+
+class TooDense(Exception):
+    """A text took more work than its length is worth: it is shown as it was written."""
+
+
+def metered(parser: MarkdownIt) -> MarkdownIt:
+    """Have a parser count its steps; it raises TooDense when those that ``allowance`` gave are used up."""
+
+    def tries_a_block(state: StateBlock, _start: int, _end: int, _silent: bool) -> bool:
+        _step(state.env)
+        return False
+
+    skip = parser.inline.skipToken
+
+    def looks_past(state: StateInline) -> None:
+        _step(state.env)
+        skip(state)
+
+    parser.block.ruler.before("table", "meter", tries_a_block, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    parser.inline.skipToken = looks_past  # type: ignore[method-assign]
+    return parser
+
+
+def allowance(text: str) -> dict[str, Any]:
+    """Return the environment in which a metered parser parses ``text``."""
+    return {_LEFT: STEPS + STEPS_A_LETTER * len(text)}
+
+
+def _step(env: Any) -> None:
+    left = env.get(_LEFT)
+    if left is not None:
+        if left < 0:
+            raise TooDense
+        env[_LEFT] = left - 1
+
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import random as system_random
 from typing import TYPE_CHECKING, Literal
 
 from channels.common.backoff import LONGEST, Backoff
-from channels.common.fitting import fitted
+from channels.common.chunking import fitted
 from channels.common.log import NoLog
 from channels.common.previews import Previews
 from channels.discord.markup import written

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +16,21 @@ from channels.common.previews import PREFIX
 from channels.discord.api_errors import TROUBLE, send_error
 from channels.discord.channel_directory import SLACK_SECONDS, first_id, made_at
 from channels.discord.inbound import is_snowflake
+from channels.discord.interactions import custom_id
 from channels.discord.markup import written
-from channels.discord.message_payload import NO_PINGS, QUIETLY, SILENTLY, file_name, multipart, rows
 from channels.errors import NotSent
 from channels.messages import Sent
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from channels.common.previews import Previews
     from channels.discord.gateway_client import GatewayClient
     from channels.discord.settings import DiscordAccount
     from channels.discord.token_conflict import TokenConflict
-    from channels.messages import ChatAddress, Outbound, OutboundFile
+    from channels.messages import Button, ChatAddress, Outbound, OutboundFile
     from channels.protocol import Clock
+
 
 AFTER = "after:"
 LONG = timedelta(seconds=30)
@@ -208,3 +211,47 @@ def _reply(channel: int, message: str) -> dict[str, Any]:
 
 def _after(recorded: str | None, prefix: str) -> str | None:
     return recorded.removeprefix(prefix) if recorded is not None and recorded.startswith(prefix) else None
+
+
+NO_PINGS: dict[str, Any] = {"parse": [], "replied_user": False}
+QUIETLY = 1 << 2
+"""The flag that suppresses embeds."""
+SILENTLY = 1 << 12
+"""The flag that suppresses the notification."""
+IN_A_ROW = 5
+ROWS = 5
+LONGEST_LABEL = 80
+_ROW, _BUTTON, _GREY = 1, 2, 2
+
+
+def rows(buttons: Sequence[Button]) -> list[dict[str, Any]]:
+    """Return buttons as rows of five. Discord shows 25 at most; what is beyond can still be typed."""
+    shown = [
+        {"type": _BUTTON, "style": _GREY, "label": _label(one.label), "custom_id": custom_id(number, one.value)}
+        for number, one in enumerate(buttons[: IN_A_ROW * ROWS])
+    ]
+    return [{"type": _ROW, "components": shown[start : start + IN_A_ROW]} for start in range(0, len(shown), IN_A_ROW)]
+
+
+def _label(label: str) -> str:
+    line = " ".join(label.split()) or "…"
+    return line if len(line) <= LONGEST_LABEL else f"{line[: LONGEST_LABEL - 1]}…"
+
+
+def file_name(enclosure: OutboundFile) -> str:
+    """Return a file's name with nothing in it that could end a header or be taken for a path."""
+    return re.sub(r'[\x00-\x1f\x7f"\\/;]', "_", enclosure.name).strip(". ")[:100] or "file"
+
+
+def multipart(message: dict[str, Any], enclosure: OutboundFile | None) -> MultipartParameters:
+    """Return a message with its file, which is opened here and closed by the context manager that comes back."""
+    if enclosure is None:
+        return MultipartParameters(message, None, None)
+    name = file_name(enclosure)
+    file = discord.File(enclosure.path, filename=name, spoiler=False)
+    told = {**message, "attachments": [{"id": 0, "filename": name}]}
+    parts: list[dict[str, Any]] = [
+        {"name": "payload_json", "value": json.dumps(told)},
+        {"name": "files[0]", "value": file.fp, "filename": name, "content_type": "application/octet-stream"},
+    ]
+    return MultipartParameters(None, parts, [file])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from channels.common.fitting import fitted
+from channels.common.chunking import fitted
 from channels.slack.mrkdwn import written
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from channels.common.backoff import LONGEST, Backoff
-from channels.common.fitting import fitted
+from channels.common.chunking import fitted
 from channels.common.log import NoLog
 from channels.common.previews import Previews
 from channels.errors import ChannelBroken, ChannelError, NotFetched, NotSent

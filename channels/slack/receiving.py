@@ -26,8 +26,7 @@ from channels.common.read_marks import CURSOR, ReadMarks
 from channels.messages import ChatAddress, Cursor
 from channels.slack.api_errors import TROUBLE, code_of, refused_token
 from channels.slack.block_kit import pressed
-from channels.slack.catch_up import CatchUp
-from channels.slack.history_reader import MOVES, moves, thread_mark
+from channels.slack.catch_up import MOVES, CatchUp, moves, thread_mark
 from channels.slack.inbound import QUOTED, facts, inbound, is_stamp, order
 from channels.slack.mrkdwn import escaped
 from channels.slack.user_actions import command, edited, press, reaction

@@ -1,15 +1,14 @@
-"""Everything that one bot says or shows. Importing this module loads the client library."""
+"""Everything that one bot sends or shows: messages, typing, reactions, previews. Importing this module loads the client library."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from telegram.constants import ChatAction
+from telegram.constants import ChatAction, ReactionEmoji
 from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, RetryAfter, TelegramError
 
 from channels.errors import NotSent
 from channels.telegram.bot import make_bot, wait_of
-from channels.telegram.bot_reaction import react
 from channels.telegram.live_preview import LivePreview
 from channels.telegram.pacing import Pacer
 from channels.telegram.sending import Sender
@@ -17,11 +16,53 @@ from channels.telegram.sending import Sender
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from telegram import Bot
+
     from channels.common.log import Log
     from channels.messages import ChatAddress, Outbound, Sent
     from channels.protocol import Clock
     from channels.telegram.recent_messages import SeenMessages
     from channels.telegram.settings import TelegramAccount
+
+
+NEAREST: Final = {
+    "✅": "👌",
+    "✔": "👌",
+    "☑": "👌",
+    "❌": "👎",
+    "⛔": "👎",
+    "⚠": "😱",
+    "⏳": "✍",
+    "⌛": "✍",
+    "⚙": "👨‍💻",
+    "🛠": "👨‍💻",
+    "🔧": "👨‍💻",
+    "💻": "👨‍💻",
+    "🧠": "🤔",
+    "💭": "🤔",
+    "🚀": "⚡",
+    "🙂": "😁",
+    "😀": "😁",
+    "😊": "🥰",
+}
+"""Stand-ins for what Telegram does not let bots put under a message."""
+OTHERWISE: Final = "👀"
+_TAKEN: Final = {str(one): str(one) for one in ReactionEmoji} | {str(one).rstrip("\ufe0f"): str(one) for one in ReactionEmoji}
+
+
+def taken(emoji: str) -> str:
+    """Return the emoji as Telegram takes it, or what comes nearest."""
+    bare = emoji.strip().rstrip("\ufe0f")
+    return _TAKEN.get(bare) or NEAREST.get(bare, OTHERWISE)
+
+
+async def react(bot: Bot, chat: int, message: int, emoji: str | None) -> None:
+    """Put it there, or take it off. Where a group does not allow this one, nothing is shown. Raises ``TelegramError``."""
+    try:
+        await bot.set_message_reaction(chat, message, [] if emoji is None else [taken(emoji)])
+    except BadRequest as error:
+        if "reaction" not in str(error).lower():
+            raise
 
 
 class BotActions:

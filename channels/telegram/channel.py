@@ -72,7 +72,7 @@ class TelegramChannel:
         from telegram.error import Conflict
 
         from channels.common.backoff import Backoff
-        from channels.telegram.receiver_deps import ReceiverDeps
+        from channels.telegram.receiving import ReceiverDeps
         from channels.telegram.update_loop import Listener
 
         station = ReceiverDeps(

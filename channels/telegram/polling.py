@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from telegram import Update
 
-    from channels.telegram.receiver_deps import ReceiverDeps
-    from channels.telegram.receiving import Receiver
+    from channels.telegram.receiving import Receiver, ReceiverDeps
 
 
 EMPTY_PAUSE = 1.0

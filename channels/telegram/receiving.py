@@ -1,8 +1,9 @@
-"""Taking updates in, whichever way they came: durable first, and only then the rest. Importing this module loads the client library."""
+"""Stores updates through the sink, however they arrived, before anything else. Importing this module loads the client library."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,37 @@ from channels.telegram.bot import key_of
 from channels.telegram.updates import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from telegram import Update
+    from telegram import Bot, Update
 
+    from channels.common.backoff import Backoff
+    from channels.common.log import Log
     from channels.messages import ChatAddress
-    from channels.telegram.receiver_deps import ReceiverDeps
+    from channels.protocol import Clock, InboundSink
+    from channels.telegram.settings import TelegramAccount
     from channels.telegram.updates import Membership, Press, Reader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverDeps:
+    """One bot, whose account it is, and the house behind it. ``pauses`` are those between attempts that fail.
+
+    ``trouble`` is told what hinders it while it runs, and an empty text when that is over. ``signed_in`` is told the bot's
+    name. ``wary``: another program had the bot when it ran last, and may have it still.
+    """
+
+    bot: Bot
+    settings: TelegramAccount
+    account: str
+    door: InboundSink
+    clock: Clock
+    pauses: Backoff
+    log: Log
+    trouble: Callable[[str], None] = lambda _: None
+    signed_in: Callable[[str], None] = lambda _: None
+    wary: bool = False
+
 
 CURSOR = "offset"
 

@@ -1,7 +1,9 @@
-"""What goes with a message: where to, as a reply to what, with which buttons, and in which notation."""
+"""The parameters of a Bot API send: chat, topic, reply, buttons, and the text as Telegram's HTML (https://core.telegram.org/bots/api#html-style)."""
 
 from __future__ import annotations
 
+import re
+from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
@@ -10,14 +12,40 @@ from telegram.error import BadRequest
 
 from channels.common.styled_text import plain
 from channels.errors import NotSent
-from channels.telegram.html import html
 from channels.telegram.updates import GENERAL
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from channels.common.styled_text import Styled
+    from channels.common.styled_text import Span, Styled
     from channels.messages import Button, ChatAddress, Outbound
+
+
+_TAGS = {"bold": "b", "italic": "i", "strike": "s", "quote": "blockquote"}
+_LANGUAGE = re.compile(r"[\w+#.-]{1,40}")
+
+
+def html(styled: Styled, within: frozenset[str] = frozenset()) -> str:
+    """Return Telegram's HTML. A style inside the same style adds nothing, for block quotes must not be nested."""
+    return "".join(escape(part, quote=False) if isinstance(part, str) else _span(part, within) for part in styled)
+
+
+def _span(span: Span, within: frozenset[str]) -> str:
+    inside = html(span.parts, within | {span.style})
+    if span.style in within or not inside:
+        return inside
+    match span.style:
+        case "code":
+            return f"<code>{inside}</code>"
+        case "pre" if _LANGUAGE.fullmatch(span.detail):
+            return f'<pre><code class="language-{span.detail}">{inside}</code></pre>'
+        case "pre":
+            return f"<pre>{inside}</pre>"
+        case "link":
+            return f'<a href="{escape(span.detail)}">{inside}</a>'
+        case _:
+            return f"<{_TAGS[span.style]}>{inside}</{_TAGS[span.style]}>"
+
 
 T = TypeVar("T")
 MOST_DATA = 64

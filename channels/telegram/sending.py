@@ -1,8 +1,9 @@
-"""Sending one chunk to Telegram. Importing this module loads the client library."""
+"""Sends one chunk or file to Telegram, and records how far the attempt got. Importing this module loads the client library."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from telegram.error import BadRequest, ChatMigrated, RetryAfter, TelegramError
@@ -12,7 +13,6 @@ from channels.common.repeats import mark
 from channels.errors import NotSent, Uncertain
 from channels.messages import Sent
 from channels.telegram.bot import send_error, wait_of
-from channels.telegram.progress import Progress, read
 from channels.telegram.send_file import captioned, send_file
 from channels.telegram.send_options import as_html_or_plain, company, placing, preview
 
@@ -30,6 +30,35 @@ if TYPE_CHECKING:
 
     Record = Callable[[str], Awaitable[None]]
     Shown = Callable[[ChatAddress, str | None], Awaitable[str | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Ids of what the chat holds already: the message that takes the text, and the file.
+
+    They count in their chat alone: a group that became a supergroup numbers its messages anew.
+    """
+
+    chat: str
+    text: int | None = None
+    file: int | None = None
+
+    def written(self) -> str:
+        """Return it as a string that ``read`` understands."""
+        return json.dumps({key: value for key, value in asdict(self).items() if value is not None}, separators=(",", ":"))
+
+
+def read(recorded: str | None, chat: str) -> Progress:
+    """Return what was recorded for this chat. An older form was the message's number alone."""
+    if recorded is not None and recorded.isdecimal():
+        return Progress(chat=chat, text=int(recorded))
+    try:
+        found = json.loads(recorded or "{}")
+        progress = Progress(**found)
+    except (ValueError, TypeError):
+        return Progress(chat=chat)
+    return progress if progress.chat == chat else Progress(chat=chat)
+
 
 PLACEHOLDER = "…"
 _GONE = ("to edit not found", "can't be edited", "message_id_invalid")

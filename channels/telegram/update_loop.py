@@ -1,17 +1,19 @@
-"""One bot at work: who it is, what its menu offers, and how updates come in. Importing this module loads the client library."""
+"""Runs one bot: signs in, sets its command menu, and receives updates. Importing this module loads the client library."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
+from telegram import BotCommand, BotCommandScopeAllGroupChats, BotCommandScopeAllPrivateChats
+from telegram.constants import BotCommandLimit
 from telegram.error import InvalidToken, RetryAfter, TelegramError
 
 from channels.protocol import HookAnswer
 from channels.telegram.api_errors import told
 from channels.telegram.bot import wait_of, wrong_token
 from channels.telegram.bot_mentions import Me
-from channels.telegram.command_menu import named, offer
 from channels.telegram.polling import Poller
 from channels.telegram.receiving import Receiver
 from channels.telegram.updates import Reader
@@ -20,12 +22,13 @@ from channels.telegram.webhook import Hook
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from telegram import User
+    from telegram import Bot, User
 
     from channels.protocol import HookRequest, MenuEntry
-    from channels.telegram.receiver_deps import ReceiverDeps
+    from channels.telegram.receiving import ReceiverDeps
     from channels.telegram.recent_messages import SeenMessages
     from channels.telegram.settings import TelegramAccount
+
 
 PRIVACY = (
     "privacy mode is on, so in groups it hears only commands and replies to it, though requireMention is false: "
@@ -110,3 +113,29 @@ def unheard(me: User, settings: TelegramAccount) -> str:
         if rule.enabled
     )
     return PRIVACY if wanted and settings.group_policy != "disabled" and not me.can_read_all_group_messages else ""
+
+
+SCOPES: Final = (BotCommandScopeAllPrivateChats(), BotCommandScopeAllGroupChats())
+
+
+def named(entries: Sequence[MenuEntry]) -> dict[str, MenuEntry]:
+    """Return the entries by the names that Telegram takes: small letters, digits and _. The first of two alike counts."""
+    found: dict[str, MenuEntry] = {}
+    for entry in entries:
+        name = re.sub(r"[^a-z0-9_]", "_", entry.name.lower().removeprefix("/"))[: BotCommandLimit.MAX_COMMAND]
+        if name.strip("_"):
+            found.setdefault(name, entry)
+    return dict(list(found.items())[: BotCommandLimit.MAX_COMMAND_NUMBER])
+
+
+async def offer(bot: Bot, menu: dict[str, MenuEntry]) -> None:
+    """Set the menu for private chats and for groups, where it is another one. Raises ``TelegramError``."""
+    commands = tuple(BotCommand(name, _description(entry)) for name, entry in menu.items())
+    for scope in SCOPES:
+        if await bot.get_my_commands(scope=scope) != commands:
+            await bot.set_my_commands(commands, scope=scope)
+
+
+def _description(entry: MenuEntry) -> str:
+    text = " ".join(f"{entry.help} {entry.argument}".split()) or entry.name
+    return text[: BotCommandLimit.MAX_DESCRIPTION]

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from telegram import WebhookInfo
 
     from channels.protocol import HookRequest
-    from channels.telegram.receiver_deps import ReceiverDeps
-    from channels.telegram.receiving import Receiver
+    from channels.telegram.receiving import Receiver, ReceiverDeps
 
 AT_A_TIME = 1
 """Calls that Telegram may make at once. One, so that messages come in their order."""

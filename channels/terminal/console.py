@@ -18,7 +18,7 @@ from prompt_toolkit.styles import Style
 
 from channels.errors import ChannelError, LinkLost
 from channels.live import Done, Rejected, Reply
-from channels.terminal.exchange import Exchange
+from channels.terminal.link import Exchange
 from channels.terminal.render import Screen, make_console
 
 if TYPE_CHECKING:

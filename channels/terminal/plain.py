@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from channels.errors import ChannelError, LinkLost
 from channels.live import Note, Rejected, Reply
-from channels.terminal.exchange import Exchange
+from channels.terminal.link import Exchange
 from channels.terminal.sanitize import visible
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from channels.testing import event_kinds, groups, optional, outages, receive, send
-from channels.testing.fast_clock import FastClock
-from channels.testing.harness import Nonconforming, RecordingSink, expect
+from channels.testing.harness import FastClock, Nonconforming, RecordingSink, expect
 from channels.testing.peer import FullPeer, Peer, Trouble
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
-"""A channel at work on a stage, with a house that writes down what it was given."""
+"""Runs a channel against a peer, with a sink that records what it is given and a clock on which waiting takes no time."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from channels.errors import ChannelBroken, ChannelError, NotSent
@@ -15,6 +16,26 @@ if TYPE_CHECKING:
     from channels.messages import ChatAddress, Cursor, Inbound, Sent
     from channels.protocol import Channel, MenuEntry
     from channels.testing.peer import Peer
+
+
+class FastClock:
+    """A ``Clock`` whose time passes only by sleeping. ``slept`` keeps what the sleepers asked for."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    def now(self) -> datetime:
+        """Return a day in 2026, and what was slept since."""
+        return datetime(2026, 5, 1, 9, tzinfo=UTC) + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        """Return what was slept, in all."""
+        return sum(self.slept)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let the others go first."""
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
 
 
 BETWEEN_LOOKS: Final = 0.01

@@ -74,7 +74,7 @@ async def answered(link: Link, key: str) -> dict[str, Any]:
     Raises:
         HomebodyError: it gets no answer.
     """
-    from channels.terminal.exchange import Exchange
+    from channels.terminal.link import Exchange
 
     exchange = Exchange(key)
     async for frame in link.frames():

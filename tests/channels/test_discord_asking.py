@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from channels.discord.interactions import custom_id, pressed
-from channels.discord.message_payload import rows
+from channels.discord.sending import rows
 from channels.discord.slash_commands import commands
 from channels.messages import Button, ChatAddress
 from channels.protocol import MenuEntry

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from channels.discord.attachments import Handle, served_by_discord
-from channels.discord.message_payload import file_name
+from channels.discord.sending import file_name
 from channels.discord.settings import OFFICIAL
 from channels.errors import NotFetched, NotSent, Uncertain
 from channels.messages import OutboundFile

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.common.fitting import fitted, lines_of
+from channels.common.chunking import fitted, lines_of
 from channels.common.markdown import styled
 from channels.common.styled_text import plain
 from channels.discord.markup import written as for_discord

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from channels.common.markdown import styled
 from channels.common.styled_text import plain
-from channels.telegram.html import html
+from channels.telegram.send_options import html
 from tests.peers.telegram_html import parse
 
 MARKS = st.lists(

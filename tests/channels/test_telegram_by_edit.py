@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from channels.errors import Uncertain
 from channels.messages import ChatAddress, Outbound
 from channels.telegram.channel import TelegramChannel
-from channels.telegram.progress import Progress
-from channels.telegram.progress import read as read_progress
+from channels.telegram.sending import Progress
+from channels.telegram.sending import read as read_progress
 from channels.telegram.settings import TelegramSettings
 from tests.peers.hasty import FastClock
 from tests.peers.telegram import TOKEN, TelegramPeer

@@ -15,8 +15,7 @@ from channels.common.backoff import Backoff
 from channels.common.log import NoLog
 from channels.telegram.bot import readable
 from channels.telegram.bot_mentions import Me
-from channels.telegram.receiver_deps import ReceiverDeps
-from channels.telegram.receiving import Receiver
+from channels.telegram.receiving import Receiver, ReceiverDeps
 from channels.telegram.recent_messages import SeenMessages
 from channels.telegram.settings import TelegramSettings
 from channels.telegram.updates import ALLOWED, Reader

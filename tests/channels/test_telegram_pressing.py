@@ -10,8 +10,8 @@ from telegram.constants import ReactionEmoji
 
 from channels.messages import Button
 from channels.protocol import MenuEntry
-from channels.telegram.bot_reaction import taken
-from channels.telegram.command_menu import named
+from channels.telegram.bot_actions import taken
+from channels.telegram.update_loop import named
 from tests.channels.telegram_line import ANNA, BEN, FAMILY, GROUP, PRIVATE, opened
 from tests.peers.telegram_methods import REACTIONS
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from channels.live import Done, Reply
-from channels.terminal.exchange import Exchange
+from channels.terminal.link import Exchange
 from channels.terminal.plain import converse
 from gateway.base.clock import SystemClock
 from tests.peers.parrot import Parrot

@@ -12,7 +12,7 @@ from agent.events import TextDelta
 from agent.models.scripted import Stall
 from channels.common.previews import Previews
 from channels.messages import ChatAddress
-from channels.testing.fast_clock import FastClock
+from channels.testing.harness import FastClock
 from tests.channels.telegram_line import FAMILY, GROUP, Line, opened
 from tests.peers.phone import OPEN, Phone, Village
 

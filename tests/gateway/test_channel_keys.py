@@ -16,7 +16,7 @@ from channels.slack.channel import SlackChannel
 from channels.slack.settings import SlackSettings
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.settings import TelegramSettings
-from channels.testing.fast_clock import FastClock
+from channels.testing.harness import FastClock
 from gateway.inbound.mentions import Mentions
 from gateway.settings.block_streaming import Manner, manner_of
 from gateway.settings.media import MB, largest_file

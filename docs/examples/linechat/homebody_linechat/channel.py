@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from channels.common.backoff import Backoff
+from channels.common.chunking import fitted
 from channels.common.event_guard import EventGuard
-from channels.common.fitting import fitted
 from channels.errors import ChannelBroken, NotSent, Uncertain
 from channels.messages import ChatAddress, Cursor, Inbound, Sender, Sent
 from channels.platform import Platform
