@@ -34,10 +34,8 @@ class BookDoor:
                 self.refused += 1
                 raise self.refuse
             aliases = {one.alias for one in self.messages}
-            for one in messages:  # one delivery may hold a message twice
-                if one.alias not in aliases:
-                    self.messages.append(one)
-                    aliases.add(one.alias)
+            fresh = {(one.key, one.alias): one for one in messages if one.alias not in aliases}
+            self.messages += fresh.values()  # one delivery may hold a message twice
             if cursor is not None:
                 self.cursors[cursor.name] = cursor.value
 
