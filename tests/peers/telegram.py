@@ -204,7 +204,7 @@ class TelegramPeer(People):
             await asyncio.to_thread(telegram_requests.published)
         return self
 
-    async def __aexit__(self, kind: object, *_: object) -> None:
+    async def __aexit__(self, kind: object = None, *_: object) -> None:
         await self.webhook.close()
         await self._site.close()
         assert kind is not None or not self.wrong, f"requests that Telegram's published types do not allow: {self.wrong}"
