@@ -153,7 +153,7 @@ async def run(
     on = Dependencies(settings=settings, paths=Paths(root / "home"), env={}, clock=clock, random=random.Random(1))
     house = await Gateway.open(on)
     facts = facts_of("anthropic", "claude-opus-4-5")
-    house.shelf.put(MODEL, AnthropicModel("claude-opus-4-5", key="k", facts=facts, base_url=peer.url))
+    house.model_registry.put(MODEL, AnthropicModel("claude-opus-4-5", key="k", facts=facts, base_url=peer.url))
     running = asyncio.ensure_future(house.run())
     link = house.terminal.attach("bench")
     frames = link.frames()

@@ -108,11 +108,11 @@ class Bench:
 
     async def run(self) -> None:
         house = await Gateway.open(self.on)
-        house.shelf.put("scripted/model", ScriptedModel(lambda _: "ok"))
+        house.model_registry.put("scripted/model", ScriptedModel(lambda _: "ok"))
         running = asyncio.ensure_future(house.run())
         await self.one_after_the_other(house, "same session", 200, "same")
         await self.one_after_the_other(house, "a new session each", 100, "new{}")
-        house.shelf.put("scripted/model", Slow(lambda _: "ok"))
+        house.model_registry.put("scripted/model", Slow(lambda _: "ok"))
         await self.at_once(house, 32)
         await self.at_once(house, 200, "at most 2.5 s")
         house.stop()

@@ -140,7 +140,7 @@ async def run(
     person = Forgetful(random.Random(seed + 1))
     on = Dependencies(settings=settings, paths=Paths(root / "home"), env={}, clock=clock, random=random.Random(1))
     house = await Gateway.open(on)
-    house.shelf.put("scripted/model", ScriptedModel(person, window=window))
+    house.model_registry.put("scripted/model", ScriptedModel(person, window=window))
     running = asyncio.ensure_future(house.run())
     link = house.terminal.attach("needles")
     frames = link.frames()

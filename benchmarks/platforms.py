@@ -238,7 +238,9 @@ async def through_a_house(name: str, messages: int, chats: int) -> None:
             house = await Gateway.open(
                 Dependencies(settings=Settings.model_validate(given), paths=paths, env={}, clock=SystemClock(), serving=True)
             )
-            house.shelf.put("scripted/model", ScriptedModel(lambda request: request.messages[-1].text.splitlines()[-1]))
+            house.model_registry.put(
+                "scripted/model", ScriptedModel(lambda request: request.messages[-1].text.splitlines()[-1])
+            )
             running = asyncio.ensure_future(house.run())
             while not stage.said(FIRST - 1):  # who is not connected yet is told nothing on some platforms
                 await stage.say(FIRST - 1, "warm up")

@@ -1,4 +1,4 @@
-"""Settling an agent in: its workspace, its memory, its tools, its sessions and its purse."""
+"""Builds an agent: workspace, memory, tools, sessions and budget."""
 
 from __future__ import annotations
 
@@ -21,12 +21,19 @@ from gateway.sessions.store import SessionStore
 from gateway.tools.registry import ToolRegistry, tools_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from random import Random
 
-    from gateway.app.gateway import Gateway
+    from channels.messages import ChatAddress
+    from channels.platform import Policy
+    from gateway.base.clock import SystemClock
     from gateway.base.paths import Paths
+    from gateway.ledger.protocol import Ledger
+    from gateway.media.outgoing import OutgoingFiles
+    from gateway.models.registry import ModelRegistry
     from gateway.outbound.startup_notices import StartupNotices
     from gateway.settings.root import AgentProfile, Settings
+    from gateway.settings.store import SettingsStore
     from memory.protocol import KeptMemory
 
 log = logging.getLogger(__name__)
@@ -34,7 +41,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BuiltAgent:
-    """An agent with its memory, where it has one. ``build_key`` is what it cannot change while it lives."""
+    """An agent with its memory, where it has one. An agent whose ``build_key`` would be another one has to be built again."""
 
     agent: RunningAgent
     memory: KeptMemory | None
@@ -52,75 +59,93 @@ class BuiltAgent:
 
 
 def build_key(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:
-    """Return what an agent stands on, to be compared: where it differs, the agent has to be made anew. Looks at files."""
+    """Return what an agent cannot change while it runs, for comparison. Reads files: call it in a thread."""
     kept = settings.plugins.slots.memory, settings.plugins.memory, embedder_key(profile, settings, paths, env)
     return profile.workspace, profile.settings.user_timezone, profile.settings.shared_paths, profile.memory, kept
 
 
-async def build_agent(house: Gateway, agent_id: str, settings: Settings) -> BuiltAgent:
-    """Make an agent of a house by ``settings``, with its memory where it has one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentParts:
+    """What every agent of a gateway shares. ``busy`` says whether a session has work; ``formers`` gives the earlier ids of a chat."""
+
+    settings: SettingsStore
+    paths: Paths
+    env: Mapping[str, str]
+    clock: SystemClock
+    random: Random
+    ledger: Ledger
+    models: ModelRegistry
+    outgoing_files: OutgoingFiles
+    notices: StartupNotices
+    tell_owner: Callable[[str], None]
+    policies: Callable[[], Mapping[tuple[str, str], Policy]]
+    formers: Callable[[ChatAddress], tuple[ChatAddress, ...]]
+    busy: Callable[[str], bool]
+
+
+async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> BuiltAgent:
+    """Build an agent by ``settings``, with its memory where it has one.
 
     Raises:
         StorageFailed, AgentError: one of its folders cannot be used.
-        UsageError: its memory is one that no package brings.
+        UsageError: no installed package provides its memory.
     """
-    on = house.on
     profile = settings.agent(agent_id)
-    stands_on = await asyncio.to_thread(build_key, profile, settings, on.paths, on.env)
-    closed = await asyncio.to_thread(protected_inodes, on.paths.home)
+    key = await asyncio.to_thread(build_key, profile, settings, parts.paths, parts.env)
+    closed = await asyncio.to_thread(protected_inodes, parts.paths.home)
     workspace = await asyncio.to_thread(Workspace, profile.workspace, closed)
-    made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, house.notices)
+    made = () if profile.settings.skip_bootstrap else await asyncio.to_thread(_seed, workspace, parts.notices)
     zone = owner_zone(profile)
-    brake = BudgetGuard(
-        house.ledger.spending,
+    prices = parts.models.prices
+    budget = BudgetGuard(
+        parts.ledger.spending,
         settings.budgets,
-        on.clock,
+        parts.clock,
         agent=agent_id,
         zone=zone,
-        price=house.shelf.price,
-        tell=house.owner.say,
+        price=parts.models.price,
+        tell=parts.tell_owner,
     )
-    prices = house.shelf.prices
     memory = keep_memory(
         profile,
         settings,
-        on.paths,
-        env=on.env,
-        clock=on.clock,
-        random=on.random,
-        tell=house.notices.tell,
-        present=lambda: house.on.settings,
-        profiles=house.shelf.profiles,
-        meter=lambda embedder: BudgetEmbedder(embedder, brake, prices.find(embedder.provider, embedder.model)),
+        parts.paths,
+        env=parts.env,
+        clock=parts.clock,
+        random=parts.random,
+        tell=parts.notices.tell,
+        present=lambda: parts.settings.current,
+        profiles=parts.models.profiles,
+        meter=lambda embedder: BudgetEmbedder(embedder, budget, prices.find(embedder.provider, embedder.model)),
     )
-    store = SessionStore(on.paths.sessions(agent_id), on.clock)
+    store = SessionStore(parts.paths.sessions(agent_id), parts.clock)
     for notice in await store.load():
-        house.notices.report(notice)
+        parts.notices.report(notice)
     if RITUAL in made and store.all():
-        house.notices.report(_laid_anew(agent_id, workspace))
-    conversations = SessionContexts(
+        parts.notices.report(_laid_anew(agent_id, workspace))
+    contexts = SessionContexts(
         profile=profile,
         workspace=workspace,
         memory=memory,
         rack=ToolRegistry(
-            tools_of(agent_id, workspace, memory, house.post.outgoing, shared=profile.settings.shared_paths), profile.tools
+            tools_of(agent_id, workspace, memory, parts.outgoing_files, shared=profile.settings.shared_paths), profile.tools
         ),
-        narrowed=GroupToolRules(house.keepers.policies, house.moves.formers),
+        narrowed=GroupToolRules(parts.policies, parts.formers),
         store=store,
         zone=zone,
-        clock=on.clock,
-        models=house.shelf.of(agent_id),
-        tell=house.notices.report,
-        brake=brake,
-        busy=house.lanes.busy,
+        clock=parts.clock,
+        models=parts.models.of(agent_id),
+        tell=parts.notices.report,
+        brake=budget,
+        busy=parts.busy,
     )
     agent = RunningAgent(
-        conversations,
+        contexts,
         session_settings=settings.session,
         hooks=settings.hooks.internal,
-        new_id=lambda: f"{on.clock.now():%Y%m%d}-{secrets.token_hex(6)}",
+        new_id=lambda: f"{parts.clock.now():%Y%m%d}-{secrets.token_hex(6)}",
     )
-    return BuiltAgent(agent, memory, stands_on)
+    return BuiltAgent(agent, memory, key)
 
 
 def _laid_anew(agent_id: str, workspace: Workspace) -> str:

@@ -1,9 +1,8 @@
-"""Agents that come, go and change while the house runs.
+"""Adds, removes and rebuilds agents while the gateway runs.
 
-Who comes is settled in before the new settings hold: where that cannot be done, the settings are refused. Who goes is given
-no new messages, answers those that wait, writes down what it knows, and leaves its files where they are. Who is to have
-another workspace, time zone or memory is made anew between two turns; messages wait for that moment, and turns keep what
-they began with.
+New agents are built before the new settings are in force: if one cannot be built, the settings are refused. An agent that is removed
+gets no new messages, answers those that wait, flushes its sessions, and leaves its files in place. An agent that gets another
+workspace, time zone or memory is rebuilt between two turns; its messages wait, and running turns keep what they began with.
 """
 
 from __future__ import annotations
@@ -12,81 +11,104 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError
 from gateway.app.agent_factory import BuiltAgent, build_agent, build_key
 from gateway.base.errors import HomebodyError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from gateway.app.gateway import Gateway
+    from gateway.agents.running_agent import RunningAgent
+    from gateway.app.agent_factory import AgentParts
+    from gateway.queue.lanes import Lanes
     from gateway.settings.root import Settings
 
 log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 30.0
-"""Given to an agent that goes for writing down what it knows."""
+"""Time for an agent that is removed to flush its sessions."""
 PAUSED_SECONDS = 1.0
-"""How often a house that was paused is looked at, for messages of an agent that is to go."""
+"""How often a paused gateway is polled for messages of an agent that is to be removed."""
 
 
 class AgentSupervisor:
-    """The agents of a house with their memories. ``house.agents`` is kept in step."""
+    """Owns the agents and their memories, and keeps ``agents`` (by id) up to date.
 
-    def __init__(self, house: Gateway) -> None:
-        self._house = house
-        self._residents: dict[str, BuiltAgent] = {}
+    ``serving``: sessions are flushed when an agent is removed. ``look_again`` is called when the schedule of sessions may have changed.
+    """
+
+    def __init__(
+        self,
+        parts: AgentParts,
+        agents: dict[str, RunningAgent],
+        lanes: Lanes[Any],
+        *,
+        serving: bool,
+        look_again: Callable[[], None],
+    ) -> None:
+        self._parts = parts
+        self._agents = agents
+        self._lanes = lanes
+        self._serving = serving
+        self._reschedule = look_again
+        self._built: dict[str, BuiltAgent] = {}
         self._started = False
         self._changing: dict[str, asyncio.Task[None]] = {}
         self._shut: dict[str, asyncio.Event] = {}
         self._at_work: Counter[str] = Counter()
         self._rest = asyncio.Event()
 
+    @property
+    def _settings(self) -> Settings:
+        return self._parts.settings.current
+
     async def open(self, settings: Settings) -> None:
-        """Settle all agents in. Raises what ``prepare`` raises; what was opened so far is closed by ``close``."""
+        """Build all agents. Raises what ``prepare`` raises; what was opened so far is closed by ``close``."""
         for agent_id in settings.agent_ids:
-            self._welcome(await build_agent(self._house, agent_id, settings))
+            self._add(await build_agent(self._parts, agent_id, settings))
 
     def start(self) -> None:
-        """Begin what memories do in the background, now and for those who come later."""
+        """Start the background work of all memories, also of agents that are added later."""
         self._started = True
-        for resident in self._residents.values():
-            resident.start()
+        for built in self._built.values():
+            built.start()
 
     async def prepare(self, settings: Settings) -> Sequence[BuiltAgent]:
-        """Settle in who is new in ``settings``, and let nobody meet them yet: ``adopt`` or ``dismiss`` follows.
+        """Build the agents that are new in ``settings`` without making them reachable: ``adopt`` or ``dismiss`` follows.
 
         Raises:
-            StorageFailed, AgentError, UsageError: one of their folders, or their memory, cannot be used.
+            StorageFailed, AgentError, UsageError: a folder or a memory cannot be used.
         """
         newcomers: list[BuiltAgent] = []
         try:
-            for agent_id in [one for one in settings.agent_ids if one not in self._residents]:
-                newcomers += [await build_agent(self._house, agent_id, settings)]
+            for agent_id in [one for one in settings.agent_ids if one not in self._built]:
+                newcomers += [await build_agent(self._parts, agent_id, settings)]
         except BaseException:  # also when cancelled: what was opened is closed
             await self.dismiss(newcomers)
             raise
         return newcomers
 
     async def dismiss(self, newcomers: Sequence[BuiltAgent]) -> None:
-        """Close those who were prepared and are not wanted after all."""
-        for resident in newcomers:
-            await resident.close()
+        """Close agents that were prepared and are not needed."""
+        for built in newcomers:
+            await built.close()
 
     def adopt(self, settings: Settings, newcomers: Sequence[BuiltAgent], busy: Collection[str]) -> None:
-        """Let newcomers in and have the others go by ``settings``, which are in force; those who are to go or to change do so by and by."""
-        for resident in newcomers:
-            self._welcome(resident)
-        for agent_id, resident in self._residents.items():
+        """Make the new agents reachable and hand ``settings`` to the others. Removals and rebuilds follow in ``look_again``."""
+        for built in newcomers:
+            self._add(built)
+        if newcomers:
+            self._reschedule()
+        for agent_id, built in self._built.items():
             if agent_id in settings.agent_ids:
-                resident.agent.adopt(settings, busy)
+                built.agent.adopt(settings, busy)
 
     async def look_again(self) -> None:
-        """Have those go who are no longer wanted, and those made anew who stand on other ground than they should."""
-        settings = self._house.on.settings
-        for agent_id in list(self._residents):
+        """Begin to remove agents that are no longer configured, and to rebuild those whose build key changed, in the background."""
+        settings = self._settings
+        for agent_id in list(self._built):
             if agent_id not in self._changing and not await self._is_right(agent_id, settings):
                 task = asyncio.create_task(self._see_to(agent_id), name=agent_id)
                 self._changing[agent_id] = task
@@ -103,13 +125,13 @@ class AgentSupervisor:
         return frozenset(self._changing)
 
     async def settled(self) -> None:
-        """Wait until nobody comes, goes or changes any more."""
+        """Wait until no removal or rebuild is in progress."""
         while self._changing:
             await asyncio.wait(self._changing.values())
 
     @contextlib.contextmanager
     def working(self, session: str) -> Iterator[bool]:
-        """Note that a session works; False: not now, its agent is being made anew, and ``hold`` waits for that."""
+        """Mark a session as working; yields False while its agent is being rebuilt (``hold`` waits for the end of that)."""
         agent_id = _agent_of(session)
         if agent_id in self._shut:
             yield False
@@ -122,92 +144,92 @@ class AgentSupervisor:
             self._rest.set()
 
     async def hold(self, session: str) -> None:
-        """Wait while the agent of a session is made anew."""
+        """Wait while the agent of a session is being rebuilt."""
         while (shut := self._shut.get(_agent_of(session))) is not None:
             await shut.wait()
 
     async def close(self) -> None:
-        """Change nothing more, and close every memory."""
+        """Cancel changes in progress and close every memory."""
         for task in list(self._changing.values()):
             task.cancel()
         await asyncio.gather(*self._changing.values(), return_exceptions=True)
-        for resident in self._residents.values():
-            await resident.close()
+        for built in self._built.values():
+            await built.close()
 
-    def _welcome(self, resident: BuiltAgent) -> None:
-        self._residents[resident.agent.id] = resident
-        self._house.agents[resident.agent.id] = resident.agent
+    def _add(self, built: BuiltAgent) -> None:
+        self._built[built.agent.id] = built
+        self._agents[built.agent.id] = built.agent
         if self._started:
-            resident.start()
+            built.start()
 
     async def _is_right(self, agent_id: str, settings: Settings) -> bool:
         if agent_id not in settings.agent_ids:
             return False
-        on = self._house.on
-        wanted = await asyncio.to_thread(build_key, settings.agent(agent_id), settings, on.paths, on.env)
-        return wanted == self._residents[agent_id].build_key
+        paths, env = self._parts.paths, self._parts.env
+        wanted = await asyncio.to_thread(build_key, settings.agent(agent_id), settings, paths, env)
+        return wanted == self._built[agent_id].build_key
 
     async def _see_to(self, agent_id: str) -> None:
-        """Bring one agent to what the settings want by the time that it is at rest."""
-        while agent_id in self._residents and not await self._is_right(agent_id, self._house.on.settings):
-            if agent_id not in self._house.on.settings.agent_ids:
+        """Remove or rebuild one agent until it is as the settings say."""
+        while agent_id in self._built and not await self._is_right(agent_id, self._settings):
+            if agent_id not in self._settings.agent_ids:
                 await self._answered(agent_id)
-                if agent_id not in self._house.on.settings.agent_ids:
+                if agent_id not in self._settings.agent_ids:
                     await self._leave(agent_id)
             elif not await self._renew(agent_id):
                 return
-        if agent_id not in self._residents and agent_id in self._house.on.settings.agent_ids:
+        if agent_id not in self._built and agent_id in self._settings.agent_ids:
             await self._come_back(agent_id)
 
     async def _answered(self, agent_id: str) -> None:
-        """Wait until an agent has answered what came before it was to go."""
-        lanes = self._house.lanes
+        """Wait until an agent has answered the messages that came before its removal."""
+        lanes = self._lanes
         while True:
             await lanes.quiet(lambda session: _agent_of(session) == agent_id)
             if not any(_agent_of(session) == agent_id for session in lanes.sessions()):
                 return
-            await self._house.on.clock.sleep(PAUSED_SECONDS)
+            await self._parts.clock.sleep(PAUSED_SECONDS)
 
     async def _leave(self, agent_id: str) -> None:
-        resident = self._residents[agent_id]
-        await resident.agent.settle(SETTLE_SECONDS, flushing=self._house.on.serving)
-        del self._residents[agent_id], self._house.agents[agent_id]
-        await resident.close()
-        self._house.schedule.look_again()
-        log.info("agent %s is gone; its files stay", agent_id)
+        built = self._built[agent_id]
+        await built.agent.settle(SETTLE_SECONDS, flushing=self._serving)
+        del self._built[agent_id], self._agents[agent_id]
+        await built.close()
+        self._reschedule()
+        log.info("agent %s was removed; its files stay", agent_id)
 
     async def _come_back(self, agent_id: str) -> None:
-        """It was wanted again while it was leaving."""
+        """Build an agent again that was configured again during its removal."""
         try:
-            self._welcome(await build_agent(self._house, agent_id, self._house.on.settings))
+            self._add(await build_agent(self._parts, agent_id, self._settings))
         except (HomebodyError, AgentError) as error:
-            self._house.owner.say(f"⚠️ The agent {agent_id} cannot come back: {error} {error.hint}".strip())
-        self._house.schedule.look_again()
+            self._parts.tell_owner(f"⚠️ The agent {agent_id} cannot come back: {error} {error.hint}".strip())
+        self._reschedule()
 
     async def _renew(self, agent_id: str) -> bool:
-        """Put an agent made by the present settings in the place of the former one. False: it could not be made, and that is told."""
+        """Replace an agent by one built from the current settings. Returns False when it could not be built; the owner is told."""
         shut = self._shut[agent_id] = asyncio.Event()
         try:
             while self._at_work[agent_id]:
                 self._rest.clear()
                 await self._rest.wait()
-            settings, former = self._house.on.settings, self._residents[agent_id]
+            settings, former = self._settings, self._built[agent_id]
             if agent_id not in settings.agent_ids:
                 return True
             await former.agent.settle(SETTLE_SECONDS, flushing=False)
             try:
-                fresh = await build_agent(self._house, agent_id, settings)
+                fresh = await build_agent(self._parts, agent_id, settings)
             except (HomebodyError, AgentError) as error:
-                log.warning("agent %s could not be made anew: %s", agent_id, error)
-                self._house.owner.say(
+                log.warning("agent %s could not be rebuilt: %s", agent_id, error)
+                self._parts.tell_owner(
                     f"⚠️ The agent {agent_id} stays as it was, because what the settings say of it now cannot be used: "
                     f"{error} {error.hint}".strip()
                 )
                 return False
             await former.close()
-            self._welcome(fresh)
-            self._house.schedule.look_again()
-            log.info("agent %s was made anew: its workspace is %s", agent_id, fresh.agent.workspace.root)
+            self._add(fresh)
+            self._reschedule()
+            log.info("agent %s was rebuilt; its workspace is %s", agent_id, fresh.agent.workspace.root)
             return True
         finally:
             del self._shut[agent_id]

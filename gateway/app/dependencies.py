@@ -1,4 +1,4 @@
-"""What a house stands on: settings, places, time, chance, and whether it serves platforms."""
+"""What a gateway is built from: settings, paths, clock, randomness, logs, and whether it connects chat platforms."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Dependencies:
-    """What a house stands on. ``serving`` says that platforms are connected; a conversation in the terminal does without.
+    """What a gateway is built from. ``serving``: chat platforms are connected; a conversation in the terminal does without.
 
-    ``notices`` is what the owner should know of how the settings were come by; ``logs`` are those of this process, where it logs.
+    ``settings`` are those of the start. ``notices``: warnings from loading them. ``logs``: the logging of this process, if it logs.
     """
 
     settings: Settings
@@ -39,11 +39,11 @@ class Dependencies:
     logs: Closer | None = None
     notices: tuple[str, ...] = ()
     outgoing: Redactor = field(default_factory=Redactor)
-    """What no message of the house may hold."""
+    """Secrets that no outgoing message may contain."""
 
     @property
     def socket(self) -> Path | None:
-        """Where terminals reach the house; nowhere while it is open for one alone."""
+        """Where terminals connect; None while the gateway is open for a single conversation."""
         return self.paths.state / "gateway.sock" if self.serving else None
 
     def learn(self, secrets: Iterable[str]) -> None:

@@ -1,8 +1,8 @@
-"""The house, put together: the one place that knows every room.
+"""The composition root: builds all parts of the gateway and connects them.
 
 Gateway.open    settings -> lock, ledger, agents, channels, lanes
 Gateway.run     serve until ``stop``: deliveries and channels in one TaskGroup, interrupted turns first
-Gateway.close   everything is let go, in the opposite order
+Gateway.close   everything is closed, in the opposite order
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from channels.platform import Policy
 from channels.terminal.channel import TerminalChannel
+from gateway.app.agent_factory import AgentParts
 from gateway.app.agent_supervisor import AgentSupervisor
 from gateway.app.reload import Reload
+from gateway.app.status import StatusHandlers
 from gateway.base.errors import HomebodyError, StorageFailed
 from gateway.base.state_lock import StateLock
 from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.urgent_commands import UrgentCommands
 from gateway.commands.table import MENU
+from gateway.config.compare import alike
 from gateway.inbound.inbox import Inbox, InboxHooks
 from gateway.inbound.mentions import Mentions
 from gateway.jobs.scheduler import Scheduler
@@ -40,9 +43,10 @@ from gateway.queue.pause import Pause
 from gateway.queue.waiting_notice import WaitingNotices
 from gateway.routing.access import Access, concerns
 from gateway.routing.chat_migrations import ChatMigrations
-from gateway.routing.router import Router, router_of
+from gateway.routing.router import router_of
 from gateway.settings.block_streaming import Manner, manner_of
 from gateway.settings.media import largest_file
+from gateway.settings.store import SettingsStore
 from gateway.supervision.channel_runner import ChannelRunner
 from gateway.supervision.channel_supervisor import ChannelSupervisor
 from gateway.supervision.crash_loop import OFTEN_CRASHED, TOO_OFTEN, CrashLoopBreaker
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
     from gateway.ledger.rows import ApprovedSender
     from gateway.queue.steering import RunningTurn
     from gateway.routing.routed_message import RoutedMessage
+    from gateway.settings.root import Settings
 
 
 log = logging.getLogger(__name__)
@@ -69,52 +74,60 @@ DRAIN_SECONDS = 8.0
 """Given to running turns at the end; with the deliveries after them it stays under the ten seconds that supervisors allow."""
 DELIVER_SECONDS = 1.5
 ALONE_SECONDS = 5.0
-"""A house that is opened for one question is closed again before it needs its scheduler, which takes a while to load."""
+"""A gateway that is opened for a single question is closed before it needs its scheduler, which takes a while to load."""
 
 
 class Gateway:
-    """A running house."""
+    """All parts of one running gateway."""
 
-    def __init__(self, on: Dependencies, lock: StateLock, ledger: SqliteLedger, shelf: ModelRegistry) -> None:
-        self.on = on
+    def __init__(self, deps: Dependencies, lock: StateLock, ledger: SqliteLedger, model_registry: ModelRegistry) -> None:
+        self.deps = deps
+        self.settings = SettingsStore(deps.settings)
         self.ledger = ledger
-        self.shelf = shelf
+        self.model_registry = model_registry
         self.agents: dict[str, RunningAgent] = {}
-        self.household = AgentSupervisor(self)
         self.notices = StartupNotices()
-        self.terminal = TerminalChannel(clock=on.clock, on_stop=self._stop_terminal, socket_path=on.socket)
+        self.terminal = TerminalChannel(clock=deps.clock, on_stop=self._stop_terminal, socket_path=deps.socket)
         self.post = MediaService(
-            on.paths.state,
+            deps.paths.state,
             outbox=ledger.outbox,
-            clock=on.clock,
+            clock=deps.clock,
             channel=self.channel,
-            settings=lambda: self.on.settings.messages.attachments,
-            largest=lambda place: largest_file(self.on.settings.channels, place),
+            settings=lambda: self.settings.current.messages.attachments,
+            largest=lambda place: largest_file(self.settings.current.channels, place),
         )
-        telling, jitter = DeliveryNotices(self.notices, lambda: self.owner), on.random.random
-        held = SecretFilter(on.outgoing, lambda text: self.owner.say(text))  # noqa: PLW0108 - it is made further down
+        telling, jitter = DeliveryNotices(self.notices, lambda: self.owner), deps.random.random
+        held = SecretFilter(deps.outgoing, lambda text: self.owner.say(text))  # noqa: PLW0108 - it is made further down
         self.delivery = Delivery(
-            ledger.outbox, on.clock, jitter=jitter, delivered=self.post.delivered, telling=telling, held=held
+            ledger.outbox, deps.clock, jitter=jitter, delivered=self.post.delivered, telling=telling, held=held
         )
-        self.keepers = ChannelSupervisor(self._keeper, self.delivery)
+        self.channel_supervisor = ChannelSupervisor(self._keeper, self.delivery)
         troubles, attached = self.delivery.troubles, self.terminal.attached
         self.owner = OwnerNotifications(
-            ledger, self.agents, self.keepers.working, failing=troubles.failing, attached=attached, keys=self._owner_keys
+            ledger,
+            self.agents,
+            self.channel_supervisor.working,
+            failing=troubles.failing,
+            attached=attached,
+            keys=self._owner_keys,
         )
-        self.backlog = WaitingNotices(ledger.outbox, on.clock, lambda: self.pause)
+        self.backlog = WaitingNotices(ledger.outbox, deps.clock, lambda: self.pause)
         self.moves = ChatMigrations()
         self.access = Access(
-            ledger.pairing, self.keepers.policies, lambda: self.on.settings.session.identity_links, formers=self.moves.formers
+            ledger.pairing,
+            self.channel_supervisor.policies,
+            lambda: self.settings.current.session.identity_links,
+            formers=self.moves.formers,
         )
-        self.router = self.make_router()
+        self.router = router_of(deps.settings, self.moves.formers)
         self.lanes: Lanes[Any] = Lanes(
-            self._work, limit=on.settings.agents.defaults.max_concurrent, broken=self._broken, hold=self._hold
+            self._work, limit=deps.settings.agents.defaults.max_concurrent, broken=self._broken, hold=self._hold
         )
-        self.line = MessageQueue(self.lanes, lambda: self.on.settings.messages, self._queue_chosen, on.clock)
-        self.acks = AckReactions(lambda: self.on.settings.messages, self.channel)
+        self.line = MessageQueue(self.lanes, lambda: self.settings.current.messages, self._queue_chosen, deps.clock)
+        self.acks = AckReactions(lambda: self.settings.current.messages, self.channel)
         self.pause = Pause(self.lanes, self.notices.report)
-        self.setback = StorageRetry(ledger, self.lanes, self.pause, on.clock, self.owner.tell)
-        rights = CommandRights(lambda: self.on.settings.messages.group_commands)
+        self.storage_retry = StorageRetry(ledger, self.lanes, self.pause, deps.clock, self.owner.tell)
+        rights = CommandRights(lambda: self.settings.current.messages.group_commands)
         self.urgent = UrgentCommands(
             ledger=ledger,
             lanes=self.lanes,
@@ -134,7 +147,7 @@ class Gateway:
             under_way=self._under_way,
             channel=self.channel,
         )
-        mentions = Mentions(lambda: self.on.settings, lambda: self.router)
+        mentions = Mentions(lambda: self.settings.current, lambda: self.router)
         hooks = InboxHooks(
             arrived=self._arrived,
             urgent=self.urgent,
@@ -151,15 +164,15 @@ class Gateway:
             self.access,
             lambda: self.router,
             hooks,
-            on.clock,
+            deps.clock,
             moves=self.moves,
-            habits=lambda: self.on.settings.messages,
+            habits=lambda: self.settings.current.messages,
         )
         answering = Answering(
             ledger=ledger,
             read=self.inbox.read,
             channel=self.channel,
-            clock=on.clock,
+            clock=deps.clock,
             lanes=self.lanes,
             line=self.line,
             answered=self.acks.answered,
@@ -174,42 +187,96 @@ class Gateway:
             agents=self.agents,
             channel=self.channel,
             audience=self.router.audience,
-            clock=on.clock,
+            clock=deps.clock,
             lanes=self.lanes,
             line=self.line,
             answering=answering,
             rights=rights,
         )
-        self.schedule = Scheduler(self.agents, on.clock, reset=self._reset_due, sweep=self._sweep)
+        self.schedule = Scheduler(self.agents, deps.clock, reset=self._reset_due, sweep=self._sweep)
         self.lock = lock
         self._closing = asyncio.Event()
-        self.reload = Reload(self)
+        self.agent_supervisor = AgentSupervisor(
+            AgentParts(
+                settings=self.settings,
+                paths=deps.paths,
+                env=deps.env,
+                clock=deps.clock,
+                random=deps.random,
+                ledger=ledger,
+                models=model_registry,
+                outgoing_files=self.post.outgoing,
+                notices=self.notices,
+                tell_owner=self._tell_owner,
+                policies=self.channel_supervisor.policies,
+                formers=self.moves.formers,
+                busy=self.lanes.busy,
+            ),
+            self.agents,
+            self.lanes,
+            serving=deps.serving,
+            look_again=self.schedule.look_again,
+        )
+        self.reload = Reload(
+            settings=self.settings,
+            paths=deps.paths,
+            env=deps.env,
+            clock=deps.clock,
+            agents=self.agent_supervisor,
+            channels=self.channel_supervisor,
+            lanes=self.lanes,
+            tell_owner=self._tell_owner,
+            learn_secrets=deps.learn_all,
+        )
+        self.status = StatusHandlers(
+            ledger=ledger,
+            settings=self.settings,
+            agents=self.agents,
+            channels=self.channel_supervisor,
+            health=self.delivery.troubles,
+            lanes=self.lanes,
+            pause=self.pause,
+            reload=self.reload,
+            notices=self.notices,
+            audience=self.router.audience,
+        )
+        self.settings.subscribe(self._settings_changed)
 
-    def make_router(self) -> Router:
-        """Return a router that goes by the settings in force."""
-        return router_of(self.on.settings, self.moves.formers)
+    def _tell_owner(self, text: str) -> None:
+        self.owner.say(text)
+
+    def _settings_changed(self, former: Settings, settings: Settings) -> None:
+        self.router.adopt(settings)
+        if not (alike(former.models, settings.models) and alike(former.auth, settings.auth)):
+            self.model_registry.adopt(settings.models, settings.auth)
+        if not alike(former.session, settings.session):
+            self.schedule.look_again()
+        if self.deps.logs is not None:
+            self.deps.logs.adopt(settings.logging)
 
     @classmethod
-    async def open(cls, on: Dependencies) -> Gateway:
+    async def open(cls, deps: Dependencies) -> Gateway:
         """Take the state and set everything up, without serving anybody yet.
 
         Raises:
             AlreadyRunning: another process has the state.
             StorageFailed, AgentError: a folder or the ledger cannot be used.
         """
-        on.paths.prepare()
-        lock = StateLock.acquire(on.paths.state / "gateway.lock", on.holder())
+        deps.paths.prepare()
+        lock = StateLock.acquire(deps.paths.state / "gateway.lock", deps.holder())
         try:
-            ledger = await SqliteLedger.open(on.paths.state / "ledger.sqlite", on.clock)
+            ledger = await SqliteLedger.open(deps.paths.state / "ledger.sqlite", deps.clock)
         except BaseException:  # also when cancelled: a lock that nobody holds on to must not stay
             lock.release()
             raise
-        shelf = open_registry(on.settings, on.paths, on.env, clock=on.clock, random=on.random, learn=on.learn)
-        house = cls(on, lock, ledger, shelf)
-        for notice in (*on.notices, *([ledger.warning] if ledger.warning else [])):
+        model_registry = open_registry(
+            deps.settings, deps.paths, deps.env, clock=deps.clock, random=deps.random, learn=deps.learn
+        )
+        house = cls(deps, lock, ledger, model_registry)
+        for notice in (*deps.notices, *([ledger.warning] if ledger.warning else [])):
             house.notices.report(notice)
         try:
-            await house.household.open(on.settings)
+            await house.agent_supervisor.open(deps.settings)
             if (
                 ledger.warning is None
                 and any(len(agent.store) for agent in house.agents.values())
@@ -227,11 +294,11 @@ class Gateway:
         Raises:
             HomebodyError: a service cannot start (its port is taken, say).
         """
-        self.keepers.keep(self.terminal, Policy(local=True))
-        if self.on.serving:
+        self.channel_supervisor.keep(self.terminal, Policy(local=True))
+        if self.deps.serving:
             self._keep_platforms()
-        starts = CrashLoopBreaker(self.on.paths.state, self.on.clock)
-        if self.on.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
+        starts = CrashLoopBreaker(self.deps.paths.state, self.deps.clock)
+        if self.deps.serving and await asyncio.to_thread(starts.begin) >= TOO_OFTEN:
             self.pause.begin("crashes", OFTEN_CRASHED)
         self.notices.begin(partial(self.owner.say, waits=True))
         await self._take_up()
@@ -239,15 +306,15 @@ class Gateway:
             await self._serve(started)
         except* HomebodyError as group:
             raise group.exceptions[0] from None
-        if self.on.serving:
+        if self.deps.serving:
             await asyncio.to_thread(starts.end)
 
     async def _serve(self, started: Callable[[], None]) -> None:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self.delivery.run()), group.create_task(self.keepers.run())]
+            tasks = [group.create_task(self.delivery.run()), group.create_task(self.channel_supervisor.run())]
             tasks += [group.create_task(service) for service in self._services()]
-            waking = group.create_task(self.schedule.start(0 if self.on.serving else ALONE_SECONDS))
-            self.household.start()
+            waking = group.create_task(self.schedule.start(0 if self.deps.serving else ALONE_SECONDS))
+            self.agent_supervisor.start()
             started()
             await self._closing.wait()
             waking.cancel()
@@ -262,21 +329,21 @@ class Gateway:
 
     async def close(self) -> None:
         """Let everything go."""
-        self.setback.close()
-        await self.household.close()
-        await self.shelf.close()
+        self.storage_retry.close()
+        await self.agent_supervisor.close()
+        await self.model_registry.close()
         await self.ledger.close()
         self.lock.release()
 
     def channel(self, place: ChatAddress) -> Channel:
         """Return the channel of a conversation; the terminal's for one that is gone."""
-        keeper = self.keepers.get(f"{place.channel}:{place.account}")
+        keeper = self.channel_supervisor.get(f"{place.channel}:{place.account}")
         return keeper.channel if keeper else self.terminal
 
     def _keeper(self, channel: Channel, policy: Policy) -> ChannelRunner:
         door = self.inbox.door(channel.name, channel.account)
         make = partial(ChannelRunner, menu=MENU, before=self._learn_tokens, tell_owner=self.owner.say)
-        return make(channel, policy, door, self.on.clock, self.on.random)
+        return make(channel, policy, door, self.deps.clock, self.deps.random)
 
     def _owner_keys(self, agent: str, place: ChatAddress, approved: Sequence[ApprovedSender]) -> set[str]:
         """Return the sessions in which an owner speaks with an agent in a private conversation."""
@@ -289,19 +356,19 @@ class Gateway:
 
     async def _learn_tokens(self) -> None:
         """A file with a token may hold another one when its channel begins anew."""
-        if self.on.serving:
-            await asyncio.to_thread(self.on.learn_all, self.on.settings)
+        if self.deps.serving:
+            await asyncio.to_thread(self.deps.learn_all, self.settings.current)
 
     def _keep_platforms(self) -> None:
         from gateway.supervision.platforms import platforms
 
-        for channel, policy in platforms(self.on.settings, self.on.clock, self.on.env):
-            self.keepers.keep(channel, policy)
+        for channel, policy in platforms(self.settings.current, self.deps.clock, self.deps.env):
+            self.channel_supervisor.keep(channel, policy)
             for concern in concerns(f"{channel.name}:{channel.account}", policy):
                 self.notices.tell(concern)
 
     def _services(self) -> list[Coroutine[Any, Any, None]]:
-        if not self.on.serving:
+        if not self.deps.serving:
             return []
         from gateway.app.services import admin, http, watch
 
@@ -316,7 +383,7 @@ class Gateway:
         await self.inbox.replay()
 
     async def _work(self, ticket: Ticket[Any]) -> None:
-        with self.household.working(ticket.session) as may:
+        with self.agent_supervisor.working(ticket.session) as may:
             if may:
                 await self.turns.work(ticket)
             else:
@@ -324,7 +391,7 @@ class Gateway:
 
     async def _hold(self, session: str) -> None:
         await self.line.hold(session)
-        await self.household.hold(session)
+        await self.agent_supervisor.hold(session)
 
     def _under_way(self, session: str) -> RunningTurn | None:
         return self.turns.under_way(session)
@@ -336,7 +403,7 @@ class Gateway:
 
     def _manner(self, place: ChatAddress, agent: RunningAgent) -> Manner:
         """How an agent's words are sent in a conversation."""
-        settings = self.on.settings
+        settings = self.settings.current
         blocks = settings.messages.block_streaming
         return manner_of(blocks, settings.channels, agent.profile.blocks, place.channel, place.account)
 
@@ -359,13 +426,13 @@ class Gateway:
     def _broken(self, ticket: Ticket[Any], error: Exception) -> None:
         if isinstance(error, StorageFailed):
             log.warning("a turn of %s could not be carried out: %s", ticket.session, error)
-            self.setback.met(ticket, error)
+            self.storage_retry.met(ticket, error)
         else:
             log.error("a turn of %s could not be carried out: %s", ticket.session, error, exc_info=error)
         self.turns.told_broken(ticket.item, error, stopped=ticket.ending == "stop")
 
     def _alive(self, channel: str, account: str) -> None:
-        keeper = self.keepers.get(f"{channel}:{account}")
+        keeper = self.channel_supervisor.get(f"{channel}:{account}")
         if keeper is not None:
             keeper.alive()
 
@@ -373,10 +440,10 @@ class Gateway:
         await self.urgent.stop_at(place)
 
     async def _drain(self) -> None:
-        began = self.on.clock.monotonic()
+        began = self.deps.clock.monotonic()
         late = await self.lanes.drain(DRAIN_SECONDS)
         if late:
             log.info("%d turns go on at the next start", late)
-        left = max(0.5, DRAIN_SECONDS - (self.on.clock.monotonic() - began))
-        await asyncio.gather(*(agent.settle(left, flushing=self.on.serving) for agent in self.agents.values()))
+        left = max(0.5, DRAIN_SECONDS - (self.deps.clock.monotonic() - began))
+        await asyncio.gather(*(agent.settle(left, flushing=self.deps.serving) for agent in self.agents.values()))
         await self.delivery.drain(DELIVER_SECONDS)

@@ -1,15 +1,14 @@
-"""The one place where new settings take the place of old ones while the house runs.
+"""Hot reload of settings.
 
-The file is watched. What it says is taken over at once where its keys allow that, for turns that begin from then on: a turn
-that runs keeps what it began with. Keys that wait for a restart are told to the owner, and so is a file that cannot be used:
-the settings in force then stay. An account of a chat platform whose settings changed is disconnected and connected anew.
+Watches the settings file. Changes take effect for turns that begin afterwards; a running turn keeps the settings that it began with.
+The owner is told about keys that need a restart, and about a file that cannot be used: then the settings in force stay. An account of
+a chat platform whose settings changed is reconnected.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError
@@ -23,15 +22,20 @@ from gateway.supervision.broken_channel import BrokenChannel
 from gateway.supervision.platforms import platforms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from channels.platform import Policy
     from channels.protocol import Channel
     from gateway.app.agent_factory import BuiltAgent
-    from gateway.app.gateway import Gateway
+    from gateway.app.agent_supervisor import AgentSupervisor
+    from gateway.base.clock import SystemClock
+    from gateway.base.paths import Paths
     from gateway.config.compare import Difference
+    from gateway.queue.lanes import Lanes
     from gateway.settings.root import ChannelsSettings, Settings
+    from gateway.settings.store import SettingsStore
+    from gateway.supervision.channel_supervisor import ChannelSupervisor
 
 log = logging.getLogger(__name__)
 
@@ -46,15 +50,38 @@ _TERMINAL = "terminal:default"
 
 
 class Reload:
-    """Reads the settings of a running house anew."""
+    """Watches the settings file and puts changed settings in force.
 
-    def __init__(self, house: Gateway) -> None:
-        self._house = house
+    ``learn_secrets`` reads the secrets that settings hold (blocking); ``routers`` makes a router for settings.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: SettingsStore,
+        paths: Paths,
+        env: Mapping[str, str],
+        clock: SystemClock,
+        agents: AgentSupervisor,
+        channels: ChannelSupervisor,
+        lanes: Lanes[Any],
+        tell_owner: Callable[[str], None],
+        learn_secrets: Callable[[Settings], None],
+    ) -> None:
+        self._settings = settings
+        self._place = paths
+        self._env = env
+        self._clock = clock
+        self._agents = agents
+        self._channels = channels
+        self._lanes = lanes
+        self._tell_owner = tell_owner
+        self._learn_secrets = learn_secrets
         self._one_at_a_time = asyncio.Lock()
         self._waiting: tuple[str, ...] = ()
         self._complaint = ""
         self._tasks: set[asyncio.Task[None]] = set()
-        source = house.on.paths.config_file()
+        source = paths.config_file()
         self._had_file = source.exists()
         self._had_settings = self._had_file and _says_something(source)
 
@@ -65,7 +92,7 @@ class Reload:
     async def watch(self) -> None:
         """Watch the file until cancelled. A watch that fails is begun again after a back-off of a minute at most."""
         back_off = FIRST_BACK_OFF_SECONDS
-        clock = self._house.on.clock
+        clock = self._clock
         while True:
             began = clock.monotonic()
             try:
@@ -104,12 +131,12 @@ class Reload:
     async def _now_whatever_happens(self) -> None:
         try:
             await self.now()
-        except Exception:  # a defect over a change of the settings must not end a house that runs well
+        except Exception:  # a defect in a reload must not end a gateway that runs
             log.exception("the settings could not be taken over")
 
     def _places(self) -> list[Path]:
         """The file by each name it may have; where it is a link, also what that leads to."""
-        paths = self._house.on.paths
+        paths = self._place
         named = [paths.chosen_config] if paths.chosen_config else paths.config_names()
         return [*named, *(place.resolve() for place in named if place.is_symlink())]
 
@@ -118,28 +145,29 @@ class Reload:
         async with self._one_at_a_time:
             try:
                 wanted = await self._wanted()
-                difference = compare(self._house.on.settings, wanted)
+                difference = compare(self._settings.current, wanted)
                 fresh = self._fresh_channels(difference.settings)
-                newcomers = await self._house.household.prepare(difference.settings)
+                newcomers = await self._agents.prepare(difference.settings)
             except (HomebodyError, AgentError, ChannelError) as wrong:
                 return self._refused(as_homebody_error(wrong) or HomebodyError(str(wrong)))
             if self._complaint:
                 log.info("the settings can be used again")
                 self._complaint = ""
             await self._take(difference, fresh, newcomers)
-            await self._house.household.look_again()
+            await self._agents.look_again()
             self._tell_waiting(difference.waiting)
             return {"taken": list(difference.taken), **self.facts()}
 
     async def _wanted(self) -> Settings:
-        on = self._house.on
-        loaded = await asyncio.to_thread(load, on.paths, on.env)
+        loaded = await asyncio.to_thread(load, self._place, self._env)
         if self._had_file and not loaded.given:
-            await on.clock.sleep(EMPTY_SECONDS)  # it may be about to be written
-            loaded = await asyncio.to_thread(load, on.paths, on.env)
+            await self._clock.sleep(EMPTY_SECONDS)  # it may be about to be written
+            loaded = await asyncio.to_thread(load, self._place, self._env)
         if self._had_file and loaded.source is None:
             raise HomebodyError(
-                "the settings file is gone", where=str(on.paths.config_file()), hint="Put it back; until then nothing changes."
+                "the settings file is gone",
+                where=str(self._place.config_file()),
+                hint="Put it back; until then nothing changes.",
             )
         has_settings = loaded.source is not None and (
             bool(loaded.given) or await asyncio.to_thread(_says_something, loaded.source)
@@ -148,10 +176,12 @@ class Reload:
             hint = "Put the settings back (dated copies lie beside it); until then nothing changes. For defaults alone, restart me."
             raise HomebodyError("the settings file is empty", where=str(loaded.source), hint=hint)
         self._had_file, self._had_settings = loaded.source is not None, has_settings
-        await asyncio.to_thread(on.learn_all, loaded.settings)  # first: also what waits for a restart, or is refused below
+        await asyncio.to_thread(
+            self._learn_secrets, loaded.settings
+        )  # first: also what waits for a restart, or is refused below
         for warning in loaded.warnings:
             log.warning("settings: %s", warning.as_text())
-        await asyncio.to_thread(save_copy, loaded, on.paths)
+        await asyncio.to_thread(save_copy, loaded, self._place)
         return loaded.settings
 
     def _refused(self, wrong: HomebodyError) -> dict[str, Any]:
@@ -161,7 +191,7 @@ class Reload:
         log.warning("the settings cannot be taken over: %s", wrong.as_text())
         if not self._complaint:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-            self._house.owner.say(
+            self._tell_owner(
                 f"⚠️ The settings were changed and cannot be used: {first}{more}. I go on with those from before; "
                 "`homebody config validate` shows everything."
             )
@@ -173,7 +203,7 @@ class Reload:
         self._waiting = waiting
         if fresh:
             log.info("these settings wait for a restart: %s", ", ".join(waiting))
-            self._house.owner.say(f"⚙️ The settings were changed. This waits for a restart of mine: {', '.join(fresh)}.")
+            self._tell_owner(f"⚙️ The settings were changed. This waits for a restart of mine: {', '.join(fresh)}.")
 
     def _fresh_channels(self, settings: Settings) -> dict[str, tuple[Channel, Policy]]:
         """The channels of all platforms, made anew.
@@ -181,12 +211,12 @@ class Reload:
         Raises UsageError where a group of tools is not there, and for a changed channel of another package that cannot be made: what
         runs is not given up for it. At a start nothing runs, and it is listed as broken.
         """
-        on = self._house.on
-        if alike(on.settings.channels, settings.channels):
+        former = self._settings.current
+        if alike(former.channels, settings.channels):
             return {}
-        found = list(platforms(settings, on.clock, on.env))
+        found = list(platforms(settings, self._clock, self._env))
         for channel, _ in found:
-            before, now = (channels.plugins.get(channel.name) for channels in (on.settings.channels, settings.channels))
+            before, now = (channels.plugins.get(channel.name) for channels in (former.channels, settings.channels))
             if isinstance(channel, BrokenChannel) and not alike(before, now):
                 raise UsageError(channel.why, where=f"channels.plugins.{channel.name}", hint=channel.hint)
         return {f"{channel.name}:{channel.account}": (channel, policy) for channel, policy in found}
@@ -194,39 +224,31 @@ class Reload:
     async def _take(
         self, difference: Difference, fresh: dict[str, tuple[Channel, Policy]], newcomers: Sequence[BuiltAgent]
     ) -> None:
-        house, former, settings = self._house, self._house.on.settings, difference.settings
-        house.on = replace(house.on, settings=settings)
+        former, settings = self._settings.current, difference.settings
+        self._settings.replace(settings)
         if not difference.taken:
             return
         log.info("settings taken over: %s", ", ".join(difference.taken))
-        house.router.adopt(house.make_router())
-        busy = {ticket.session for ticket in house.lanes.running()}
-        house.household.adopt(settings, newcomers, busy)
-        if not (alike(former.models, settings.models) and alike(former.auth, settings.auth)):
-            house.shelf.adopt(settings.models, settings.auth)
-        if newcomers or not alike(former.session, settings.session):
-            house.schedule.look_again()
-        if house.on.logs is not None:
-            house.on.logs.adopt(settings.logging)
+        busy = {ticket.session for ticket in self._lanes.running()}
+        self._agents.adopt(settings, newcomers, busy)
         if not alike(former.channels, settings.channels):
             await self._exchange(former.channels, settings.channels, fresh)
 
     async def _exchange(
         self, former: ChannelsSettings, now: ChannelsSettings, fresh: dict[str, tuple[Channel, Policy]]
     ) -> None:
-        """Connect those accounts anew whose settings changed. Who may speak is decided by the new rules at once."""
-        keepers = self._house.keepers
+        """Reconnect the accounts whose settings changed. The new rules about who may speak hold at once."""
 
         def stays(name: str) -> bool:
             return name == _TERMINAL or (name in fresh and _same_account(former, now, name))
 
-        for name, keeper in keepers.items():
+        for name, keeper in self._channels.items():
             if not stays(name) and name in fresh:
                 keeper.policy = fresh[name][1]
-        await asyncio.gather(*(keepers.let_go(name) for name in list(keepers) if not stays(name)))
+        await asyncio.gather(*(self._channels.let_go(name) for name in list(self._channels) if not stays(name)))
         for name, (channel, policy) in fresh.items():
             if not stays(name):
-                keepers.keep(channel, policy)
+                self._channels.keep(channel, policy)
                 for concern in concerns(name, policy):
                     log.warning(concern)
 

@@ -10,7 +10,6 @@ from gateway.api.admin_socket import SOCKET, AdminServer
 from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.api.handlers.routes import RouteHandlers
-from gateway.app.status import StatusHandlers
 from gateway.base.api_token import FILE_NAME, token_from_file, token_from_settings
 from gateway.base.state_lock import describe
 from gateway.budget.report import facts
@@ -29,12 +28,14 @@ async def admin(house: Gateway) -> None:
 
     calls: dict[str, Call] = {
         "usage": usage,
-        **StatusHandlers(house).calls(),
+        **house.status.calls(),
         **PairingHandlers(house.ledger, house.access).calls(),
-        **RouteHandlers(lambda: house.on.settings, lambda: house.router, house.access, house.keepers.policies).calls(),
+        **RouteHandlers(
+            lambda: house.settings.current, lambda: house.router, house.access, house.channel_supervisor.policies
+        ).calls(),
         **QueueHandlers(house.ledger, house.inbox.hand_out).calls(),
     }
-    await AdminServer(house.on.paths.state / SOCKET, calls).run()
+    await AdminServer(house.deps.paths.state / SOCKET, calls).run()
 
 
 async def watch(house: Gateway) -> None:
@@ -54,8 +55,8 @@ async def watch(house: Gateway) -> None:
     def heard(level: str, told: str) -> None:
         loop.call_soon_threadsafe(changed, level, told)
 
-    with Watchdog(end=end_at_once if house.on.restart_on_stall or supervised(house.on.env) else None):
-        await DiskGuard(house.on.paths.state, house.on.clock, heard).run()
+    with Watchdog(end=end_at_once if house.deps.restart_on_stall or supervised(house.deps.env) else None):
+        await DiskGuard(house.deps.paths.state, house.deps.clock, heard).run()
 
 
 async def http(house: Gateway) -> None:
@@ -64,24 +65,22 @@ async def http(house: Gateway) -> None:
 
     from gateway.api.http_server import HttpServer
 
-    settings = house.on.settings.gateway.under(house.on.env)
+    settings = house.settings.current.gateway.under(house.deps.env)
     given = settings.auth.token
     if given is not None:
         token = token_from_settings(given.get_secret_value())
     else:
-        token = await asyncio.to_thread(token_from_file, house.on.paths.state / FILE_NAME)
+        token = await asyncio.to_thread(token_from_file, house.deps.paths.state / FILE_NAME)
 
     def started(port: int) -> None:
-        holder = describe(house.on.paths.state / "gateway.lock")
+        holder = describe(house.deps.paths.state / "gateway.lock")
         if holder is not None:
             house.lock.write(replace(holder, http_port=port))
 
     def hook(channel: str, account: str) -> Hooked | Literal["unknown", "not running"]:
-        keeper = house.keepers.get(f"{channel}:{account}")
+        keeper = house.channel_supervisor.get(f"{channel}:{account}")
         return "unknown" if keeper is None else keeper.hook
 
     log = structlog.get_logger("gateway.http")
-    door = HttpServer(
-        settings, token=token, ready={"ledger": lambda: None}, status=StatusHandlers(house).status, log=log, hook=hook
-    )
+    door = HttpServer(settings, token=token, ready={"ledger": lambda: None}, status=house.status.status, log=log, hook=hook)
     await door.run(started)

@@ -1,4 +1,4 @@
-"""What the owner asks of the house as a whole, from the command line or over HTTP. All answers are JSON values."""
+"""Status, context and repair calls of the admin API and of HTTP. All answers are JSON values."""
 
 from __future__ import annotations
 
@@ -10,16 +10,47 @@ from agent.context.context_report import context_report
 from gateway.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
-    from gateway.app.gateway import Gateway
+    from gateway.agents.running_agent import RunningAgent
+    from gateway.app.reload import Reload
+    from gateway.ledger.protocol import Ledger
+    from gateway.outbound.account_health import AccountHealth
+    from gateway.outbound.startup_notices import StartupNotices
+    from gateway.queue.lanes import Lanes
+    from gateway.queue.pause import Pause
+    from gateway.settings.store import SettingsStore
+    from gateway.supervision.channel_supervisor import ChannelSupervisor
+    from memory.audience import Audience
 
 
 class StatusHandlers:
-    """Answers for one house."""
+    """Answers for one gateway."""
 
-    def __init__(self, house: Gateway) -> None:
-        self._house = house
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        settings: SettingsStore,
+        agents: Mapping[str, RunningAgent],
+        channels: ChannelSupervisor,
+        health: AccountHealth,
+        lanes: Lanes[Any],
+        pause: Pause,
+        reload: Reload,
+        notices: StartupNotices,
+        audience: Callable[[str], Audience],
+    ) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._agents = agents
+        self._supervisor = channels
+        self._health = health
+        self._lanes = lanes
+        self._pause = pause
+        self._reload = reload
+        self._notices = notices
+        self._audience = audience
 
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
         """The calls by name, for the owner's socket."""
@@ -27,30 +58,29 @@ class StatusHandlers:
             "status": self.status,
             "context": self.context,
             "sessions.repair": self.repair,
-            "settings.reload": self._house.reload.now,
-            "resume": self._house.pause.resume,
+            "settings.reload": self._reload.now,
+            "resume": self._pause.resume,
             "channels.restart": self.restart,
         }
 
     async def status(self) -> dict[str, Any]:
-        """Tell how the house is."""
-        house = self._house
-        tally = await house.ledger.tally()
+        """Return the state of the gateway."""
+        tally = await self._ledger.tally()
         return {
             "pid": os.getpid(),
-            "agents": {agent.id: agent.facts() for agent in house.agents.values()},
+            "agents": {agent.id: agent.facts() for agent in self._agents.values()},
             "channels": self._channels(),
-            "settings": house.reload.facts(),
+            "settings": self._reload.facts(),
             "inbox": {"waiting": tally.waiting},
             "turns": {"running": tally.running},
             "outbox": dict(tally.outbox),
-            "paused": house.pause.causes,
-            "notices": house.notices.told,
+            "paused": self._pause.causes,
+            "notices": self._notices.told,
         }
 
     def _channels(self) -> dict[str, Any]:
-        facts = self._house.keepers.facts()
-        lines = {name: self._house.delivery.troubles.line(name) for name in facts}
+        facts = self._supervisor.facts()
+        lines = {name: self._health.line(name) for name in facts}
         return {
             name: one | ({"sending": f"Nothing could be sent {lines[name]}"} if lines[name] else {})
             for name, one in facts.items()
@@ -62,12 +92,12 @@ class StatusHandlers:
         Raises:
             UsageError: there is none.
         """
-        platforms = [one for one in self._house.keepers if not one.startswith("terminal:")]
+        platforms = [one for one in self._supervisor if not one.startswith("terminal:")]
         named = [one for one in platforms if one == name or one.partition(":")[0] == name]
         if not named:
             raise UsageError(f"no channel {name!r} runs here", hint=f"There is: {', '.join(platforms) or 'none'}.")
         for one in named:
-            self._house.keepers.restart(one)
+            self._supervisor.restart(one)
         return {"restarted": named}
 
     async def repair(self, key: str) -> dict[str, Any]:
@@ -76,10 +106,10 @@ class StatusHandlers:
         Raises:
             UsageError: there is no such session, or it is at work.
         """
-        agent = next((agent for agent in self._house.agents.values() if agent.store.get(key)), None)
+        agent = next((agent for agent in self._agents.values() if agent.store.get(key)), None)
         if agent is None:
             raise UsageError(f"there is no session {key!r}", hint="`homebody sessions list` shows them.")
-        if any(ticket.session == key for ticket in self._house.lanes.running()):
+        if any(ticket.session == key for ticket in self._lanes.running()):
             raise UsageError(
                 f"the session {key} is at work", hint="Wait for its answer, or say /stop, and run the command again."
             )
@@ -91,15 +121,14 @@ class StatusHandlers:
         Raises:
             UsageError: there is no such agent or session.
         """
-        house = self._house
-        found = house.agents.get(agent or house.on.settings.default_agent)
+        found = self._agents.get(agent or self._settings.current.default_agent)
         if found is None:
-            raise UsageError(f"there is no agent {agent!r}", hint=f"There is: {', '.join(house.agents)}.")
+            raise UsageError(f"there is no agent {agent!r}", hint=f"There is: {', '.join(self._agents)}.")
         record = found.store.get(session or found.main_key)
         if record is None:
             known = ", ".join(one.key for one in found.store.all()[:5]) or "none yet"
             raise UsageError(f"there is no session {session or found.main_key!r}", hint=f"The latest are: {known}.")
-        conversation = await found.conversations.glance(record, house.router.audience(record.key))
+        conversation = await found.conversations.glance(record, self._audience(record.key))
         return {
             "agent": found.id,
             "sessionKey": record.key,

@@ -31,11 +31,10 @@ async def _facts(invocation: Invocation, agent_id: str | None, session: str | No
         return found
     from gateway.app.dependencies import Dependencies
     from gateway.app.gateway import Gateway
-    from gateway.app.status import StatusHandlers
 
     house = await Gateway.open(Dependencies(settings=invocation.loaded.settings, paths=invocation.paths, env=os.environ))
     try:
-        return await StatusHandlers(house).context(agent_id, session)
+        return await house.status.context(agent_id, session)
     finally:
         await house.close()
 

@@ -75,7 +75,7 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
             loop.add_signal_handler(signal.SIGHUP, house.stop if sys.stderr.isatty() else house.reload.soon)
 
         def started() -> None:
-            names = ", ".join(sorted(house.keepers))
+            names = ", ".join(sorted(house.channel_supervisor))
             log.info("the house is open", channels=names, agents=", ".join(house.agents))
             for notice in house.notices.told:
                 log.warning(notice)

@@ -285,8 +285,8 @@ def open_registry(
 class AgentModels:
     """The shelf as one agent sees it: with its own keys first."""
 
-    def __init__(self, shelf: ModelRegistry, agent_id: str) -> None:
-        self._shelf = shelf
+    def __init__(self, model_registry: ModelRegistry, agent_id: str) -> None:
+        self._shelf = model_registry
         self._agent_id = agent_id
 
     async def get(self, name: str | None, agent: AgentSettings) -> Model:

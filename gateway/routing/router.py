@@ -74,9 +74,14 @@ class Router:
         self._links = identity_links or {}
         self._formers = formers
 
-    def adopt(self, other: Router) -> None:
-        """Decide as ``other`` does from now on: the settings were changed."""
-        self.__dict__.update(other.__dict__)
+    def adopt(self, settings: Settings) -> None:
+        """Decide by other settings from now on."""
+        self._agents = settings.agent_ids
+        self._default = settings.default_agent
+        self._bindings = settings.bindings
+        self._broadcast = settings.broadcast
+        self._scope = settings.session.dm_scope
+        self._links = settings.session.identity_links
 
     def resolve(self, inbound: Inbound, actor: Actor) -> Route:
         """Route a message of ``actor``. Only a local client's hints are heeded.

@@ -113,7 +113,7 @@ async def test_the_house_says_what_belongs_to_a_turn_and_when_it_shows_no_more(t
     v.model.then([TextDelta("Let me see. "), Stall(gate), TextDelta("Done.")])
     async with v.house() as (house, _):
         phone = Watched(name="watched")
-        house.keepers.keep(phone, OPEN)
+        house.channel_supervisor.keep(phone, OPEN)
         await phone.say("go")
         await phone.until(lambda: phone.previewed)
         await phone.say("/status")

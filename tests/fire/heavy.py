@@ -37,10 +37,10 @@ async def main(root: Path, megabytes: int) -> None:
         heard.append(max(len(message.text) for message in request.messages if message.role == "user"))  # type: ignore[attr-defined]
         return AssistantMessage(content=(Text(text="well"),), model="scripted/model", stop="end")
 
-    house.shelf.put("scripted/model", ScriptedModel(answer))
+    house.model_registry.put("scripted/model", ScriptedModel(answer))
     platform = Platform(keyed=True)
     line = Line(platform)
-    house.keepers.keep(line, Policy(allow_from=("anna",)))
+    house.channel_supervisor.keep(line, Policy(allow_from=("anna",)))
     running = asyncio.ensure_future(house.run())
     platform.queue.append(platform.message("tell me apple"))
     await line.offer()

@@ -101,7 +101,7 @@ async def test_a_full_disk_keeps_nothing_from_going_on_once_there_is_room(tmp_pa
         if not mounted(state):
             pytest.skip("a small file system cannot be mounted here")
         try:
-            world.build_agent()
+            world.furnish()
             await full_and_free_again(world, state / "filler")
         finally:
             unmount(state)

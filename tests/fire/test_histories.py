@@ -216,9 +216,9 @@ class History(RuleBasedStateMachine):
         house = await Gateway.open(
             Dependencies(settings=parsed, paths=Paths(root / "home"), env={}, clock=self.clock, random=random.Random(7))
         )
-        house.shelf.put("scripted/model", ScriptedModel(lambda request: "re: " + " | ".join(newest(request))))
+        house.model_registry.put("scripted/model", ScriptedModel(lambda request: "re: " + " | ".join(newest(request))))
         line = Line(self.platform)
-        house.keepers.keep(line, Policy(allow_from=("anna",)))
+        house.channel_supervisor.keep(line, Policy(allow_from=("anna",)))
         started = asyncio.Event()
         running = asyncio.ensure_future(house.run(started.set))
         await asyncio.wait([running, asyncio.ensure_future(started.wait())], return_when=asyncio.FIRST_COMPLETED)

@@ -187,14 +187,14 @@ class World:
             (self.root / "person" / "homebody").mkdir(parents=True)
             (self.root / "state").mkdir(mode=0o700)
             (self.root / "person" / "homebody" / DEEDS).write_text("# Deeds\n\n<end>\n")
-        self.build_agent()
+        self.furnish()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.platform.__aexit__()
         await self.model.__aexit__()
 
-    def build_agent(self) -> None:
+    def furnish(self) -> None:
         """Write the settings."""
         (self.root / "state" / "homebody.json").write_text(json.dumps(self._settings()))
         (self.root / "state" / "homebody.json").chmod(0o600)

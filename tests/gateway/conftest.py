@@ -89,7 +89,7 @@ class Street:
             settings=self.settings, paths=Paths(self.root / "home"), env={}, clock=self.clock, random=random.Random(7)
         )
         house = await Gateway.open(on)
-        house.shelf.put("scripted/model", self.model)
+        house.model_registry.put("scripted/model", self.model)
         started = asyncio.Event()
         running = asyncio.ensure_future(house.run(started.set))
         try:

@@ -31,7 +31,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
 
 
 async def until_state(house: Gateway, wanted: str) -> None:
-    while NAME not in house.keepers or house.keepers[NAME].facts()["state"] != wanted:  # noqa: ASYNC110  (nobody announces it)
+    while NAME not in house.channel_supervisor or house.channel_supervisor[NAME].facts()["state"] != wanted:  # noqa: ASYNC110  (nobody announces it)
         await asyncio.sleep(0.02)
 
 
@@ -57,14 +57,14 @@ async def test_a_token_that_is_valid_again_is_used_when_the_owner_says_so(home: 
     home.peer.token = "1000:BBTheTokenIsNotValidForAWhile00000000"
     async with home.lived_in() as house:
         await until_state(house, "broken")
-        facts = house.keepers[NAME].facts()
+        facts = house.channel_supervisor[NAME].facts()
         assert facts["mend"].endswith(f"or at once with: homebody channels restart {NAME}")
         home.peer.token = TOKEN
         await home.peer.say(ANNA, "are you there?")
         code, told = await run(home, "restart", "telegram")
         assert (code, told.strip()) == (0, f"{NAME} begins anew. How it is: homebody channels status")
         assert await home.says(1) == ["re: are you there?"]
-        assert house.keepers[NAME].facts()["state"] == "connected"
+        assert house.channel_supervisor[NAME].facts()["state"] == "connected"
     assert f"{NAME} is connected as @homebody_test_bot" in caplog.messages
 
 
@@ -76,7 +76,7 @@ async def test_a_running_channel_begins_anew_and_loses_nothing(home: Home) -> No
         assert code == 0
         await home.peer.say(ANNA, "two")
         assert await home.says(2) == ["re: one", "re: two"]
-        assert not house.keepers[NAME].broken
+        assert not house.channel_supervisor[NAME].broken
 
 
 async def test_a_channel_that_is_not_there_is_told_with_those_that_are(home: Home) -> None:

@@ -49,7 +49,7 @@ async def house(root: Path, channels: dict[str, Any], seen: Seen) -> AsyncIterat
     opened = await Gateway.open(
         Dependencies(settings=Settings.model_validate(given), paths=Paths(root / "home"), env={}, serving=True)
     )
-    opened.shelf.put("scripted/model", ScriptedModel(seen))
+    opened.model_registry.put("scripted/model", ScriptedModel(seen))
     running = asyncio.ensure_future(opened.run())
     try:
         yield opened

@@ -294,7 +294,7 @@ async def test_a_fallback_answers_when_the_first_choice_is_down_and_says_who_it_
     s.model.then(Failure(kind="auth", message="The key was refused."))
     second = ScriptedModel(["I stand in."], name="second/model")
     async with s.house() as (house, talk):
-        house.shelf.put("second/model", second)
+        house.model_registry.put("second/model", second)
         facts = await talk.ask("hi")
     assert (facts["reply"], facts["model"]) == ("I stand in.", "second/model")
 

@@ -35,7 +35,7 @@ async def test_the_owner_is_told_once_who_stands_in_and_once_who_is_back(street:
     s.model.then(DOWN, "I am back.", "Still here.")
     second = ScriptedModel(["One.", "Two."], name="second/model")
     async with s.house() as (house, talk):
-        house.shelf.put("second/model", second)
+        house.model_registry.put("second/model", second)
         assert await told(talk, "a") == "One.\n\n↪️ second/model answered: Scripted is overloaded."
         assert "second/model answered last" in await told(talk, "/model")
         assert "- Model: scripted/model; second/model answered last, in its place" in await told(talk, "/status")
@@ -51,7 +51,7 @@ async def test_who_stands_in_is_remembered_over_a_restart(street: Make) -> None:
     replies = []
     for _ in range(3):
         async with s.house() as (house, talk):
-            house.shelf.put("second/model", ScriptedModel(["Here."], name="second/model"))
+            house.model_registry.put("second/model", ScriptedModel(["Here."], name="second/model"))
             replies.append(await told(talk, "a"))
     assert [reply.partition("\n\n")[2] for reply in replies] == [
         "↪️ second/model answered: Scripted is overloaded.",
@@ -63,7 +63,7 @@ async def test_who_stands_in_is_remembered_over_a_restart(street: Make) -> None:
 async def test_the_status_tells_of_a_model_as_soon_as_it_is_chosen(street: Make) -> None:
     s = street()
     async with s.house() as (house, talk):
-        house.shelf.put("second/model", ScriptedModel(name="second/model"))
+        house.model_registry.put("second/model", ScriptedModel(name="second/model"))
         await talk.ask("hello")
         assert "- Model: scripted/model\n" in await told(talk, "/status")
         await told(talk, "/model second")
@@ -134,7 +134,7 @@ async def test_a_switch_to_a_smaller_window_makes_room_first_while_the_larger_on
     s.model.reply_with(answer)
     small = ScriptedModel(lambda _request: "Here.", name="small/model", window=16_000)
     async with s.house() as (house, talk):
-        house.shelf.put("small/model", small)
+        house.model_registry.put("small/model", small)
         for n in range(4):
             await talk.ask(f"{n}: {story}")
         asked = len(s.model.requests)

@@ -64,7 +64,5 @@ async def test_what_could_not_be_delivered_is_told_on_another_account(peers: tup
 
 
 async def house_status(house: object) -> dict[str, dict[str, str]]:
-    from gateway.app.status import StatusHandlers
-
-    found = (await StatusHandlers(house).status())["channels"]  # type: ignore[arg-type]
+    found = (await house.status.status())["channels"]  # type: ignore[arg-type]
     return {name: one for name, one in found.items() if "sending" in one}

@@ -47,7 +47,7 @@ async def a_note(street: Street, _house: Gateway, _talk: Talk) -> None:
 
 async def settings(_street: Street, house: Gateway, _talk: Talk) -> None:
     agent = house.agents["main"]
-    agent.adopt(house.on.settings, set())
+    agent.adopt(house.settings.current, set())
 
 
 @pytest.mark.parametrize("between", [nothing, commands, midnight, a_note, settings], ids=lambda between: between.__name__)

@@ -51,7 +51,7 @@ class Home:
         opened = await Gateway.open(
             Dependencies(settings=Settings.model_validate(given), paths=Paths(self.root / "home"), env={}, serving=True)
         )
-        opened.shelf.put("scripted/model", ScriptedModel(self._said))
+        opened.model_registry.put("scripted/model", ScriptedModel(self._said))
         running = asyncio.ensure_future(opened.run())
         try:
             yield opened

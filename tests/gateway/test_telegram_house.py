@@ -70,7 +70,7 @@ class Home:
                 serving=True,
             )
         )
-        opened.shelf.put("scripted/model", ScriptedModel(self.seen))
+        opened.model_registry.put("scripted/model", ScriptedModel(self.seen))
         running = asyncio.ensure_future(opened.run())
         try:
             yield opened

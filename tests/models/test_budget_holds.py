@@ -118,8 +118,8 @@ async def test_a_provider_that_tells_wrong_figures_does_not_open_the_budget(
 async def test_a_model_without_a_price_is_held_by_an_estimate_and_that_is_told(tmp_path: Path) -> None:
     from gateway.budget.report import facts, told
 
-    shelf = ModelRegistry(ModelsSettings(), {}, clock=ManualClock(NOON), random=Random(1))
-    price = shelf.price("anthropic/claude-unheard-of")
+    model_registry = ModelRegistry(ModelsSettings(), {}, clock=ManualClock(NOON), random=Random(1))
+    price = model_registry.price("anthropic/claude-unheard-of")
     assert price.estimated
     assert price.input == max(one.input for name, one in LISTED.items() if name.startswith("claude-"))
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
@@ -135,10 +135,10 @@ async def test_a_model_without_a_price_is_held_by_an_estimate_and_that_is_told(t
 
 
 async def test_the_default_budgets_hold_every_default_model() -> None:
-    shelf = ModelRegistry(ModelsSettings(), {}, clock=ManualClock(NOON), random=Random(1))
+    model_registry = ModelRegistry(ModelsSettings(), {}, clock=ManualClock(NOON), random=Random(1))
     names = ("anthropic/claude-sonnet-5-5", "openai/gpt-6.1-terra", "google/gemini-3.8-flash", "openrouter/openrouter/auto")
     for name in names:
-        price = shelf.price(name)
+        price = model_registry.price(name)
         assert price.input > 0, name
         assert price.estimated == name.startswith("openrouter"), name
     budgets = BudgetSettings.model_validate({"day": {"tokens": 5}, "background": {"usd": 2}})

@@ -32,16 +32,16 @@ async def test_a_window_that_was_told_is_known_before_the_first_call_of_the_next
     anthropic_peer.models["claude-opus-5-5"] = {"max_input_tokens": 1_000_000, "max_tokens": 128_000}
     env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": anthropic_peer.url}
 
-    def shelf() -> ModelRegistry:
+    def model_registry() -> ModelRegistry:
         learnt = ModelFactsCache(tmp_path / FILE_NAME)
         return ModelRegistry(ModelsSettings(), env, clock=ManualClock(NOON), random=Random(1), learnt=learnt)
 
-    first = shelf()
+    first = model_registry()
     model = await first.get(OPUS, AgentSettings())
     assert model.window == 200_000, "a guess by family"
     await hear(model, ask(user("a")))
     await first.close()
-    second = shelf()
+    second = model_registry()
     model = await second.get(OPUS, AgentSettings())
     assert (model.window, model.max_output) == (1_000_000, 128_000)
     anthropic_peer.models["claude-opus-5-5"] = {"max_input_tokens": 500_000, "max_tokens": 64_000}
@@ -55,8 +55,10 @@ async def test_what_the_owner_says_of_a_window_goes_before_what_was_told(tmp_pat
     await learnt.told("nas/qwen3", 32_000, 8_000)
     described = {"baseUrl": "http://127.0.0.1:9/v1", "models": [{"id": "qwen3", "contextWindow": 64_000}]}
     settings = ModelsSettings.model_validate({"providers": {"nas": described}})
-    shelf = ModelRegistry(settings, {}, clock=ManualClock(NOON), random=Random(1), learnt=ModelFactsCache(tmp_path / FILE_NAME))
-    assert (await shelf.get("nas/qwen3", AgentSettings())).window == 64_000
+    model_registry = ModelRegistry(
+        settings, {}, clock=ManualClock(NOON), random=Random(1), learnt=ModelFactsCache(tmp_path / FILE_NAME)
+    )
+    assert (await model_registry.get("nas/qwen3", AgentSettings())).window == 64_000
 
 
 async def test_a_calibration_is_kept_when_it_moved_enough(tmp_path: Path) -> None:

@@ -154,9 +154,9 @@ class Village:
             settings=self.settings, paths=Paths(self.root / "home"), env={}, clock=self.clock, random=random.Random(7)
         )
         house = await Gateway.open(on)
-        house.shelf.put("scripted/model", self.model)
+        house.model_registry.put("scripted/model", self.model)
         made = Phone(**{"first": 1000 * self.lives, **phone})
-        house.keepers.keep(made, policy)
+        house.channel_supervisor.keep(made, policy)
         started = asyncio.Event()
         running = asyncio.ensure_future(house.run(started.set))
         try:

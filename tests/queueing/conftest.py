@@ -58,9 +58,9 @@ class Town:
             settings=self.settings, paths=Paths(self.root / "home"), env={}, clock=self.clock, random=random.Random(7)
         )
         house = await Gateway.open(on)
-        house.shelf.put("scripted/model", self.model)
+        house.model_registry.put("scripted/model", self.model)
         for wire in wires:
-            house.keepers.keep(wire, policy)
+            house.channel_supervisor.keep(wire, policy)
         started = asyncio.Event()
         running = asyncio.ensure_future(house.run(started.set))
         try:

@@ -127,7 +127,7 @@ async def lived_in(root: Path, world: World, model: ScriptedModel) -> AsyncItera
     }
     settings = Settings.model_validate(given)
     house = await Gateway.open(Dependencies(settings=settings, paths=Paths(root / "home"), env={}, serving=True))
-    house.shelf.put("scripted/model", model)
+    house.model_registry.put("scripted/model", model)
     running = asyncio.ensure_future(house.run())
     try:
         await world.connected()

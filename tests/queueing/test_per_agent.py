@@ -29,7 +29,7 @@ async def test_each_agent_has_its_own_model_tools_and_limits(town: Make, tmp_pat
     second = ScriptedModel(name="second/model")
     second.then(*[ToolCall(id=f"c{n}", name="list", arguments={"path": f"d{n}"}) for n in range(8)])
     async with t.house(home, office) as house:
-        house.shelf.put("second/model", second)
+        house.model_registry.put("second/model", second)
         await home.say("hello")
         await office.say("look around")
         await home.until(lambda: home.sent)

@@ -69,7 +69,7 @@ class Place:
         )
         house = await Gateway.open(on)
         for name, model in self.models.items():
-            house.shelf.put(name, model)
+            house.model_registry.put(name, model)
         started = asyncio.Event()
         running = asyncio.ensure_future(house.run(started.set))
         await asyncio.wait([running, asyncio.ensure_future(started.wait())], return_when=asyncio.FIRST_COMPLETED)

@@ -50,7 +50,7 @@ async def test_a_key_that_was_changed_is_sent_with_the_next_call_and_the_agent_s
             await embedder(house).embed(["tea"], purpose="query")
         with_key(place, peer, [KEY, "a-second-one"])
         assert (await house.reload.now())["taken"] == ["models.providers"]
-        await house.household.settled()
+        await house.agent_supervisor.settled()
         assert house.agents["main"] is before
         assert len(await embedder(house).embed(["tea"], purpose="query")) == 1
 
@@ -60,11 +60,11 @@ async def test_another_address_or_a_first_key_makes_the_memory_anew(place: Place
         assert embedder(house) is None
         with_key(place, peer, KEY)
         await house.reload.now()
-        await house.household.settled()
+        await house.agent_supervisor.settled()
         assert len(await embedder(house).embed(["tea"], purpose="query")) == 1
         with_key(place, peer, KEY, remote={"baseUrl": f"{peer.openai}/", "apiKey": "not-" + KEY})
         await house.reload.now()
-        await house.household.settled()
+        await house.agent_supervisor.settled()
         with pytest.raises(EmbeddingFailed):
             await embedder(house).embed(["tea"], purpose="query")
 
@@ -74,7 +74,7 @@ async def test_a_first_key_in_a_profile_is_found_when_the_gateway_is_told(place:
         assert embedder(house) is None
         Profiles(place.paths, AuthSettings()).file().put(Profile("openai:new", "openai", "api_key", "sk-first"))
         assert (await house.reload.now())["taken"] == []
-        await house.household.settled()
+        await house.agent_supervisor.settled()
         assert embedder(house).provider == "openai"
         assert embedder(house).endpoint.key() == "sk-first"  # type: ignore[attr-defined]
         Profiles(place.paths, AuthSettings()).file().put(Profile("openai:new", "openai", "api_key", "sk-second"))

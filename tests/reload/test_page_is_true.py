@@ -161,11 +161,11 @@ HOLDS: dict[str, Look] = {
                 "providers": {"mine": {"baseUrl": "http://127.0.0.1:9/v1", "models": [{"id": "m", "cost": {"input": 3}}]}}
             }
         },
-        lambda h: h.shelf.price("mine/m"),
+        lambda h: h.model_registry.price("mine/m"),
         ESTIMATE,
         Price(input=3.0, output=0.0, cache_read=None, cache_write=None),
     ),
-    "auth": ({"auth": {"cooldowns": {"firstMinutes": 2}}}, lambda h: h.shelf.health.rests().first, 60, 120),
+    "auth": ({"auth": {"cooldowns": {"firstMinutes": 2}}}, lambda h: h.model_registry.health.rests().first, 60, 120),
     "session": (
         {"session": {"dmScope": "per-peer"}},
         lambda h: h.router.session_key("main", PLACE, OWNER),
@@ -181,7 +181,7 @@ HOLDS: dict[str, Look] = {
     "hooks": ({"hooks": {"internal": {"enabled": False}}}, lambda h: h.agents["main"].keeps_sessions, True, False),
     "channels.telegram": (
         {"channels": {"telegram": {"botToken": "1:x", "apiRoot": "http://127.0.0.1:9", "textChunkLimit": 999}}},
-        lambda h: [name for name in h.keepers if name.startswith("telegram")],
+        lambda h: [name for name in h.channel_supervisor if name.startswith("telegram")],
         [],
         ["telegram:default"],
     ),
@@ -214,9 +214,9 @@ async def test_what_is_said_there_holds_at_once_in_a_running_house(place: Place,
             assert look(house) == before
             place.write(said)
             came = await house.reload.now()
-            await house.household.settled()
+            await house.agent_supervisor.settled()
             assert (look(house), came["waiting"], bool(came["taken"])) == (after, [], True)
             place.write({})
             await house.reload.now()
-            await house.household.settled()
+            await house.agent_supervisor.settled()
             assert look(house) == before

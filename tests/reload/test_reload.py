@@ -14,8 +14,7 @@ import pytest
 from agent.events import TextDelta
 from agent.models.scripted import Stall
 from channels.messages import ChatAddress, Inbound, Sender
-from gateway.app.reload import EMPTY_SECONDS, Reload
-from gateway.app.status import StatusHandlers
+from gateway.app.reload import EMPTY_SECONDS
 from gateway.base.clock import SystemClock
 from gateway.logs.redaction import Redactor
 from gateway.logs.wiring import configure
@@ -89,9 +88,9 @@ async def test_what_waits_for_a_restart_stays_as_it_is_and_is_told_once(place: P
         came = await house.reload.now()
         waits = ["agents.defaults.maxConcurrent", "gateway.port", "gateway.bind"]
         assert (came["taken"], came["waiting"]) == ([], waits)
-        assert house.on.settings.gateway.port == 0
-        assert house.on.settings.agents.defaults.max_concurrent == 32
-        assert (await StatusHandlers(house).status())["settings"] == {"waiting": waits, "complaint": None}
+        assert house.settings.current.gateway.port == 0
+        assert house.settings.current.agents.defaults.max_concurrent == 32
+        assert (await house.status.status())["settings"] == {"waiting": waits, "complaint": None}
         await house.reload.now()
         assert said == [f"⚙️ The settings were changed. This waits for a restart of mine: {', '.join(waits)}."]
         place.write({})
@@ -101,12 +100,12 @@ async def test_what_waits_for_a_restart_stays_as_it_is_and_is_told_once(place: P
 async def test_a_file_that_cannot_be_used_changes_nothing_and_is_told_once(place: Place) -> None:
     async with place.open() as house:
         said = listening(house)
-        former = house.on.settings
+        former = house.settings.current
         for broken in ("agents: {defaults: {model: [}\n", "session: {reset: {atHour: 99}}\nbudgets: 7\n"):
             place.file.write_text(broken)
             came = await house.reload.now()
             assert came["taken"] == []
-            assert house.on.settings is former
+            assert house.settings.current is former
         assert "session.reset.atHour" in came["complaint"]
         [told] = said
         assert "is not valid YAML" in told
@@ -153,9 +152,9 @@ async def test_an_emptied_file_is_a_broken_one_and_the_old_settings_stay(place: 
 
 async def test_a_change_of_the_file_is_noticed(place: Place) -> None:
     async with place.open(clock=SystemClock()) as house:
-        watching = asyncio.ensure_future(Reload(house).watch())
+        watching = asyncio.ensure_future(house.reload.watch())
         async with asyncio.timeout(PATIENCE):
-            while house.on.settings.agents.defaults.model != "scripted/two":
+            while house.settings.current.agents.defaults.model != "scripted/two":
                 place.write({"agents": {"defaults": {"model": "scripted/two"}}})  # until the watch stands
                 await asyncio.sleep(0.5)
         watching.cancel()
@@ -165,10 +164,10 @@ async def test_a_change_of_the_file_is_noticed(place: Place) -> None:
 
 async def test_a_change_is_noticed_after_a_file_name_that_is_not_utf8(place: Place) -> None:
     async with place.open(clock=SystemClock()) as house:
-        watching = asyncio.ensure_future(Reload(house).watch())
+        watching = asyncio.ensure_future(house.reload.watch())
         async with asyncio.timeout(PATIENCE):
             for model in ("scripted/two", "scripted/one"):
-                while house.on.settings.agents.defaults.model != model:
+                while house.settings.current.agents.defaults.model != model:
                     place.write({"agents": {"defaults": {"model": model}}})  # until the watch stands
                     await asyncio.sleep(0.5)
                 (place.file.parent / os.fsdecode(b"stra\xdfe.md")).write_text("x")
@@ -181,7 +180,7 @@ async def test_a_hang_up_has_the_file_read(place: Place) -> None:
     async with place.open() as house:
         place.write({"agents": {"defaults": {"model": "scripted/two"}}})
         house.reload.soon()
-        await until(lambda: house.on.settings.agents.defaults.model == "scripted/two")
+        await until(lambda: house.settings.current.agents.defaults.model == "scripted/two")
         assert await ask(house, "hello") == "scripted/two"
 
 
@@ -197,16 +196,16 @@ def test_the_level_of_the_logs_and_new_secrets_hold_at_once(place: Place) -> Non
 
 async def test_a_platform_is_connected_anew_when_its_section_changes_and_the_others_stay(place: Place, pigeons: Any) -> None:
     async with place.open(serving=True, clock=SystemClock()) as house:
-        terminal = house.keepers["terminal:default"]
+        terminal = house.channel_supervisor["terminal:default"]
         await _write(place, house, {"allowFrom": ["anna"], "settings": {"loft": "north"}})
         await until(lambda: pigeons.running == ["north"])
-        north = house.keepers["pigeon:default"].channel
+        north = house.channel_supervisor["pigeon:default"].channel
         await _arrive(north.door, "anna", "hello")
         await until(lambda: pigeons.sent == [("north", "scripted/one")])
 
         await _write(place, house, {"allowFrom": ["ben"], "dmPolicy": "allowlist", "settings": {"loft": "south"}})
         await until(lambda: pigeons.running == ["south"])
-        south = house.keepers["pigeon:default"].channel
+        south = house.channel_supervisor["pigeon:default"].channel
         await _arrive(south.door, "anna", "still here?")
         await _arrive(south.door, "ben", "hello")
         await until(lambda: len(pigeons.sent) == 2)
@@ -215,8 +214,8 @@ async def test_a_platform_is_connected_anew_when_its_section_changes_and_the_oth
         place.write({})
         await house.reload.now()
         await until(lambda: pigeons.running == [])
-        assert set(house.keepers) == {"terminal:default"}
-        assert house.keepers["terminal:default"] is terminal
+        assert set(house.channel_supervisor) == {"terminal:default"}
+        assert house.channel_supervisor["terminal:default"] is terminal
         assert await ask(house, "hello") == "scripted/one"
 
 
@@ -227,7 +226,7 @@ async def test_a_channel_that_is_not_installed_is_a_complaint_and_changes_nothin
         place.write({"channels": {"plugins": {"ostrich": {}}}, "budgets": {"day": {"usd": 1}}})
         assert "ostrich" in (await house.reload.now())["complaint"]
         assert pigeons.running == ["north"]
-        assert house.on.settings.budgets.day.usd == 5
+        assert house.settings.current.budgets.day.usd == 5
 
 
 async def test_a_channel_that_cannot_be_made_or_closed_leaves_the_house_as_it_is(place: Place, pigeons: Any) -> None:

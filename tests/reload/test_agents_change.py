@@ -66,7 +66,7 @@ async def test_an_agent_that_is_taken_out_answers_what_waits_and_then_goes_and_i
         gate.set()
         assert await running == "in the end"
         assert "in the end" in await waiting
-        await house.household.settled()
+        await house.agent_supervisor.settled()
         assert set(house.agents) == {"main"}
         assert await ask(house, "still there?") == "scripted/one"
     assert (place.root / "WORK" / "AGENTS.md").is_file()
@@ -87,7 +87,7 @@ async def test_an_agent_that_is_taken_out_and_put_back_before_it_went_has_never_
         await house.reload.now()
         gate.set()
         assert await running == "here"
-        await house.household.settled()
+        await house.agent_supervisor.settled()
         assert house.agents["work"] is before
         assert await ask(house, "again", agent="work") == "here"
 
@@ -140,10 +140,10 @@ async def test_an_agent_whose_folder_cannot_be_made_is_a_complaint_and_changes_n
         said = listening(house)
         agents(place, MAIN, WORK | {"workspace": "a file"}, budgets={"day": {"usd": 1}})
         assert "a file" in (await house.reload.now())["complaint"]
-        assert (set(house.agents), house.on.settings.budgets.day.usd) == ({"main"}, 5)
+        assert (set(house.agents), house.settings.current.budgets.day.usd) == ({"main"}, 5)
         agents(place, MAIN | {"workspace": "a file"})
         await house.reload.now()
-        await house.household.settled()
+        await house.agent_supervisor.settled()
         assert house.agents["main"].workspace.root == place.root / "work"
         assert "The agent main stays as it was" in said[-1]
         assert await ask(house, "hello") == "scripted/one"
@@ -160,7 +160,7 @@ async def test_the_house_closes_in_order_while_an_agent_is_to_change(place: Plac
         await house.reload.now()
         gate.set()
         assert await running == "done"
-    assert not house.household.changing
+    assert not house.agent_supervisor.changing
 
 
 async def test_a_message_that_waited_for_an_agent_which_is_gone_is_answered_by_another(place: Place) -> None:
@@ -186,5 +186,5 @@ async def test_the_command_says_what_the_running_gateway_made_of_it(place: Place
         assert await ask(house, "hello", agent="work") == "scripted/two"
         told = json.loads(await homebody(place, "agents", "remove", "work", "--json"))
         assert told["gateway"]["taken"] == ["agents.list"]
-        await house.household.settled()
+        await house.agent_supervisor.settled()
         assert set(house.agents) == {"main"}
