@@ -11,7 +11,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gateway.api.request_guard import LARGEST_HEAD
+from gateway.api.middleware import LARGEST_HEAD
 
 if TYPE_CHECKING:
     import socket

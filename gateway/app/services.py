@@ -63,7 +63,9 @@ async def http(house: Gateway) -> None:
     """Serve HTTP."""
     import structlog
 
-    from gateway.api.http_server import HttpServer
+    from gateway.api.routes.health import health_routes
+    from gateway.api.routes.webhooks import Webhooks
+    from gateway.api.server import serve_tcp
 
     settings = house.settings.current.gateway.under(house.deps.env)
     given = settings.auth.token
@@ -82,5 +84,6 @@ async def http(house: Gateway) -> None:
         return "unknown" if keeper is None else keeper.hook
 
     log = structlog.get_logger("gateway.http")
-    door = HttpServer(settings, token=token, ready={"ledger": lambda: None}, status=house.status.status, log=log, hook=hook)
-    await door.run(started)
+    status = house.status.status
+    routes = [*health_routes(ready={"ledger": lambda: None}, status=status, log=log), *Webhooks(hook, log).routes()]
+    await serve_tcp(routes, settings, token=token, log=log, started=started)

@@ -35,7 +35,7 @@ HEAVY = (
     "gateway.cli.gateway",
     "gateway.config.secrets",
     "gateway.app.gateway",
-    "gateway.api.http_server",
+    "gateway.api.server",
     "gateway.logs.wiring",
     "gateway.supervision.platforms",
     "memory.workspace",

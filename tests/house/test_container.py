@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 import yaml
 
-from gateway.api.http_server import HttpServer
+from gateway.api.routes.health import health_routes
+from gateway.api.server import serve_tcp
 from gateway.settings.http import GatewaySettings
 
 if TYPE_CHECKING:
@@ -51,11 +52,11 @@ async def test_the_health_check_passes_while_the_door_is_open_and_fails_when_it_
     settings = GatewaySettings.model_validate({"port": 0}).under(
         {"HOMEBODY_GATEWAY_BIND": variables()["HOMEBODY_GATEWAY_BIND"]}
     )
-    built = HttpServer(
-        settings, token="k3XqvT0b9LrWm5ZsYd8HcN2p", ready={}, status=facts, log=structlog.get_logger("gateway.http")
-    )
+    log = structlog.get_logger("gateway.http")
+    routes = health_routes(ready={}, status=facts, log=log)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    running = asyncio.create_task(built.run(port.set_result))
+    token = "k3XqvT0b9LrWm5ZsYd8HcN2p"
+    running = asyncio.create_task(serve_tcp(routes, settings, token=token, log=log, started=port.set_result))
     assert await exit_code_of_the_health_check(await port) == 0
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from gateway.api.http_server import HttpServer
+from gateway.api.routes.health import health_routes
+from gateway.api.server import serve_tcp
 from gateway.base.errors import HomebodyError
 from gateway.settings.http import GatewaySettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+
+    Serve = Callable[[Callable[[int], None]], Coroutine[Any, Any, None]]
 
 TOKEN = "k3XqvT0b9LrWm5ZsYd8HcN2p"
 AUTHORIZED = f"Authorization: Bearer {TOKEN}"
@@ -47,15 +50,20 @@ def door(
     ready: Mapping[str, Callable[[], str | None]] | None = None,
     status: Callable[[], Awaitable[Mapping[str, Any]]] = facts,
     head_seconds: float = 10.0,
-) -> HttpServer:
+) -> Serve:
     log = structlog.get_logger("gateway.http")
-    return HttpServer(settings, token=TOKEN, ready=ready or {}, status=status, log=log, head_seconds=head_seconds)
+    routes = health_routes(ready=ready or {}, status=status, log=log)
+
+    def serve(started: Callable[[int], None]) -> Coroutine[Any, Any, None]:
+        return serve_tcp(routes, settings, token=TOKEN, log=log, started=started, head_seconds=head_seconds)
+
+    return serve
 
 
 @contextlib.asynccontextmanager
-async def opened(built: HttpServer) -> AsyncIterator[int]:
+async def opened(serve: Serve) -> AsyncIterator[int]:
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    running = asyncio.create_task(built.run(port.set_result))
+    running = asyncio.create_task(serve(port.set_result))
     await asyncio.wait({port, running}, return_when=asyncio.FIRST_COMPLETED)
     if running.done():
         running.result()
@@ -300,7 +308,7 @@ async def test_a_taken_port_is_told_with_the_port_and_the_setting() -> None:
         holder.listen()
         taken = holder.getsockname()[1]
         with pytest.raises(HomebodyError) as caught:
-            await door(GatewaySettings(port=taken)).run(lambda _: None)
+            await door(GatewaySettings(port=taken))(lambda _: None)
     assert str(taken) in str(caught.value)
     assert "gateway.port" in str(caught.value)
     assert "homebody config set gateway.port" in caught.value.hint

@@ -13,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.protocol import HookAnswer
-from gateway.api.http_server import HttpServer
-from gateway.api.request_guard import HOOKS, LARGEST_BODY, RequestGuard
+from gateway.api.middleware import HOOKS, LARGEST_BODY
+from gateway.api.routes.health import health_routes
+from gateway.api.routes.webhooks import Webhooks
+from gateway.api.server import serve_tcp
 from gateway.base.errors import StorageFailed
 from gateway.settings.http import GatewaySettings
+from tests.peers.checks import refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -52,9 +55,10 @@ async def serving(channel: Called | Literal["unknown", "not running"], **setting
         return channel if (name, account) == ("slack", "default") else "unknown"
 
     log = structlog.get_logger("gateway.http")
-    built = HttpServer(GatewaySettings(port=0, **settings), token=TOKEN, ready={}, status=facts, log=log, hook=find)
+    routes = [*health_routes(ready={}, status=facts, log=log), *Webhooks(find, log).routes()]
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    running = asyncio.create_task(built.run(port.set_result))
+    settings = GatewaySettings(port=0, **settings)
+    running = asyncio.create_task(serve_tcp(routes, settings, token=TOKEN, log=log, started=port.set_result))
     try:
         yield await port
     finally:
@@ -176,9 +180,9 @@ async def test_what_cannot_be_stored_is_to_be_sent_again() -> None:
 
 @given(st.text(max_size=12), st.sampled_from([b"127.0.0.1:1", b"evil.example"]))
 def test_only_what_lies_below_hooks_is_spared_the_name(path: str, host: bytes) -> None:
-    keeper = RequestGuard(None, GatewaySettings(), 1, structlog.get_logger("gateway.http"))  # type: ignore[arg-type]
     for whole in (path, f"/{path}", HOOKS + path, HOOKS.rstrip("/") + path):
-        refused = keeper.judge({"type": "http", "path": whole, "headers": [(b"host", host)], "client": ("127.0.0.1", 1)})
+        scope = {"type": "http", "path": whole, "headers": [(b"host", host)], "client": ("127.0.0.1", 1)}
+        refused = refusal(scope, GatewaySettings(), 1)
         assert (refused is None) == (host == b"127.0.0.1:1" or whole.startswith("/hooks/"))
 
 

@@ -1,4 +1,4 @@
-"""The doorkeeper by itself: header permutations, and bodies that do not say how long they are."""
+"""The middleware by itself: header permutations, and bodies that do not say how long they are."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.middleware import Middleware
+from starlette.routing import Mount
 
-from gateway.api.request_guard import FORWARDING, LARGEST_BODY, RequestGuard
+from gateway.api.middleware import FORWARDING, LARGEST_BODY, RequestLimits
+from gateway.api.server import app_of
 from gateway.settings.http import GatewaySettings
+from tests.peers.checks import refusal
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
+
+    from gateway.api.answers import Refusal
 
 PORT = 18790
 GOOD_HOST = (b"host", b"127.0.0.1:18790")
 
 
-async def never(_: Scope, __: Receive, ___: Send) -> None:
-    raise AssertionError("a refused request went through")
-
-
-def keeper(inner: ASGIApp = never, **settings: Any) -> RequestGuard:
-    return RequestGuard(inner, GatewaySettings(**settings), PORT, structlog.get_logger("gateway.http"))
+def judged(scope: Scope, **settings: Any) -> Refusal | None:
+    return refusal(scope, GatewaySettings(**settings), PORT)
 
 
 def scope(*headers: tuple[bytes, bytes], peer: str = "127.0.0.1") -> Scope:
@@ -45,29 +47,28 @@ def test_a_forwarding_header_from_an_unknown_peer_never_passes(
     harmless: list[tuple[bytes, bytes]], name: bytes, value: bytes, data: st.DataObject
 ) -> None:
     headers = data.draw(st.permutations([GOOD_HOST, (name, value), *harmless]))
-    refusal = keeper(trusted_proxies=["10.0.0.0/8"]).judge(
-        scope(*headers, peer=data.draw(st.sampled_from(["127.0.0.1", "::1", "11.0.0.1"])))
-    )
-    assert refusal is not None
-    assert refusal.reason == "untrusted-proxy"
+    peer = data.draw(st.sampled_from(["127.0.0.1", "::1", "11.0.0.1"]))
+    refused = judged(scope(*headers, peer=peer), trusted_proxies=["10.0.0.0/8"])
+    assert refused is not None
+    assert refused.reason == "untrusted-proxy"
 
 
 @given(st.lists(HARMLESS), st.sampled_from(["10.1.2.3", "::ffff:10.1.2.3"]), FORWARDED)
 def test_a_known_proxy_passes(harmless: list[tuple[bytes, bytes]], peer: str, name: bytes) -> None:
     headers = [GOOD_HOST, (name, b"192.0.2.7"), *harmless]
-    assert keeper(trusted_proxies=["10.0.0.0/8"]).judge(scope(*headers, peer=peer)) is None
+    assert judged(scope(*headers, peer=peer), trusted_proxies=["10.0.0.0/8"]) is None
 
 
 @given(st.binary(max_size=40))
 def test_no_origin_passes_but_one_that_is_listed(origin: bytes) -> None:
-    refusal = keeper(allowed_origins=["https://home.example"]).judge(scope(GOOD_HOST, (b"origin", origin)))
-    assert (refusal is None) == (origin.lower() == b"https://home.example")
+    refused = judged(scope(GOOD_HOST, (b"origin", origin)), allowed_origins=["https://home.example"])
+    assert (refused is None) == (origin.lower() == b"https://home.example")
 
 
 @given(st.lists(st.sampled_from([b"127.0.0.1:18790", b"localhost:18790", b"evil.example"]), max_size=3))
 def test_exactly_one_known_host_passes(hosts: list[bytes]) -> None:
-    refusal = keeper().judge(scope(*[(b"host", host) for host in hosts]))
-    assert (refusal is None) == (len(hosts) == 1 and hosts[0] != b"evil.example")
+    refused = judged(scope(*[(b"host", host) for host in hosts]))
+    assert (refused is None) == (len(hosts) == 1 and hosts[0] != b"evil.example")
 
 
 @given(st.lists(st.integers(0, LARGEST_BODY), max_size=4))
@@ -91,7 +92,8 @@ async def test_a_body_without_a_length_is_read_to_the_cap_and_no_further(pieces:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    await keeper(greedy)(scope(GOOD_HOST), receive, send)
+    limits = Middleware(RequestLimits, structlog.get_logger("gateway.http"))
+    await app_of([Mount("/", app=greedy)], [limits])({**scope(GOOD_HOST), "method": "POST"}, receive, send)
     fits = sum(pieces) <= LARGEST_BODY
     assert taken <= LARGEST_BODY
     assert sent[0]["status"] == (200 if fits else 413)

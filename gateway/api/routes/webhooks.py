@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Final, Literal
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.routing import Route
 
 from channels.protocol import HookRequest
-from gateway.api.request_guard import HOOKS
+from gateway.api.answers import HEADERS, closing
+from gateway.api.middleware import HOOKS
 from gateway.base.errors import StorageFailed
 
 if TYPE_CHECKING:
@@ -39,6 +41,10 @@ class Webhooks:
         self._find = find
         self._log = log
         self._body_seconds = body_seconds
+
+    def routes(self) -> list[Route]:
+        """Return the route of all calls; methods are the channel's to judge."""
+        return [Route(PATH, self.answer, methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])]
 
     async def answer(self, request: Request) -> Response:
         """Answer one request with what its channel says."""
@@ -72,7 +78,8 @@ class Webhooks:
 
 
 def _told(answer: HookAnswer) -> Response:
-    return Response(answer.body, answer.status, {**_fixed(answer.headers), **_plain(answer.headers)})
+    headers = {**HEADERS, "content-type": "text/plain", **_plain(answer.headers), **closing(answer.status)}
+    return Response(answer.body, answer.status, headers)
 
 
 def _headers(found: list[tuple[str, str]]) -> dict[str, str]:
@@ -86,9 +93,3 @@ def _headers(found: list[tuple[str, str]]) -> dict[str, str]:
 
 def _plain(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items() if name.lower() not in _OWN}
-
-
-def _fixed(headers: Mapping[str, str]) -> dict[str, str]:
-    """What every answer of the gateway has; a channel may say its own content type."""
-    fixed = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-    return fixed if any(name.lower() == "content-type" for name in headers) else {**fixed, "content-type": "text/plain"}

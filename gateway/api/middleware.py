@@ -1,0 +1,202 @@
+"""ASGI middleware of the HTTP API, one class a concern. ``tcp_middleware`` lists them in order.
+
+All checks apply on loopback too, and with the right token. A browser on this machine can be made to call loopback by any page
+(Origin), under any name (Host: DNS rebinding), and a reverse proxy makes the whole internet look like loopback (forwarding headers).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Final
+
+from starlette.middleware import Middleware
+
+from gateway.api.answers import Refusal
+from gateway.base.api_token import same
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import structlog
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from gateway.settings.http import GatewaySettings
+
+    Log = structlog.typing.FilteringBoundLogger
+    Headers = list[tuple[bytes, bytes]]
+
+LARGEST_HEAD: Final = 32 * 1024
+LARGEST_BODY: Final = 1024 * 1024
+HOOKS: Final = "/hooks/"
+"""Platforms call below this path, under whatever name they were given; their channels trust nothing but signatures."""
+FORWARDING = frozenset(
+    b"forwarded via x-real-ip x-client-ip client-ip true-client-ip cf-connecting-ip fastly-client-ip fly-client-ip "
+    b"x-cluster-client-ip x-original-forwarded-for x-original-host x-original-url x-rewrite-url x-envoy-external-address "
+    b"x-proxyuser-ip x-azure-clientip x-appengine-user-ip".split()
+)
+FORWARDING_PREFIX = b"x-forwarded"
+_SCHEME = b"bearer "
+
+
+def tcp_middleware(settings: GatewaySettings, port: int, token: str, log: Log) -> list[Middleware]:
+    """Return the middleware of the TCP listener, outermost first. ``port`` is the one really listened on."""
+    return [
+        Middleware(RequestLimits, log),
+        Middleware(TrustedProxies, log, settings.trusted_proxies),
+        Middleware(AllowedHosts, log, settings.allowed_hosts, port),
+        Middleware(AllowedOrigins, log, settings.allowed_origins),
+        Middleware(BearerToken, token),
+    ]
+
+
+class _Check:
+    """Base of the checks: answers a request with its ``refusal``, and passes it on where there is none."""
+
+    def __init__(self, app: ASGIApp, log: Log) -> None:
+        self.app = app
+        self._log = log
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Say why a request is refused; None when it may pass."""
+        raise NotImplementedError
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self.refusal(scope)
+        if refusal is None:
+            await self.app(scope, receive, send)
+            return
+        self._log.warning("request refused", reason=refusal.reason, error=refusal.detail, path=scope["path"][:200])
+        await refusal.response()(scope, receive, send)
+
+
+class RequestLimits(_Check):
+    """Limits the size of heads and bodies (bytes), and refuses a body whose end is said in two ways."""
+
+    def __init__(self, app: ASGIApp, log: Log, largest_body: int = LARGEST_BODY) -> None:
+        super().__init__(app, log)
+        self._largest = largest_body
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Judge by the head alone."""
+        headers: Headers = scope["headers"]
+        lengths = _values(headers, b"content-length")
+        if lengths and _values(
+            headers, b"transfer-encoding"
+        ):  # a proxy may believe the other one, and split requests elsewhere
+            error = "the request has both Content-Length and Transfer-Encoding"
+            return Refusal(400, "framed-twice", error, "Send one of the two.")
+        # The parser holds an unfinished head to the same size, but takes a larger one that arrives in one piece.
+        size = len(scope.get("raw_path", b"")) + len(scope.get("query_string", b"")) + sum(len(n) + len(v) for n, v in headers)
+        if size > LARGEST_HEAD:
+            error = f"the head is larger than {LARGEST_HEAD} bytes"
+            return Refusal(431, "head-too-large", error, "Send fewer or shorter headers.")
+        return self._too_large() if any(length.isdigit() and int(length) > self._largest for length in lengths) else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Count a body that did not say its length (chunked), and stop it at the limit."""
+        taken = 0
+
+        async def counting() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > self._largest:
+                raise self._too_large()
+            return message
+
+        await super().__call__(scope, counting, send)
+
+    def _too_large(self) -> Refusal:
+        return Refusal(413, "body-too-large", f"the body is larger than {self._largest} bytes", "Send less at a time.")
+
+
+class TrustedProxies(_Check):
+    """Refuses requests that a proxy forwarded, unless its address lies in one of ``networks``."""
+
+    def __init__(self, app: ASGIApp, log: Log, networks: Iterable[str]) -> None:
+        super().__init__(app, log)
+        self._networks = [ipaddress.ip_network(network) for network in networks]
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Judge by the forwarding headers and the peer's address."""
+        named = (name for name, _ in scope["headers"] if name in FORWARDING or name.startswith(FORWARDING_PREFIX))
+        found = next(named, None)
+        if found is None or self._trusted(scope.get("client")):
+            return None
+        error = f"the request came through a proxy ({found.decode('latin-1')}) that this gateway does not know"
+        return Refusal(403, "untrusted-proxy", error, "Add the proxy's own address to gateway.trustedProxies, or ask directly.")
+
+    def _trusted(self, client: tuple[str, int] | None) -> bool:
+        if client is None:
+            return False
+        try:
+            peer = ipaddress.ip_address(client[0].partition("%")[0])
+        except ValueError:
+            return False
+        peer = getattr(peer, "ipv4_mapped", None) or peer
+        return any(peer in network for network in self._networks)
+
+
+class AllowedHosts(_Check):
+    """Refuses requests to another name than those of loopback and ``hosts``; not below ``/hooks/``."""
+
+    def __init__(self, app: ASGIApp, log: Log, hosts: Iterable[str], port: int) -> None:
+        super().__init__(app, log)
+        self._hosts = frozenset(_spellings(hosts, port))
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Judge by the Host header, of which there must be one."""
+        hosts = _values(scope["headers"], b"host")
+        if scope["path"].startswith(HOOKS) or (len(hosts) == 1 and hosts[0].lower() in self._hosts):
+            return None
+        error = f"this gateway is not addressed as {_shown(hosts)}"
+        return Refusal(403, "unknown-host", error, "Ask for 127.0.0.1, or add the name to gateway.allowedHosts.")
+
+
+class AllowedOrigins(_Check):
+    """Refuses requests of web pages, except those of ``origins``; not below ``/hooks/``."""
+
+    def __init__(self, app: ASGIApp, log: Log, origins: Iterable[str]) -> None:
+        super().__init__(app, log)
+        self._origins = frozenset(origin.encode() for origin in origins)
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Judge by the Origin header."""
+        origins = _values(scope["headers"], b"origin")
+        known = len(origins) == 1 and origins[0].lower() in self._origins
+        if scope["path"].startswith(HOOKS) or not origins or known:
+            return None
+        error = f"pages of {_shown(origins)} may not call this gateway"
+        return Refusal(403, "foreign-origin", error, "If they should, add that origin to gateway.allowedOrigins.")
+
+
+class BearerToken:
+    """Notes in ``scope["owner"]`` whether the request carries the token. Routes decide what others may know."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Compare in constant time."""
+        offered = _values(scope["headers"], b"authorization")
+        named = len(offered) == 1 and offered[0][: len(_SCHEME)].lower() == _SCHEME
+        scope["owner"] = named and same(offered[0][len(_SCHEME) :].strip(), self._token)
+        await self.app(scope, receive, send)
+
+
+def _spellings(allowed: Iterable[str], port: int) -> Iterable[bytes]:
+    for host in ("127.0.0.1", "localhost", "[::1]"):
+        yield f"{host}:{port}".encode()
+    for host in allowed:
+        yield host.encode()
+        if not host.rpartition("]")[2].count(":"):
+            yield f"{host}:{port}".encode()
+
+
+def _values(headers: Headers, wanted: bytes) -> list[bytes]:
+    return [value for name, value in headers if name == wanted]
+
+
+def _shown(values: list[bytes]) -> str:
+    return ", ".join(repr(value[:100].decode("latin-1")) for value in values) or "nothing"
