@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
-
+from channels.common.shared_settings import Section
 from channels.discord import PLATFORM as DISCORD
 from channels.discord.settings import DiscordSettings
 from channels.slack import PLATFORM as SLACK
@@ -20,10 +18,8 @@ if TYPE_CHECKING:
 BUILT_IN: Final[tuple[Platform, ...]] = (TELEGRAM, DISCORD, SLACK)
 
 
-class PlatformSettings(BaseModel):
+class PlatformSettings(Section):
     """The sections of the platforms, each under the platform's name."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     telegram: TelegramSettings = TelegramSettings()
     """Telegram."""

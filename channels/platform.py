@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pydantic import BaseModel
 
-    from channels.common.group_tools import GroupTools
     from channels.common.log import Log
+    from channels.common.shared_settings import DmPolicy, GroupTools
     from channels.messages import ChatAddress
     from channels.protocol import Channel, Clock
 
-DmPolicy = Literal["pairing", "allowlist", "open", "disabled"]
 ANYBODY: Final = "*"
 """In a list of people or groups: all of them."""
 

@@ -6,13 +6,20 @@ import re
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
 
-from channels.common.accounts import DEFAULT, laid_over
-from channels.common.block_settings import BlockCoalescing
-from channels.common.group_tools import GroupTools
-from channels.errors import ChannelBroken
+from channels.common.shared_settings import (
+    AccountSection,
+    DirectMessages,
+    GroupPolicy,
+    GroupSection,
+    GroupTools,
+    Reactions,
+    ReplyToMode,
+    Section,
+    SeveralAccounts,
+    read_token,
+)
 
 OFFICIAL = "https://discord.com/api/v10"
 HOW_TO_GET_ONE = (
@@ -52,25 +59,14 @@ Place = Annotated[str, BeforeValidator(_place)]
 Root = Annotated[str, AfterValidator(_root)]
 
 
-Reactions = Literal["off", "own", "all"]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
-
-
-class DiscordDirect(_Section):
+class DiscordDirect(DirectMessages):
     """Private messages."""
 
-    enabled: bool = True
-    """Whether private messages are read."""
-    policy: Literal["pairing", "allowlist", "open", "disabled"] = "pairing"
-    """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody if it lists `*`, or nobody."""
     allow_from: list[Person] = Field(default_factory=list)
     """Numeric ids of the people who may write without pairing; the first is the owner."""
 
 
-class DiscordChannelRule(_Section):
+class DiscordChannelRule(Section):
     """One channel of a server. Its threads and posts follow it."""
 
     allow: bool = True
@@ -83,29 +79,27 @@ class DiscordChannelRule(_Section):
     """Which of its tools the agent may use here, of those that the server leaves it."""
 
 
-class DiscordGuildRule(_Section):
+class DiscordGuildRule(GroupSection):
     """One server."""
 
     require_mention: bool = True
     """Whether the agent answers only when it is mentioned or replied to."""
     users: list[Person] | None = None
     """Numeric ids of those who may speak to the agent here; those in `dm.allowFrom` when not set, nobody when empty."""
-    tools: GroupTools | None = None
-    """Which of its tools the agent may use here; all that it has when not set."""
     channels: dict[Place, DiscordChannelRule] = Field(default_factory=dict)
     """Channels by id; when any is listed, the others are not read."""
     reaction_notifications: Reactions | None = None
     """Which reactions on this server the agent is told of; as the account says when not set."""
 
 
-class DiscordCommands(_Section):
+class DiscordCommands(Section):
     """The menu of commands that Discord shows after a slash."""
 
     native: bool = True
     """Whether the agent's commands are offered there; when off, the menu is emptied, and commands are typed as messages."""
 
 
-class DiscordAccount(_Section):
+class DiscordAccount(AccountSection):
     """One bot."""
 
     usual_block_chars: ClassVar[int] = 1500
@@ -123,24 +117,15 @@ class DiscordAccount(_Section):
     """The address of the gateway (wss://...), for a proxy or a compatible server; Discord's own when not set."""
     dm: DiscordDirect = DiscordDirect()
     """Private messages."""
-    group_policy: Literal["allowlist", "open", "disabled"] = "allowlist"
+    group_policy: GroupPolicy = "allowlist"
     """Which servers the agent reads: those in `guilds`, all that it was added to, or none."""
     guilds: dict[Place, DiscordGuildRule] = Field(default_factory=dict)
     """Servers by id, or `*` for all others."""
     text_chunk_limit: int = Field(default=2000, ge=200, le=2000)
     """The longest message that is sent, in letters; longer replies become several messages."""
-    chunk_mode: Literal["length", "newline"] = "length"
-    """Whether a reply is cut only where it is too long, or each of its paragraphs becomes a message."""
-    block_streaming: bool | None = None
-    """Whether answers are sent in blocks while they are written; as `agents.defaults.blockStreamingDefault` says when not set."""
-    block_streaming_coalesce: BlockCoalescing | None = None
-    """How long blocks are gathered before they are sent; as `agents.defaults.blockStreamingCoalesce` says when not set."""
-    history_limit: Annotated[int, Field(ge=0, le=200)] | None = None
-    """How many messages of a group that were not for the agent are kept to be told with the next one that is; as
-    `messages.groupChat.historyLimit` says when not set."""
     max_lines_per_message: int = Field(default=17, ge=16, le=2000)
     """The most lines in one message, so that a list does not fill the screen."""
-    reply_to_mode: Literal["off", "first", "all"] = "off"
+    reply_to_mode: ReplyToMode = "off"
     """Whether answers are shown as replies to the message that they answer: none, the first part of each, or all parts."""
     allow_bots: bool = False
     """Whether other bots and webhooks are heard, by the same rules as people; the bot never hears itself."""
@@ -169,19 +154,14 @@ class DiscordAccount(_Section):
         Raises:
             ChannelBroken: there is none.
         """
-        if self.token is not None and self.token.get_secret_value().strip():
-            return self.token.get_secret_value().strip().removeprefix("Bot ")
-        if self.token_file is None:
-            raise ChannelBroken("channels.discord.token is not set", hint=HOW_TO_GET_ONE)
-        try:
-            token = self.token_file.expanduser().read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ChannelBroken(
-                f"cannot read channels.discord.tokenFile {self.token_file}: {error}", hint=HOW_TO_GET_ONE
-            ) from error
-        if not token:
-            raise ChannelBroken(f"channels.discord.tokenFile {self.token_file} is empty", hint=HOW_TO_GET_ONE)
-        return token
+        found = read_token(
+            self.token,
+            self.token_file,
+            key="channels.discord.token",
+            file_key="channels.discord.tokenFile",
+            hint=HOW_TO_GET_ONE,
+        )
+        return found.removeprefix("Bot ")
 
     def guild(self, guild: str) -> DiscordGuildRule | None:
         """Return the rule for a server, or None when it is not read."""
@@ -206,18 +186,12 @@ class DiscordAccount(_Section):
         return entry.allow if entry is not None else not rule.channels or self.group_policy == "open"
 
 
-class DiscordSettings(DiscordAccount):
+class DiscordSettings(DiscordAccount, SeveralAccounts[DiscordAccount]):
     """The account `default`, and further bots by name."""
+
+    ACCOUNT: ClassVar[type[BaseModel]] = DiscordAccount
+    OWN: ClassVar[tuple[str, ...]] = ("token", "token_file")
+    SECRETS: ClassVar[tuple[str, ...]] = ("token", "token_file")
 
     accounts: dict[str, DiscordAccount] = Field(default_factory=dict)
     """Further bots by name; what one does not set it takes from the section itself, but for the token."""
-
-    def names(self) -> list[str]:
-        """Return the names of the enabled accounts that have a token; empty when Discord is off."""
-        own = self.token is not None or self.token_file is not None
-        named = [name for name, account in self.accounts.items() if account.enabled]
-        return ([DEFAULT] if own and DEFAULT not in self.accounts else []) + named if self.enabled else []
-
-    def account(self, name: str) -> DiscordAccount:
-        """Return the settings in force for an account. Raises KeyError when there is no such account."""
-        return laid_over(self, DiscordAccount, self.accounts, name, own=("token", "token_file"))

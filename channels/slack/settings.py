@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
 
-from channels.common.accounts import DEFAULT, laid_over
-from channels.common.block_settings import BlockCoalescing
-from channels.common.group_tools import GroupTools
+from channels.common.shared_settings import (
+    AccountSection,
+    DirectMessages,
+    GroupPolicy,
+    GroupSection,
+    Reactions,
+    ReplyToMode,
+    Section,
+    SeveralAccounts,
+)
 from channels.errors import ChannelBroken
 
 OFFICIAL = "https://slack.com/api"
@@ -59,22 +65,14 @@ Place = Annotated[str, BeforeValidator(_place)]
 Root = Annotated[str, AfterValidator(_root)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
-
-
-class SlackDirect(_Section):
+class SlackDirect(DirectMessages):
     """Private messages."""
 
-    enabled: bool = True
-    """Whether private messages are read."""
-    policy: Literal["pairing", "allowlist", "open", "disabled"] = "pairing"
-    """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody if it lists `*`, or nobody."""
     allow_from: list[Person] = Field(default_factory=list)
     """Member ids of the people who may write without pairing; the first is the owner."""
 
 
-class SlackChannelRule(_Section):
+class SlackChannelRule(GroupSection):
     """One channel. Its threads follow it."""
 
     allow: bool = True
@@ -85,11 +83,9 @@ class SlackChannelRule(_Section):
     """Whether messages of other apps are read here; as `allowBots` of the account when not set."""
     users: list[Person] | None = None
     """Member ids of those who may speak to it here; those in `dm.allowFrom` when not set, nobody when empty."""
-    tools: GroupTools | None = None
-    """Which of its tools the agent may use here; all that it has when not set."""
 
 
-class SlackCommand(_Section):
+class SlackCommand(Section):
     """The slash command that the app has, if its manifest names one."""
 
     enabled: bool = True
@@ -100,7 +96,7 @@ class SlackCommand(_Section):
     """Whether only the person who gave a command sees that it was taken; otherwise the channel sees the command."""
 
 
-class SlackAccount(_Section):
+class SlackAccount(AccountSection):
     """One app in one workspace."""
 
     usual_block_chars: ClassVar[int] = 1500
@@ -120,15 +116,15 @@ class SlackAccount(_Section):
     """How events come in: over a connection that this house opens, so that no address of it is public, or as requests of Slack."""
     dm: SlackDirect = SlackDirect()
     """Private messages."""
-    group_policy: Literal["allowlist", "open", "disabled"] = "allowlist"
+    group_policy: GroupPolicy = "allowlist"
     """Which channels the agent reads: those in `channels`, all that it was added to, or none."""
     channels: dict[Place, SlackChannelRule] = Field(default_factory=dict)
     """Channels by id, or `*` for all others."""
     allow_bots: bool = False
     """Whether messages of other apps are read; the app's own never are."""
-    reply_to_mode: Literal["off", "first", "all"] = "off"
+    reply_to_mode: ReplyToMode = "off"
     """What becomes a thread in channels: nothing but threads, the first piece of an answer, or every message with its answers."""
-    reaction_notifications: Literal["off", "own", "all"] = "own"
+    reaction_notifications: Reactions = "own"
     """Which emoji of people the agent hears of: none, those under its own messages, or all that Slack tells of."""
     slash_command: SlackCommand = SlackCommand()
     """The slash command."""
@@ -136,17 +132,8 @@ class SlackAccount(_Section):
     """What text is sent as: Markdown, which Slack shows with tables and headings, or Slack's own older notation."""
     text_chunk_limit: int = Field(default=4000, ge=200, le=4000)
     """The longest message that is sent, in letters as Slack stores them; longer replies become several messages."""
-    chunk_mode: Literal["length", "newline"] = "length"
-    """Whether a reply is cut only where it is too long, or each of its paragraphs becomes a message."""
-    block_streaming: bool | None = None
-    """Whether answers are sent in blocks while they are written; as `agents.defaults.blockStreamingDefault` says when not set."""
-    block_streaming_coalesce: BlockCoalescing | None = None
-    """How long blocks are gathered before they are sent; as `agents.defaults.blockStreamingCoalesce` says when not set."""
     media_max_mb: Annotated[float, Field(ge=0, le=100)] | None = None
     """The largest file that is taken or sent, in MB (1,048,576 bytes); as `messages.attachments.maxBytes` says when not set."""
-    history_limit: Annotated[int, Field(ge=0, le=200)] | None = None
-    """How many messages of a group that were not for the agent are kept to be told with the next one that is; as
-    `messages.groupChat.historyLimit` says when not set."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     """How long one request to Slack may take."""
     ping_seconds: float = Field(default=10, gt=0, le=120)
@@ -213,18 +200,12 @@ class SlackAccount(_Section):
         return person in named or "*" in named
 
 
-class SlackSettings(SlackAccount):
+class SlackSettings(SlackAccount, SeveralAccounts[SlackAccount]):
     """The account `default`, and further apps by name."""
+
+    ACCOUNT: ClassVar[type[BaseModel]] = SlackAccount
+    OWN: ClassVar[tuple[str, ...]] = tuple(TOKENS)
+    SECRETS: ClassVar[tuple[str, ...]] = tuple(TOKENS)
 
     accounts: dict[str, SlackAccount] = Field(default_factory=dict)
     """Further apps by name; what one does not set it takes from the section itself, but for the tokens."""
-
-    def names(self) -> list[str]:
-        """Return the names of the enabled accounts that have a token; empty when Slack is off."""
-        own = any(getattr(self, which) is not None for which in TOKENS)
-        named = [name for name, account in self.accounts.items() if account.enabled]
-        return ([DEFAULT] if own and DEFAULT not in self.accounts else []) + named if self.enabled else []
-
-    def account(self, name: str) -> SlackAccount:
-        """Return the settings in force for an account. Raises KeyError when there is no such account."""
-        return laid_over(self, SlackAccount, self.accounts, name, own=tuple(TOKENS))

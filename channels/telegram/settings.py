@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
 
-from channels.common.accounts import DEFAULT, laid_over
-from channels.common.block_settings import BlockCoalescing
-from channels.common.group_tools import GroupTools
+from channels.common.shared_settings import (
+    AccountSection,
+    DmPolicy,
+    GroupPolicy,
+    GroupSection,
+    GroupTools,
+    Reactions,
+    ReplyToMode,
+    Section,
+    SeveralAccounts,
+    read_token,
+)
 from channels.errors import ChannelBroken
 
 OFFICIAL = "https://api.telegram.org"
@@ -90,11 +98,7 @@ HookAddress = Annotated[str, AfterValidator(_hook)]
 HookSecret = Annotated[SecretStr, AfterValidator(_hook_secret)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
-
-
-class TelegramTopicRule(_Section):
+class TelegramTopicRule(Section):
     """One topic of a forum group; what is not set is as the group says."""
 
     enabled: bool | None = None
@@ -107,7 +111,7 @@ class TelegramTopicRule(_Section):
     """Which of its tools the agent may use here; as the group says when not set."""
 
 
-class TelegramGroupRule(_Section):
+class TelegramGroupRule(GroupSection):
     """One group."""
 
     enabled: bool = True
@@ -116,8 +120,6 @@ class TelegramGroupRule(_Section):
     """Whether it answers only when it is mentioned or replied to."""
     allow_from: list[Person] | None = None
     """Numeric ids of those who may speak to it here, or `*` for everybody; as `groupAllowFrom` says when not set, nobody when empty."""
-    tools: GroupTools | None = None
-    """Which of its tools the agent may use here; all that it has when not set."""
     topics: dict[Topic, TelegramTopicRule] = Field(default_factory=dict)
     """Topics by number that differ from the group."""
 
@@ -128,7 +130,7 @@ class TelegramGroupRule(_Section):
         return self.model_copy(update=said) if said else self
 
 
-class TelegramAccount(_Section):
+class TelegramAccount(AccountSection):
     """One bot."""
 
     enabled: bool = True
@@ -139,11 +141,11 @@ class TelegramAccount(_Section):
     """A file that holds the token, in place of `botToken`."""
     api_root: Root = OFFICIAL
     """The Bot API server; give the address of your own server, or of a proxy, to use it in place of Telegram's."""
-    dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = "pairing"
+    dm_policy: DmPolicy = "pairing"
     """Who may write in private: those approved after a pairing code, those in `allowFrom` only, everybody if it lists `*`, or nobody."""
     allow_from: list[Person] = Field(default_factory=list)
     """Numeric ids of the people who may write in private without pairing; the first is the owner."""
-    group_policy: Literal["allowlist", "open", "disabled"] = "allowlist"
+    group_policy: GroupPolicy = "allowlist"
     """Which groups the agent reads: those in `groups`, all that it was added to, or none."""
     group_allow_from: list[Person] | None = None
     """Numeric ids of those who may speak to it in groups, or `*` for everybody; those in `allowFrom` when not set."""
@@ -151,23 +153,14 @@ class TelegramAccount(_Section):
     """Groups by id, or `*` for all others."""
     allow_bots: bool = False
     """Whether messages that other bots write are read."""
-    reply_to_mode: Literal["off", "first", "all"] = "first"
+    reply_to_mode: ReplyToMode = "first"
     """Which messages of an answer in a group are shown as a reply to the question: none, the first, or all."""
-    reaction_notifications: Literal["off", "own", "all"] = "own"
+    reaction_notifications: Reactions = "own"
     """Which reactions the agent hears of: none, those under its own messages (in private: all), or those under any message."""
     text_chunk_limit: int = Field(default=4000, ge=200, le=4000)
     """The longest message that is sent, in Telegram's unit (UTF-16 code units); longer replies become several messages."""
-    chunk_mode: Literal["length", "newline"] = "length"
-    """Whether a reply is cut only where it is too long, or each of its paragraphs becomes a message."""
-    block_streaming: bool | None = None
-    """Whether answers are sent in blocks while they are written; as `agents.defaults.blockStreamingDefault` says when not set."""
-    block_streaming_coalesce: BlockCoalescing | None = None
-    """How long blocks are gathered before they are sent; as `agents.defaults.blockStreamingCoalesce` says when not set."""
     media_max_mb: Annotated[float, Field(ge=0, le=100)] | None = None
     """The largest file that is taken or sent, in MB (1,048,576 bytes); as `messages.attachments.maxBytes` says when not set."""
-    history_limit: Annotated[int, Field(ge=0, le=200)] | None = None
-    """How many messages of a group that were not for the agent are kept to be told with the next one that is; as
-    `messages.groupChat.historyLimit` says when not set."""
     timeout_seconds: float = Field(default=30, gt=0, le=600)
     """How long one request to Telegram may take."""
     poll_timeout_seconds: int = Field(default=30, ge=0, le=50)
@@ -195,19 +188,15 @@ class TelegramAccount(_Section):
         Raises:
             ChannelBroken: there is none.
         """
-        if self.bot_token is not None and self.bot_token.get_secret_value().strip():
-            return self.bot_token.get_secret_value().strip()
-        if self.token_file is None:
-            raise ChannelBroken("channels.telegram.botToken is not set", hint=HOW_TO_GET_ONE)
-        try:
-            token = self.token_file.expanduser().read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ChannelBroken(
-                f"cannot read channels.telegram.tokenFile {self.token_file}: {error}", hint=HOW_TO_GET_ONE
-            ) from error
-        if not token:
-            raise ChannelBroken(f"channels.telegram.tokenFile {self.token_file} is empty", hint=HOW_TO_GET_ONE)
-        if not TOKEN.fullmatch(token):
+        token = read_token(
+            self.bot_token,
+            self.token_file,
+            key="channels.telegram.botToken",
+            file_key="channels.telegram.tokenFile",
+            hint=HOW_TO_GET_ONE,
+        )
+        given = self.bot_token is not None and self.bot_token.get_secret_value().strip()
+        if not given and not TOKEN.fullmatch(token):
             raise ChannelBroken(f"what channels.telegram.tokenFile {self.token_file} holds {WRONG_FORM}", hint=HOW_TO_GET_ONE)
         return token
 
@@ -231,22 +220,12 @@ class TelegramAccount(_Section):
         return bool({person, ANYBODY} & set(self.speakers(here)))
 
 
-class TelegramSettings(TelegramAccount):
+class TelegramSettings(TelegramAccount, SeveralAccounts[TelegramAccount]):
     """The account `default`, and further bots by name."""
+
+    ACCOUNT: ClassVar[type[BaseModel]] = TelegramAccount
+    OWN: ClassVar[tuple[str, ...]] = ("bot_token", "token_file", "webhook_url")
+    SECRETS: ClassVar[tuple[str, ...]] = ("bot_token", "token_file")
 
     accounts: dict[str, TelegramAccount] = Field(default_factory=dict)
     """Further bots by name; what one does not set it takes from the section itself, but for the token and `webhookUrl`."""
-
-    def names(self) -> list[str]:
-        """Return the names of the enabled accounts that have a token; empty when Telegram is off."""
-        own = self.bot_token is not None or self.token_file is not None
-        named = [name for name, account in self.accounts.items() if account.enabled]
-        return ([DEFAULT] if own and DEFAULT not in self.accounts else []) + named if self.enabled else []
-
-    def account(self, name: str) -> TelegramAccount:
-        """Return the settings in force for an account.
-
-        Raises:
-            KeyError: there is no such account.
-        """
-        return laid_over(self, TelegramAccount, self.accounts, name, own=("bot_token", "token_file", "webhook_url"))

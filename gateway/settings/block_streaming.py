@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from channels.common.block_settings import BlockCoalescing
+from channels.common.shared_settings import BlockCoalescing
 from channels.common.stream_splitter import Limits, Preference
 from gateway.settings.section import Section
 

@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from agent.settings import AgentSettings, GlobalToolsSettings, ModelsSettings, ToolRules
 from channels.built_in import PlatformSettings
-from channels.platform import DmPolicy, Policy
+from channels.common.shared_settings import DmPolicy
+from channels.platform import Policy
 from gateway.base.errors import UsageError
 from gateway.settings.auth import AuthSettings
 from gateway.settings.block_streaming import BlockStreaming
