@@ -1,4 +1,4 @@
-"""What a change of the settings comes to: which keys may hold at once, which wait for a restart, and what is in force then."""
+"""Compare running and new settings: which changed keys apply immediately and which need a restart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``settings`` are those that hold now: the wanted ones, but for keys that wait for a restart."""
+    """``settings``: the new ones, except for keys that need a restart. ``taken``, ``waiting``: changed keys, applied and pending."""
 
     settings: Settings
     taken: tuple[str, ...]
@@ -26,14 +26,14 @@ class Difference:
 
 
 def compare(present: Settings, wanted: Settings) -> Difference:
-    """Tell what of ``wanted`` a house that runs on ``present`` takes over. Agents are told apart by their ids."""
+    """Return the difference between running and new settings. Agents are matched by id."""
     comparing = _Comparing()
     settings = comparing.section(present, wanted, ())
     return Difference(settings.of_profile(present.profile), tuple(comparing.taken), tuple(comparing.waiting))
 
 
 def alike(one: Any, two: Any) -> bool:
-    """Say whether two values are the same, also in what was said and what is only default."""
+    """Whether two values are equal, including which fields were set and which are defaults."""
     if isinstance(one, BaseModel) and type(one) is type(two):
         names = type(one).model_fields
         same_said = one.model_fields_set == two.model_fields_set
@@ -51,9 +51,9 @@ class _Comparing:
     waiting: list[str] = field(default_factory=list)
 
     def section(self, present: M, wanted: M, path: KeyPath, above: str = "restart") -> M:
-        """Merge two sections: hot keys as wanted, others as they are. Whether a key was said goes with its value.
+        """Merge two sections: hot keys from ``wanted``, others from ``present``, together with whether the key was set.
 
-        ``above`` is what the nearest section above declares, for keys that declare nothing themselves.
+        ``above`` is the reload mode of the enclosing section, for keys that declare none.
         """
         values: dict[str, Any] = {}
         said: set[str] = set()
@@ -77,7 +77,7 @@ class _Comparing:
         return type(wanted).model_construct(_fields_set=said, **values)
 
     def agents(self, before: Sequence[AgentEntry], after: Sequence[AgentEntry], above: str) -> tuple[AgentEntry, ...]:
-        """Merge the lists of agents. Which agents there are, and in which order, holds at once."""
+        """Merge the lists of agents. Added, removed and reordered agents apply immediately."""
         old, new = _by_id(before), _by_id(after)
         if list(old) != list(new):
             self.taken.append(dotted_key(_AGENTS))

@@ -1,4 +1,4 @@
-"""The settings file itself: found, read, and turned into a tree, in whichever of the two notations."""
+"""The settings file: reads it, parses YAML or JSON5, and keeps the line of every key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEFAULTS: KeyPath = ("agents", "defaults")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A settings file that could be read. ``root`` is None when it holds nothing; then every default applies."""
+    """A parsed settings file. ``root`` is None for a file without settings: every default applies."""
 
     file: str
     text: str
@@ -31,7 +31,7 @@ class Document:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a settings file. Raises FileNotFoundError, and SettingsError for anything that is not UTF-8 text."""
+    """Return the text of a settings file. Raises FileNotFoundError, and SettingsError if it is not a UTF-8 text file."""
     try:
         found = path.stat()
         if stat.S_ISREG(found.st_mode) and found.st_size <= MAX_BYTES:
@@ -95,10 +95,10 @@ def _parsed(text: str, file: str) -> Node | None:
 
 
 class Tree:
-    """The values of a document, with ``agent`` folded into ``agents.defaults``, and the way back to where each was written."""
+    """The values of a document, with ``agent`` merged into ``agents.defaults``, and the line and spelling of every key."""
 
     def __init__(self, document: Document) -> None:
-        """Raises SettingsError for a tree that is larger than any settings are."""
+        """Raises SettingsError for a document with more than MAX_VALUES values."""
         self.file = document.file
         self.problems: list[Problem] = []
         self.values: dict[str, Any] = {}
@@ -113,7 +113,7 @@ class Tree:
             self._fold()
 
     def line(self, path: KeyPath) -> int:
-        """Return the line of a key, or of the nearest section around it."""
+        """Return the line of a key, or of the nearest enclosing section; 0 if there is none."""
         while path:
             written = self._written(path)
             if written in self._lines:
@@ -122,11 +122,11 @@ class Tree:
         return 0
 
     def spelled(self, path: KeyPath) -> str:
-        """Return a key as the owner wrote it."""
+        """Return a key as it is written in the file."""
         return dotted_key(self._written(path))
 
     def at(self, path: KeyPath) -> Any:
-        """Return the value at a path that exists, or None."""
+        """Return the value at a path, or None."""
         here: Any = self.values
         for step in path:
             try:
@@ -136,7 +136,7 @@ class Tree:
         return here
 
     def problem(self, path: KeyPath, message: str, hint: str = "", *, environment: bool = False) -> Problem:
-        """Tell what is wrong at a path."""
+        """Return a problem at a path, with its file and line."""
         return Problem(message, self.spelled(path), self.file, self.line(path), hint, environment)
 
     def _written(self, path: KeyPath) -> KeyPath:
@@ -162,7 +162,7 @@ class Tree:
         agents["defaults"] = self._merge(agents.get("defaults") or {}, self.values.pop(AGENT_SHORTHAND), _DEFAULTS)
 
     def _merge(self, ours: dict[str, Any], short: dict[str, Any], path: KeyPath) -> dict[str, Any]:
-        """Merge the shorthand in. What both say must be the same."""
+        """Merge the shorthand into the defaults. A key in both must have the same value."""
         merged = dict(ours)
         for key, value in short.items():
             here = (*path, key)
@@ -174,7 +174,7 @@ class Tree:
             elif merged[key] != value:
                 both = f"{self.spelled(here)} (line {self.line(here)})"
                 written = (AGENT_SHORTHAND, *here[2:])
-                message = f"says something else than {both}"
+                message = f"differs from {both}"
                 problem = Problem(message, dotted_key(written), self.file, self._lines.get(written, 0), "Keep one of the two.")
                 self.problems.append(problem)
         return merged

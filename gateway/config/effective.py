@@ -1,4 +1,4 @@
-"""What the command line asks of the settings: what a key's name means, what is in force there, and what a typed value means."""
+"""Effective settings for the command line: resolve a key, show its value and where that comes from, parse a typed value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _LIST: KeyPath = ("agents", "list")
 
 @dataclass(frozen=True, slots=True)
 class EffectiveValue:
-    """One setting as it is in force. ``origin`` is "file", "agents.defaults" (taken over from there) or "default"."""
+    """The effective value of one setting.
+
+    ``origin`` is "file", "agents.defaults" (an agent inherits it) or "default"; ``reload`` is "hot" or "restart".
+    """
 
     path: KeyPath
     value: Any
@@ -36,14 +39,14 @@ class EffectiveValue:
     reload: str
 
     def as_json(self) -> dict[str, Any]:
-        """The same, for programs."""
+        """Return it as a JSON value."""
         return {"path": dotted_key(self.path), "value": self.value, "origin": self.origin, "reload": self.reload}
 
 
 def resolve_key(text: str) -> tuple[KeyPath, str]:
-    """Return the path that a typed name means, and a complaint when no such key exists (or an empty string).
+    """Return the path of a typed key, and a hint when there is no such key (otherwise an empty string).
 
-    ``agent.x`` means ``agents.defaults.x`` and ``list.0`` means ``list[0]``. Raises UsageError for what is no name at all.
+    ``agent.x`` means ``agents.defaults.x`` and ``list.0`` means ``list[0]``. Raises UsageError for text that is not a key.
     """
     try:
         typed = parse_key(text)
@@ -55,7 +58,7 @@ def resolve_key(text: str) -> tuple[KeyPath, str]:
     here: FieldType | None = ROOT
     for step in typed:
         if isinstance(step, str) and step.isdigit() and here and here.under(step) is None and here.under(int(step)):
-            step = int(step)  # noqa: PLW2901 -- what was typed as a name is an index here
+            step = int(step)  # noqa: PLW2901 -- ``list.0``: digits are an index in a list
         if here is not None and (below := here.under(step)) is None and here.models and not here.open:
             near = suggest_key(str(step), path, list(here.keys()), Settings)
             known = f"Known here: {', '.join(sorted(here.keys()))}."
@@ -66,7 +69,7 @@ def resolve_key(text: str) -> tuple[KeyPath, str]:
 
 
 def path_in_file(written: Mapping[str, Any], path: KeyPath) -> KeyPath:
-    """Return the path under which a file says (or should say) a setting: under ``agent`` where it uses that shorthand."""
+    """Return the path of a setting as the file writes it: below ``agent`` if the file uses that shorthand."""
     short = written.get(AGENT_SHORTHAND)
     if path[:2] != _DEFAULTS or not isinstance(short, Mapping) or len(path) == len(_DEFAULTS):
         return path
@@ -76,7 +79,7 @@ def path_in_file(written: Mapping[str, Any], path: KeyPath) -> KeyPath:
 
 
 def effective_values(loaded: Loaded, path: KeyPath = ()) -> Iterator[EffectiveValue]:
-    """Yield what is in force at ``path`` and below, secrets masked. Nothing at all: the key is known and not set."""
+    """Yield the effective values at ``path`` and below, secrets masked; nothing for a known key without a value."""
     here: Any = effective_settings(loaded.settings)
     for step in path:
         try:
@@ -88,7 +91,7 @@ def effective_values(loaded: Loaded, path: KeyPath = ()) -> Iterator[EffectiveVa
 
 
 def effective_settings(settings: Settings) -> dict[str, Any]:
-    """Return all settings as plain values, secrets masked, each agent's entry laid over the defaults."""
+    """Return all settings as plain values, secrets masked, each agent's entry merged with the defaults."""
     values: dict[str, Any] = masked(settings)
     values["agents"]["list"] = [
         {"id": entry.id, "name": entry.name, "default": entry.default} | masked(settings.agent(entry.id).settings)
@@ -98,7 +101,7 @@ def effective_settings(settings: Settings) -> dict[str, Any]:
 
 
 def reload_mode(path: KeyPath) -> str:
-    """Return "hot" or "restart": what a change of this key takes, as declared by the key or the nearest section above."""
+    """Return "hot" or "restart", whichever a change of this key needs; declared on the key or the nearest section above."""
     here: FieldType | None = ROOT
     found = "restart"
     for step in path:
@@ -108,29 +111,29 @@ def reload_mode(path: KeyPath) -> str:
 
 
 def declared_reload_mode(field: FieldInfo) -> str | None:
-    """Return what a key declares of itself: "hot", "restart" or nothing."""
+    """Return the reload mode that a field declares itself: "hot", "restart" or None."""
     extra = field.json_schema_extra
     return str(extra["reload"]) if isinstance(extra, dict) and extra.get("reload") in {"hot", "restart"} else None
 
 
 def parse_value(text: str, path: KeyPath) -> Any:
-    """Return the value that was typed for a key: as it stands where text is wanted, else read as YAML."""
-    shape = ROOT.at(path) or FieldType(())
-    if shape.only_text:
+    """Return the value typed for a key: the text itself where only text is allowed, otherwise parsed as YAML."""
+    types = ROOT.at(path) or FieldType(())
+    if types.only_text:
         return text
     try:
         node = read_yaml(text, "")
     except SettingsError:
         return text
-    return None if node is None and not shape.text else text if node is None else _meant(node, shape, text)
+    return None if node is None and not types.text else text if node is None else _meant(node, types, text)
 
 
-def _meant(node: Node, shape: FieldType, text: str) -> Any:
+def _meant(node: Node, types: FieldType, text: str) -> Any:
     if isinstance(node.value, dict):
-        return {key: _meant(child, shape.under(key) or FieldType(()), text) for key, child in node.value.items()}
+        return {key: _meant(child, types.under(key) or FieldType(()), text) for key, child in node.value.items()}
     if isinstance(node.value, list):
-        return [_meant(child, shape.under(index) or FieldType(()), text) for index, child in enumerate(node.value)]
-    return text[node.start : node.end] if shape.text and not isinstance(node.value, str) else node.value
+        return [_meant(child, types.under(index) or FieldType(()), text) for index, child in enumerate(node.value)]
+    return text[node.start : node.end] if types.text and not isinstance(node.value, str) else node.value
 
 
 def _leaves(path: KeyPath, value: Any) -> Iterator[tuple[KeyPath, Any]]:

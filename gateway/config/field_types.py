@@ -1,4 +1,4 @@
-"""What the settings may look like, asked of the pydantic models: which keys there are, of which kind, under which path."""
+"""Introspection of the settings models: which keys exist below a path, and which types their values may have."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ _LISTS = (list, tuple, set, frozenset)
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """What may stand at one place: any of ``kinds``. ``field`` is the pydantic field it belongs to, where there is one."""
+    """The types allowed at one path: the members of a union in ``kinds``. ``field``: its pydantic field, if it has one."""
 
     kinds: tuple[Any, ...]
     field: FieldInfo | None = None
 
     @classmethod
     def of(cls, annotation: Any, field: FieldInfo | None = None) -> FieldType:
-        """Take an annotation apart into the kinds it allows."""
+        """Make it from an annotation, which may be a union, an alias or Annotated."""
         return cls(tuple(_kinds(annotation)), field)
 
     @property
     def models(self) -> list[type[BaseModel]]:
-        """The sections that may stand here."""
+        """The models among the allowed types."""
         return [kind for kind in self.kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
 
     @property
     def secret(self) -> bool:
-        """Whether a secret may stand here."""
+        """Whether a secret is allowed."""
         return SecretStr in self.kinds
 
     @property
     def nullable(self) -> bool:
-        """Whether nothing at all is a value of its own here."""
+        """Whether null is a value; otherwise null means that the key is not set."""
         return type(None) in self.kinds or not self.kinds or Any in self.kinds
 
     @property
     def text(self) -> bool:
-        """Whether text may stand here (a path is text)."""
+        """Whether text is allowed (a path is text)."""
         return self.secret or str in self.kinds or Path in self.kinds
 
     @property
     def only_text(self) -> bool:
-        """Whether nothing but text may stand here."""
+        """Whether only text is allowed."""
         others = set(self.kinds) - {str, SecretStr, Path, type(None)}
         return self.text and not others
 
     def keys(self) -> dict[str, FieldType]:
-        """Return the keys that a section here may have, as they are written."""
-        return {name: shape for model in self.models for name, shape in fields(model).items()}
+        """Return the keys of the section, as they are written in a file."""
+        return {name: field_type for model in self.models for name, field_type in fields(model).items()}
 
     def under(self, step: str | int) -> FieldType | None:
-        """Return the shape of one key or item, or None when there is no such thing."""
+        """Return the types of one key or list item, or None if there is no such key."""
         known = self.keys().get(str(step)) if self.models else None
         if known is not None:
             return known
@@ -75,12 +75,12 @@ class FieldType:
 
     @property
     def open(self) -> bool:
-        """Whether any key at all is allowed here (a table with names of the owner's choosing, or something free)."""
+        """Whether any key is allowed: a table with names that the owner chooses, or free-form settings."""
         free = any(kind in {Any, dict, object} for kind in self.kinds)
         return free or any(isinstance(o := get_origin(kind), type) and issubclass(o, Mapping) for kind in self.kinds)
 
     def at(self, path: KeyPath) -> FieldType | None:
-        """Return the shape of a place further down, or None."""
+        """Return the types at a path below, or None."""
         here: FieldType | None = self
         for step in path:
             here = here.under(step) if here else None
@@ -88,12 +88,12 @@ class FieldType:
 
 
 def fields(model: type[BaseModel]) -> dict[str, FieldType]:
-    """Return the fields of a section by the key that is written for each."""
+    """Return the fields of a model by their key in a file (the alias)."""
     return {info.alias or name: FieldType.of(info.annotation, info) for name, info in model.model_fields.items()}
 
 
 def accepted_names(model: type[BaseModel]) -> dict[str, str]:
-    """Return every name under which a field is understood, and the one that is written for it."""
+    """Return the key in a file for every accepted name: the field's name and its alias."""
     names: dict[str, str] = {}
     for name, info in model.model_fields.items():
         names |= {name: info.alias or name, info.alias or name: info.alias or name}
@@ -101,11 +101,11 @@ def accepted_names(model: type[BaseModel]) -> dict[str, str]:
 
 
 def all_keys(model: type[BaseModel], under: KeyPath = ()) -> Iterator[KeyPath]:
-    """Yield the path of every key with a fixed name, sections before what is in them."""
-    for name, shape in fields(model).items():
+    """Yield the path of every key with a fixed name, each section before its keys."""
+    for name, field_type in fields(model).items():
         path = (*under, name)
         yield path
-        for section in shape.models:
+        for section in field_type.models:
             yield from all_keys(section, path)
 
 

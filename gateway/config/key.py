@@ -1,4 +1,4 @@
-"""The name of one setting: ``agents.list[0].model``, ``channels.telegram.groups["-100.7"].requireMention``."""
+"""Paths of settings as text: ``agents.list[0].model``, ``channels.telegram.groups["-100.7"].requireMention``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PLAIN = re.compile(r"""[^.\[\]"]+""")
 
 
 def parse_key(text: str) -> KeyPath:
-    """Read a dotted name. ``list.0`` means ``list[0]`` too (whoever walks the tree decides). Raises ValueError."""
+    """Parse a dotted key. In ``list.0`` the 0 stays text: only the models tell whether it is an index. Raises ValueError."""
     path: list[str | int] = []
     position = 0
     while position < len(text):
@@ -30,7 +30,7 @@ def parse_key(text: str) -> KeyPath:
 
 
 def dotted_key(path: KeyPath) -> str:
-    """Write a name so that ``parse`` reads it back."""
+    """Return a path as text that ``parse_key`` reads back."""
     parts: list[str] = []
     for step in path:
         if isinstance(step, int):

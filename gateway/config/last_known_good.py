@@ -1,4 +1,4 @@
-"""The settings that worked last: what a served house falls back on when its file cannot be used any more."""
+"""Last known good settings: a copy that the gateway falls back to when the settings file is no longer valid."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NAME = "settings.last-good"
 
 
 def load_or_last_known_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loaded, str | None]:
-    """Read the settings, or those that were in force at the last good start, with a notice for the owner.
+    """Load the settings, or those of the last good start together with a notice for the owner.
 
     Raises:
-        SettingsError: the file is wrong, and there is no good copy of it.
+        SettingsError: the file is not valid, and there is no valid copy.
     """
     source = paths.config_file()
     kept = _place(source, paths)
@@ -37,8 +37,8 @@ def load_or_last_known_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loade
             raise
         first = wrong.problems[0].as_text().splitlines()[0] if wrong.problems else str(wrong)
         notice = (
-            f"{source} cannot be used ({len(wrong.problems)} errors; the first: {first}). I run with the settings of my last good "
-            "start. Mend it, see `homebody config validate`, and restart me."
+            f"{source} cannot be used ({len(wrong.problems)} errors; the first: {first}). I am running with the settings of the last "
+            "good start. Fix the file (`homebody config validate` lists its errors) and restart me."
         )
         return Loaded(found.settings.of_profile(paths.profile), found.warnings, source, found.given), notice
     save_copy(loaded, paths)
@@ -46,7 +46,7 @@ def load_or_last_known_good(paths: Paths, env: Mapping[str, str]) -> tuple[Loade
 
 
 def save_copy(loaded: Loaded, paths: Paths) -> None:
-    """Copy the file, for the owner's eyes only. A copy that cannot be made costs nothing but the fallback."""
+    """Copy the file, readable by its owner alone. A failure to copy is ignored: only the fallback is lost."""
     if loaded.source is None:
         return
     kept = _place(loaded.source, paths)

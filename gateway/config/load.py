@@ -1,4 +1,4 @@
-"""Reading the settings: from a file on disk to a checked ``Settings``, with everything that is wrong told at once."""
+"""Load and validate the settings file, reporting all of its problems at once."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings that may be used. ``source`` is the file they came from, or None when there is none and all is default.
+    """Valid settings. ``source`` is the file they came from; None if there is no file and every default applies.
 
-    ``given`` is what the file says, as plain values before variables and secrets are filled in.
+    ``given`` are the plain values of the file, before variables and secrets are filled in.
     """
 
     settings: Settings
@@ -39,7 +39,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a text came to. ``settings`` is None when one of ``problems`` made it unusable."""
+    """The result of a check. ``settings`` is None if they are not valid; then ``problems`` says why."""
 
     settings: Settings | None
     problems: tuple[Problem, ...]
@@ -48,16 +48,16 @@ class Checked:
 
 
 def load(paths: Paths, env: Mapping[str, str], *, only_look: bool = False) -> Loaded:
-    """Read the settings of a house. Raises SettingsError with every problem of the file; unknown keys are warnings.
+    """Load the settings. Raises SettingsError with every problem of the file; unknown keys are warnings.
 
-    ``only_look`` is for showing settings: what the environment lacks (variables, files of secrets) is then a warning too.
+    ``only_look`` is for showing settings: a missing variable or secret file is then a warning too.
     """
     source = paths.config_file()
     try:
         text = read_text(source)
     except FileNotFoundError as error:
         if paths.chosen_config:
-            hint = "Check --config and HOMEBODY_CONFIG, or make the file with: homebody config set KEY VALUE"
+            hint = "Check --config and HOMEBODY_CONFIG, or create the file with: homebody config set KEY VALUE"
             raise SettingsError([Problem("there is no such file", file=str(source), hint=hint)]) from error
         settings = Settings().of_profile(paths.profile)
         if problems := _misplaced(settings, Tree(read_document("", str(source))), source, paths.home):
@@ -71,9 +71,9 @@ def load(paths: Paths, env: Mapping[str, str], *, only_look: bool = False) -> Lo
 
 
 def check(text: str, source: Path, env: Mapping[str, str], paths: Paths | None = None) -> Checked:
-    """Check the text of a settings file. Never raises: what makes it unreadable is among the problems.
+    """Check the text of a settings file. Never raises: syntax errors are among the problems.
 
-    ``paths`` is the house that it is for; without one, that which the environment names.
+    ``paths`` are those of the gateway that the file is for; by default those that the environment names.
     """
     try:
         tree = Tree(read_document(text, str(source)))
@@ -83,23 +83,23 @@ def check(text: str, source: Path, env: Mapping[str, str], paths: Paths | None =
 
 
 def _checked(tree: Tree, source: Path, env: Mapping[str, str], paths: Paths | None) -> Checked:
-    fitting = Normalizer(tree, Settings, env, source.parent)
-    fitted = fitting.fit(substitute(tree, env))
+    normalizer = Normalizer(tree, Settings, env, source.parent)
+    normalized = normalizer.normalize(substitute(tree, env))
     settings: Settings | None = None
     try:
-        settings = Settings.model_validate(fitted)
+        settings = Settings.model_validate(normalized)
     except ValidationError as error:
-        told = {problem.path for problem in tree.problems}
-        tree.problems.extend(problem for problem in validation_problems(error, tree, Settings) if problem.path not in told)
+        reported = {problem.path for problem in tree.problems}
+        tree.problems.extend(problem for problem in validation_problems(error, tree, Settings) if problem.path not in reported)
     else:
         tree.problems.extend(_agents_problems(settings, tree))
         if not tree.problems:
             house = paths or Paths.find(env)
             tree.problems.extend(_misplaced(settings.of_profile(house.profile), tree, source, house.home))
-    warnings = list(fitting.warnings)
+    warnings = list(normalizer.warnings)
     if settings is not None and not tree.problems:
         warnings += [*_shared_workspaces(settings, tree), *_idle_rules(settings, tree)]
-    if fitting.inline_secrets:
+    if normalizer.inline_secrets:
         warnings += _open_to_others(source)
     return Checked(settings, _in_order(tree.problems), _in_order(warnings), tree.values)
 
@@ -111,16 +111,16 @@ def _agents_problems(settings: Settings, tree: Tree) -> list[Problem]:
         earlier = entries[:index]
         place: KeyPath = ("agents", "list", index)
         if any(other.id == entry.id for other in earlier):
-            problems.append(tree.problem((*place, "id"), f"the agent {entry.id!r} is there twice", "Give each its own id."))
+            problems.append(tree.problem((*place, "id"), f"the agent {entry.id!r} is listed twice", "Give each its own id."))
         elif entry.default and any(other.default for other in earlier):
-            problems.append(tree.problem((*place, "default"), "another agent is the default already", "Keep one of them."))
+            problems.append(tree.problem((*place, "default"), "another agent is already the default", "Keep one of them."))
         else:
             problems += _profile_problems(settings, entry.id, place, tree)
     return problems or ([] if entries else _profile_problems(settings, settings.default_agent, ("agents", "defaults"), tree))
 
 
 def _profile_problems(settings: Settings, agent_id: str, place: KeyPath, tree: Tree) -> list[Problem]:
-    """Check an entry and the defaults together: each may be right and both together wrong."""
+    """Validate an agent's entry merged with the defaults: each can be valid alone and invalid together."""
 
     def written(path: KeyPath) -> KeyPath:
         own = (*place, *path)
@@ -134,11 +134,11 @@ def _profile_problems(settings: Settings, agent_id: str, place: KeyPath, tree: T
 
 
 def _misplaced(settings: Settings, tree: Tree, source: Path, state: Path) -> list[Problem]:
-    """Refuse workspaces from which the agent's tools would reach the state, keys, the whole home folder, or another's files."""
+    """Return a problem for each workspace that contains the state folder, keys, the home folder, or another agent's files."""
     workspaces = {agent_id: settings.agent(agent_id).workspace for agent_id in settings.agent_ids}
     reasons = {agent_id: location_error(workspace, state, source) for agent_id, workspace in workspaces.items()}
     for inner, outer in nested_workspaces(workspaces):
-        reasons[inner] = reasons[inner] or f"lies in {workspaces[outer]}, the workspace of the agent {outer!r}"
+        reasons[inner] = reasons[inner] or f"is inside {workspaces[outer]}, the workspace of the agent {outer!r}"
     problems = []
     for index, (agent_id, reason) in enumerate(reasons.items()):
         if reason is not None:
@@ -161,19 +161,19 @@ def _shared_workspaces(settings: Settings, tree: Tree) -> list[Problem]:
         if workspace in seen:
             message = f"the agents {seen[workspace]!r} and {agent_id!r} share the workspace {workspace}, and so their memory"
             path: KeyPath = ("agents", "list", index, "workspace")
-            warnings.append(tree.problem(path, message, "Give each its own, unless that is meant."))
+            warnings.append(tree.problem(path, message, "Give each its own, unless you want that."))
         seen.setdefault(workspace, agent_id)
     return warnings
 
 
 def _idle_rules(settings: Settings, tree: Tree) -> list[Problem]:
-    """Say which rules lead to an agent that is not there: they are passed over, and another agent answers."""
+    """Return a warning for each binding whose agent does not exist: it is ignored, and another agent answers."""
     there = ", ".join(settings.agent_ids)
     return [
         tree.problem(
             ("bindings", index, "agentId"),
-            f"there is no agent {rule.agent_id!r}: the rule is passed over",
-            f"There is: {there}.",
+            f"there is no agent {rule.agent_id!r}: the rule is ignored",
+            f"Known agents: {there}.",
         )
         for index, rule in enumerate(settings.bindings)
         if rule.agent_id.lower() not in settings.agent_ids

@@ -1,4 +1,7 @@
-"""Brings a tree into the shape of the settings: fills secrets in, drops empty places, and warns of unknown keys."""
+"""Prepares the values of a file for validation: fills in variables and secrets, drops empty values, warns of unknown keys.
+
+``${NAME}`` in a text is replaced by the environment variable; ``$${`` stands for ``${`` itself.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass
 class Normalizer:
-    """One pass. ``warnings`` tells of unknown keys; missing secrets go to ``tree.problems``."""
+    """Normalises one file. Unknown keys go to ``warnings``, missing secrets to ``tree.problems``.
+
+    ``beside`` is the folder of the file, for relative paths; ``inline_secrets`` tells that the file contains a secret itself.
+    """
 
     tree: Tree
     model: type[BaseModel]
@@ -37,39 +43,39 @@ class Normalizer:
     warnings: list[Problem] = field(default_factory=list)
     inline_secrets: bool = False
 
-    def fit(self, values: Any) -> Any:
-        """Return the values, ready for the model."""
-        return self._fit(values, FieldType((self.model,)), ())
+    def normalize(self, values: Any) -> Any:
+        """Return the values, ready for validation."""
+        return self._value(values, FieldType((self.model,)), ())
 
-    def _fit(self, value: Any, shape: FieldType, path: KeyPath) -> Any:
+    def _value(self, value: Any, types: FieldType, path: KeyPath) -> Any:
         if isinstance(value, dict):
-            return self._section(value, shape, path)
+            return self._section(value, types, path)
         if isinstance(value, list):
-            fitted = [
-                self._fit(child, shape.under(index) or FieldType(()), (*path, index)) for index, child in enumerate(value)
+            normalized = [
+                self._value(child, types.under(index) or FieldType(()), (*path, index)) for index, child in enumerate(value)
             ]
-            return [child for child in fitted if child is not _ABSENT]
-        if value is None and not shape.nullable:
+            return [child for child in normalized if child is not _ABSENT]
+        if value is None and not types.nullable:
             return _ABSENT
-        if isinstance(value, str) and shape.secret:
+        if isinstance(value, str) and types.secret:
             return self._secret(value, path)
         return value
 
-    def _section(self, value: dict[str, Any], shape: FieldType, path: KeyPath) -> dict[str, Any]:
-        names = {name: written for model in shape.models for name, written in accepted_names(model).items()}
-        fitted: dict[str, Any] = {}
+    def _section(self, value: dict[str, Any], types: FieldType, path: KeyPath) -> dict[str, Any]:
+        names = {name: written for model in types.models for name, written in accepted_names(model).items()}
+        normalized: dict[str, Any] = {}
         for key, child in value.items():
-            under = shape.under(names.get(key, key))
-            if under is None and shape.models and not shape.open:
-                self.warnings.append(self._unknown(key, path, list(shape.keys())))
+            under = types.under(names.get(key, key))
+            if under is None and types.models and not types.open:
+                self.warnings.append(self._unknown(key, path, list(types.keys())))
                 continue
             if isinstance(child, str) and (under is None or Any in under.kinds) and NAMES.search(key):
-                settled = self._secret(child, (*path, key))
+                value_below = self._secret(child, (*path, key))
             else:
-                settled = self._fit(child, under or FieldType(()), (*path, key))
-            if settled is not _ABSENT:
-                fitted[names.get(key, key)] = settled
-        return fitted
+                value_below = self._value(child, under or FieldType(()), (*path, key))
+            if value_below is not _ABSENT:
+                normalized[names.get(key, key)] = value_below
+        return normalized
 
     def _secret(self, value: str, path: KeyPath) -> Any:
         self.inline_secrets = self.inline_secrets or not value.startswith(("env:", "file:"))
@@ -82,11 +88,11 @@ class Normalizer:
     def _unknown(self, key: str, path: KeyPath, known: list[str]) -> Problem:
         near = suggest_key(key, path, known, self.model)
         hint = f"Did you mean {near}?" if near else f"Known here: {', '.join(sorted(known)[:12])}."
-        return self.tree.problem((*path, key), "is not a key of this version; it is kept and passed over", hint)
+        return self.tree.problem((*path, key), "is not a key of this version; it is kept in the file and ignored", hint)
 
 
 def substitute(tree: Tree, env: Mapping[str, str]) -> Any:
-    """Return the values of ``tree`` with every variable filled in, noting what is missing in ``tree.problems``."""
+    """Return the values of ``tree`` with every variable replaced; missing variables go to ``tree.problems``."""
     return _filled(tree.values, (), tree, env)
 
 
@@ -145,7 +151,7 @@ def _is_text(value: str) -> bool:
 
 
 def suggest_key(key: str, path: KeyPath, known: list[str], model: type[BaseModel]) -> str:
-    """Return the key that was likely meant: a neighbour that looks alike, else what has that name elsewhere, nearest places first."""
+    """Return the key that was probably meant: a similar one in the same section, otherwise the same name nearest to it."""
     by_folded = {_folded(name): name for name in known}
     close = get_close_matches(_folded(key), list(by_folded), n=1, cutoff=0.75)
     if close:
@@ -157,7 +163,7 @@ def suggest_key(key: str, path: KeyPath, known: list[str], model: type[BaseModel
 
 @cache
 def _by_name(model: type[BaseModel]) -> dict[str, list[KeyPath]]:
-    """Return where in the settings there is a key of a name."""
+    """Return the paths of all keys by their folded name."""
     places: dict[str, list[KeyPath]] = {}
     for place in all_keys(model):
         places.setdefault(_folded(str(place[-1])), []).append(place)
@@ -165,7 +171,7 @@ def _by_name(model: type[BaseModel]) -> dict[str, list[KeyPath]]:
 
 
 def _shared(one: KeyPath, other: KeyPath) -> int:
-    """How many steps two paths have in common."""
+    """Return how many leading steps two paths have in common."""
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 

@@ -1,4 +1,4 @@
-"""Secrets: where a reference leads (``env:NAME``, ``file:PATH``, or the value itself), and which values must stay unseen."""
+"""Secrets: resolve references (``env:NAME``, ``file:PATH``, or the value itself) and mask values for display."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gateway.base.file_access import access_hint
 
 MASK = "********"
 NAMES = re.compile(r"(?i)(token|secret|password|passphrase|credentials?|(api|access|private|signing)[-_]?key)$")
-"""What a secret is called in settings whose shape is another package's, and not known here."""
+"""Names of keys that hold secrets in the settings of other packages, whose models are not known here."""
 _MAX_BYTES = 65_536
 _PASSWORD = re.compile(r"(?i)([a-z][a-z0-9+.-]*://[^\s/:@\"]*):([^\s/@\"]+)@")
 
 
 class SecretMissing(LookupError):
-    """Raised for a reference that leads nowhere. ``hint`` says what to do."""
+    """Raised for a reference to a missing variable or file. ``hint`` says what to do."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class SecretMissing(LookupError):
 
 
 def mask_passwords(value: Any) -> Any:
-    """Return a copy of plain values in which the passwords of addresses, as in ``http://ann:PASSWORD@host``, are masked."""
+    """Return a copy of plain values with passwords in URLs, as in ``http://ann:PASSWORD@host``, masked."""
     if isinstance(value, str):
         return _PASSWORD.sub(rf"\1:{MASK}@", value)
     if isinstance(value, Mapping):
@@ -38,14 +38,14 @@ def mask_passwords(value: Any) -> Any:
 
 
 def passwords_in(text: str) -> Iterator[str]:
-    """Yield the passwords of the addresses in a text, as they are written and as they are meant."""
+    """Yield the passwords of URLs in a text, as written and percent-decoded."""
     for _, password in _PASSWORD.findall(text):
         yield password
         yield unquote(password)
 
 
 def resolve(reference: str, env: Mapping[str, str], beside: Path) -> SecretStr:
-    """Return the secret that a reference leads to; a relative ``file:`` is looked up in ``beside``. Raises SecretMissing."""
+    """Return the secret of a reference; a relative ``file:`` path starts at ``beside``. Raises SecretMissing."""
     kind, _, name = reference.partition(":")
     if kind == "env" and name:
         if not env.get(name):
@@ -90,7 +90,7 @@ def secrets_of(value: Any) -> Iterator[str]:
 
 
 def revealed(value: Any) -> Any:
-    """Return plain values with their secrets in the open: what another package is handed."""
+    """Return plain values with their secrets unmasked, as another package needs them."""
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     if isinstance(value, Mapping):
@@ -99,7 +99,7 @@ def revealed(value: Any) -> Any:
 
 
 def masked(value: Any) -> Any:
-    """Return settings as plain JSON values in which every secret is a mask."""
+    """Return settings as plain JSON values with every secret masked."""
     if isinstance(value, SecretStr):
         return MASK
     if isinstance(value, BaseModel):

@@ -1,4 +1,4 @@
-"""Writing the settings file: checked first, a dated copy kept beside it, replaced in one step, readable by its owner alone."""
+"""Write the settings file: validated first, with a dated backup, replaced atomically, readable by its owner alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_CHANGE = "Nothing was written."
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What became of a change. ``copy`` is the file as it was, None for a new one. ``notes`` are its warnings."""
+    """The result of a change. ``copy`` is the backup, None for a new file. ``notes`` are warnings about the new settings."""
 
     file: Path
     copy: Path | None
@@ -35,10 +35,10 @@ class Changed:
 
 
 def change(path: Path, env: Mapping[str, str], now: datetime, edit: Callable[[Document], str]) -> Changed:
-    """Apply ``edit`` to the settings file (made when missing), unless that would bring an error in.
+    """Apply ``edit`` to the settings file, which is created if missing, unless that adds an error.
 
-    Errors that were there before stay allowed, so that a broken file can be mended key by key; what the environment lacks
-    (a variable of the gateway's own, say) is only noted. Raises SettingsError, EditRefused and StorageFailed.
+    Errors that the file already has are allowed, so that it can be repaired key by key. A variable that is not set here is only a
+    note: the gateway may have it. Raises SettingsError, EditRefused and StorageFailed.
     """
     target = Path(os.path.realpath(path))
     try:
@@ -89,7 +89,7 @@ def _new_errors(before: Checked, after: Checked) -> list[Problem]:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep two changes from crossing."""
+    """Hold an exclusive lock on the folder, so that changes are made one at a time."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

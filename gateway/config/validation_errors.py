@@ -1,4 +1,4 @@
-"""Turns pydantic's errors into problems: which key, on which line, what was found, what is allowed."""
+"""Converts pydantic's validation errors into problems: the key, its line, the value found, and what is allowed."""
 
 from __future__ import annotations
 
@@ -65,20 +65,20 @@ _BOUNDS: dict[str, tuple[str, str]] = {
 def validation_problems(
     error: ValidationError, tree: Tree, model: type[BaseModel], place: Callable[[KeyPath], KeyPath] | None = None
 ) -> list[Problem]:
-    """Return one problem for each wrong key, in the order of the file.
+    """Return one problem per invalid key.
 
-    ``place`` translates a path of the validated value to one of the tree, where the two differ.
+    ``place`` maps a path of the validated value to a path in the tree, where the two differ.
     """
     by_path: dict[KeyPath, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
-        path = _placed(detail, tree, place or (lambda given: given))
+        path = _tree_path(detail, tree, place or (lambda given: given))
         by_path.setdefault(path, []).append(detail)
     deepest = [path for path in by_path if not any(other[: len(path)] == path and other != path for other in by_path)]
     return [_problem(path, by_path[path], tree, FieldType((model,))) for path in deepest]
 
 
-def _placed(detail: ErrorDetails, tree: Tree, place: Callable[[KeyPath], KeyPath]) -> KeyPath:
-    """Follow pydantic's location as far as the tree goes, leaving out the names it gives to the branches of a choice."""
+def _tree_path(detail: ErrorDetails, tree: Tree, place: Callable[[KeyPath], KeyPath]) -> KeyPath:
+    """Return pydantic's location as a path in the tree, without the names that it adds for members of a union."""
     path: KeyPath = ()
     for step in detail["loc"]:
         here = tree.at(place(path))
@@ -91,16 +91,16 @@ def _placed(detail: ErrorDetails, tree: Tree, place: Callable[[KeyPath], KeyPath
     return place(path)
 
 
-def _problem(path: KeyPath, details: Sequence[ErrorDetails], tree: Tree, shape: FieldType) -> Problem:
+def _problem(path: KeyPath, details: Sequence[ErrorDetails], tree: Tree, types: FieldType) -> Problem:
     if all(detail["type"] == "missing" for detail in details):
         return tree.problem(path, "is missing", "Add this key, or remove the section it belongs to.")
-    here = shape.at(path)
+    here = types.at(path)
     secret = bool(here and here.secret)
     found = tree.at(path)
     custom = [_custom(detail) for detail in details if detail["type"] in {"value_error", "assertion_error"}]
     if custom and not secret:
         return tree.problem(path, "; ".join(dict.fromkeys(custom)))
-    if custom and not any(str(found) in one for one in custom):  # what a section says of a secret, if it does not quote it
+    if custom and not any(str(found) in one for one in custom):  # the message does not contain the secret
         return tree.problem(path, f"{_shown(found, secret=True)} {'; '.join(dict.fromkeys(custom))}")
     allowed = list(dict.fromkeys(_allowed(detail) for detail in details))
     return tree.problem(

@@ -1,6 +1,6 @@
-"""Where an agent's workspace may lie. What its tools reach must not hold the state, the settings, keys, or another's workspace.
+"""Checks where an agent's workspace is: it must not contain the state, the settings, keys, or another agent's workspace.
 
-Folders are compared by what the disk says they are, so neither a symbolic link nor a bind mount nor ``..`` leads around this.
+Folders are compared by inode, so symbolic links, bind mounts and ``..`` cannot bypass the checks.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ if TYPE_CHECKING:
     Inode = tuple[int, int]
 
 KEYS: Final = (".ssh", ".gnupg")
-"""Folders of the home folder that no tool opens, and in which no workspace lies."""
+"""Folders of the home folder that no tool opens and no workspace may be in."""
 _STATES: Final = ".homebody*"
 _DEPTH: Final = 2
 
 
 def location_error(workspace: Path, state: Path, source: Path) -> str | None:
-    """Say why a workspace cannot lie where it does, or None. ``source`` is the settings file; ``state`` the state folder."""
+    """Return why a workspace must not be where it is, or None. ``source``: the settings file; ``state``: the state folder."""
     home = Path.home()
     here, above = _inode(workspace), {inode for inode in map(_inode, _upwards(workspace)) if inode}
     real = Path(os.path.realpath(workspace))
     if real == Path(real.anchor):
         return "is the whole disk"
     if _holds(workspace, here, home):
-        return f"is or holds your home folder {home}"
+        return f"is or contains your home folder {home}"
     for folder, name in ((state, "the state folder"), (source.parent / source.name, "the settings file")):
         if _holds(workspace, here, folder):
-            return f"holds {name} {folder}"
+            return f"contains {name} {folder}"
     closed = {_inode(folder): folder for folder in _closed_folders(state)}
     for inode in above & closed.keys():
-        return f"lies in {closed[inode]}"
+        return f"is inside {closed[inode]}"
     lexical = next(
         (one for one in (state, *(home / name for name in KEYS)) if real.is_relative_to(os.path.realpath(one))), None
     )
-    return f"lies in {lexical}" if lexical is not None else None
+    return f"is inside {lexical}" if lexical is not None else None
 
 
 def nested_workspaces(workspaces: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
-    """Yield each agent whose workspace lies in that of another one, and that other. Equal ones are no matter of this."""
+    """Yield each agent whose workspace is inside that of another, and that other. Equal workspaces are not reported."""
     inodes = {agent: _inode(workspace) for agent, workspace in workspaces.items()}
     real = {agent: Path(os.path.realpath(workspace)) for agent, workspace in workspaces.items()}
     for inner, workspace in real.items():
@@ -54,7 +54,7 @@ def nested_workspaces(workspaces: Mapping[str, Path]) -> Iterator[tuple[str, str
 
 
 def protected_inodes(state: Path, files: Iterable[Path] = ()) -> frozenset[Inode]:
-    """Return what no file tool opens, whatever the way to it: state folders, folders of keys, and ``files``."""
+    """Return the inodes that no file tool opens by any path: state folders, key folders, and ``files``."""
     found = (_inode(one) for one in (*_closed_folders(state), *_files_of(state), *files))
     return frozenset(inode for inode in found if inode is not None)
 
@@ -72,7 +72,7 @@ def _upwards(path: Path) -> Iterator[Path]:
 
 
 def _closed_folders(state: Path) -> list[Path]:
-    """The state folders, this one's and those of other profiles, with the folders in them, and the folders of keys."""
+    """Return the state folders of all profiles with their subfolders, and the key folders."""
     home = Path.home()
     found = [home / name for name in KEYS]
     for top in {state, *home.glob(_STATES)}:

@@ -135,7 +135,7 @@ def test_a_misspelt_key_is_refused_unless_forced(run, file):
         "what is near goes first"
     )
     code, _, err = run("set", "--force", "agents.defaults.modle", "x")
-    assert (code, "it is kept and passed over" in err) == (0, True)
+    assert (code, "it is kept in the file and ignored" in err) == (0, True)
 
 
 def test_a_broken_file_can_be_mended_key_by_key(run, file):

@@ -276,7 +276,7 @@ def test_a_rule_for_an_agent_that_is_not_there_is_warned_of(tmp_path):
     (warning,) = load(written(tmp_path, text), {}).warnings
     assert warning.line == 3
     assert "no agent 'wrok'" in warning.as_text()
-    assert "There is: main." in warning.as_text()
+    assert "Known agents: main." in warning.as_text()
 
 
 def test_a_secret_that_others_can_read_is_warned_of(tmp_path):
@@ -296,7 +296,7 @@ def test_the_shorthand_may_repeat_but_not_contradict(tmp_path):
     assert load(written(tmp_path, same), {}).settings.agent("main").settings.prompt_mode == "none"
     (problem,) = problems(tmp_path, same.replace("none", "full", 1))
     assert (problem.path, problem.line) == ("agent.promptMode", 2)
-    assert problem.message == "says something else than agents.defaults.promptMode (line 5)"
+    assert problem.message == "differs from agents.defaults.promptMode (line 5)"
 
 
 def test_an_agents_entry_lies_over_the_defaults(tmp_path):
