@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from agent.context.session_context import SessionContext
 from agent.errors import AgentError
-from agent.models.notebook.notebook_model import NAME as NOTEBOOK
 from agent.models.thinking import level_of
 from agent.transcript.transcript import Transcript
 
@@ -104,7 +103,7 @@ class SessionContexts:
             AgentError: its model cannot be used, or ``model``, which somebody asks for now, may not be chosen.
         """
         wanted = self.models.names(self.profile.settings).resolve(model) if model else record.model
-        chosen = self._metered(await self._chosen(wanted), record.key)
+        chosen = await self._model(wanted, record.key)
         conversation = self._open.get(record.session)
         if conversation is None:
             conversation = await self.of(record, record.session, audience, chosen)
@@ -114,8 +113,7 @@ class SessionContexts:
         conversation.thinking = level_of(record.thinking) or self.profile.settings.thinking_default
         conversation.thoughts = record.reasoning
         self.equip(conversation, record)
-        flush_model = await self._flush_model()
-        conversation.flush_model = None if flush_model is None else self._metered(flush_model, record.key)
+        conversation.flush_model = await self._flush_model(record.key)
         self._open[record.session] = conversation
         self._open.move_to_end(record.session)
         self._set_aside(conversation)
@@ -144,16 +142,13 @@ class SessionContexts:
         conversation.settings = self.profile.settings
         conversation.toolbox = self.rack.box(conversation.model.name, *(self._narrowed(record) if record else ()))
 
-    async def _chosen(self, name: str | None) -> Model:
-        return await self.models.get(name, self.profile.settings)
-
-    def _metered(self, model: Model, session: str) -> Model:
-        """Put the brake before a model. The notebook costs nothing and needs none."""
-        return model if self.brake is None or model.name == NOTEBOOK else self.brake.metered(model, session)
+    async def _model(self, name: str | None, session: str) -> Model:
+        budget = None if self.brake is None else (self.brake, session)
+        return await self.models.get(name, self.profile.settings, budget=budget)
 
     async def of(self, record: SessionRecord, session: str, audience: Audience, model: Model | None = None) -> SessionContext:
         """Read a session under the key of ``record``, which may be one that was left, without keeping it open."""
-        model = model or self._metered(await self._chosen(record.model), record.key)
+        model = model or await self._model(record.model, record.key)
         return SessionContext(
             agent=self.profile.id,
             session=session,
@@ -190,13 +185,13 @@ class SessionContexts:
             )
         return transcript
 
-    async def _flush_model(self) -> Model | None:
+    async def _flush_model(self, session: str) -> Model | None:
         """The model that the settings name for flushes; one that cannot be used is told in the log, and the session's own takes over."""
         name = self.profile.settings.compaction.memory_flush.model
         if name is None:
             return None
         try:
-            return await self._chosen(name)
+            return await self._model(name, session)
         except AgentError as error:
             log.warning("the flush model cannot be used: %s", error)
             return None

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from gateway.base.errors import StorageFailed
 from gateway.budget.day import BookingDay
-from gateway.budget.middleware import MeteredModel
 from gateway.budget.report import first_day
 from gateway.budget.unwritten import Unwritten
 from gateway.ledger.spending import Limit, NewCall, Reserved
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from agent.models.catalog.prices import Price
-    from agent.models.protocol import Model
     from agent.timing import Clock
     from gateway.ledger.protocol import SpendingLedger
     from gateway.ledger.spending import Spent, UsageRow
@@ -47,7 +45,7 @@ class BudgetGuard:
         self._clock = clock
         self._agent = agent
         self._zone = zone
-        self._price = price
+        self.price = price
         self._tell = tell
         self._released: set[str] = set()
         self._day = BookingDay(clock, zone)
@@ -58,10 +56,6 @@ class BudgetGuard:
     def adopt(self, settings: BudgetSettings) -> None:
         """Go by other budgets from the next call on."""
         self.settings = settings
-
-    def metered(self, model: Model, session: str) -> Model:
-        """Return a model whose calls go through this brake."""
-        return MeteredModel(model, session, self, self._price)
 
     async def allow_once(self, session: str) -> None:
         """Let the next message of a session through, whatever it costs; also after a restart. Raises StorageFailed."""

@@ -1,4 +1,4 @@
-"""A model whose every call is reserved before and settled after."""
+"""Budget middleware: each model call is reserved before it is made, and booked afterwards."""
 
 from __future__ import annotations
 
@@ -8,48 +8,33 @@ from typing import TYPE_CHECKING, cast
 from agent.events import Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure
 from agent.models import token_estimate
+from agent.models.middleware.model_middleware import ModelMiddleware
 from agent.models.thinking import room
 from gateway.budget.booking import added, booked, cut_off
 from gateway.ledger.spending import Spent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator
 
-    from agent.models.catalog.prices import Price
     from agent.models.protocol import Model, Part, Request
     from gateway.budget.guard import BudgetGuard
     from gateway.ledger.spending import Limit
 
 
-class MeteredModel:
-    """A ``Model`` around another one, for one session."""
+class BudgetMiddleware(ModelMiddleware):
+    """Reserves the most that a call may cost before it is made, and books what it did cost. One for each session."""
 
-    def __init__(self, model: Model, session: str, brake: BudgetGuard, price: Callable[[str], Price]) -> None:
-        self._model = model
+    def __init__(self, model: Model, guard: BudgetGuard, session: str) -> None:
+        super().__init__(model)
         self._session = session
-        self._brake = brake
-        self._price = price
-
-    @property
-    def name(self) -> str:
-        """See the protocol."""
-        return self._model.name
-
-    @property
-    def window(self) -> int:
-        """See the protocol."""
-        return self._model.window
-
-    @property
-    def max_output(self) -> int:
-        """See the protocol."""
-        return self._model.max_output
+        self._guard = guard
+        self._price = guard.price
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
-        """Make the call if the purses allow it; else say so as a failure."""
+        """Make the call if the budgets allow it; else answer with a failure that says which one does not."""
         sent, price = token_estimate.of_request(request), self._price(self.name)
         most = min(request.max_output + room(request.thinking), self.max_output)
-        reserved = await self._brake.reserve(
+        reserved = await self._guard.reserve(
             self._session, self.name, tokens=sent + most, usd=price.at_most(sent, most), background=request.background
         )
         if reserved.broken is not None or reserved.row is None:
@@ -64,7 +49,7 @@ class MeteredModel:
                         settled = True  # before it is handed on: who has the answer may never come back for more
                         paid = price if piece.model == self.name else self._price(piece.model)  # another may have stood in
                         spent = booked(piece, sent=sent, said=said, price=paid)
-                        self._brake.settle(reserved.row, added(before, spent))
+                        self._guard.settle(reserved.row, added(before, spent))
                     elif isinstance(piece, (TextDelta, ThinkingDelta)):
                         said += len(piece.text)
                     elif isinstance(piece, Restarted):  # the try that broke off is charged as well
@@ -72,7 +57,7 @@ class MeteredModel:
                     yield piece
         finally:
             if not settled:
-                self._brake.settle(reserved.row, added(before, cut_off(sent=sent, said=said, price=price)))
+                self._guard.settle(reserved.row, added(before, cut_off(sent=sent, said=said, price=price)))
 
     async def close(self) -> None:
         """Leave the model alone: it belongs to whoever lent it."""

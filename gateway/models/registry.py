@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
-from agent.models.adapter_factory import build_adapter
 from agent.models.catalog.discovery import find_local
 from agent.models.catalog.model_selection import find, locate
 from agent.models.catalog.naming import ModelNames
@@ -18,10 +17,7 @@ from agent.models.catalog.prices import ESTIMATE, FREE, PriceList
 from agent.models.catalog.provider_keys import NO_SECRET, Key, keys_of, no_profiles
 from agent.models.catalog.served_models import served
 from agent.models.catalog.survey import offers
-from agent.models.middleware.failover import FailoverMiddleware
 from agent.models.middleware.key_health import KeyHealth
-from agent.models.middleware.key_rotation import KeyRotationMiddleware
-from agent.models.middleware.model_retry import RetryMiddleware
 from agent.models.notebook.notebook_model import NotebookModel
 from agent.settings import ModelChoice
 from gateway.models.facts_cache import FILE_NAME as LEARNT_FILE
@@ -29,6 +25,7 @@ from gateway.models.facts_cache import ModelFactsCache
 from gateway.models.key_health_file import FILE_NAME as HEALTH_FILE
 from gateway.models.key_health_file import KeyHealthFile
 from gateway.models.key_profiles import Profiles
+from gateway.models.model_stack import StackParts, build_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,6 +39,7 @@ if TYPE_CHECKING:
     from agent.settings import AgentSettings, ModelsSettings
     from agent.timing import Clock
     from gateway.base.paths import Paths
+    from gateway.budget.guard import BudgetGuard
     from gateway.settings.auth import AuthSettings
     from gateway.settings.root import Settings
 
@@ -54,8 +52,8 @@ LOOK_AGAIN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    """A first choice with those that stand by, made with the keys that there were then."""
+class _WithFallbacks:
+    """A first choice with its fallbacks, and the keys that there were when it was built."""
 
     model: Model
     keys: object
@@ -90,7 +88,7 @@ class ModelRegistry:
         self._retired: list[Model] = []
         self._list = _price_list(settings)
         self._prices: dict[str, Price] = {}
-        self._standby: dict[tuple[str, ModelChoice], _Line] = {}
+        self._with_failover: dict[tuple[str, ModelChoice], _WithFallbacks] = {}
         self._by_default: dict[str, tuple[Model, float]] = {}
 
     @property
@@ -102,19 +100,30 @@ class ModelRegistry:
         """Return the models as one agent has them."""
         return AgentModels(self, agent)
 
-    async def get(self, name: str | None, agent: AgentSettings, agent_id: str = "") -> Model:
-        """Return the model of that name, or without one the agent's own with those that stand by, or what the environment offers.
+    async def get(
+        self,
+        name: str | None,
+        agent: AgentSettings,
+        agent_id: str = "",
+        *,
+        budget: tuple[BudgetGuard, str] | None = None,
+    ) -> Model:
+        """Return the model of that name, or without one the agent's own with its fallbacks, or what the environment offers.
+
+        ``budget`` is a budget guard and the key of the session that the model is for.
 
         Raises:
             AgentError: no model answers to the name, or it lacks a key or an address.
         """
         names, owner = self.names(agent), self._owner(agent_id)
         if name is not None:
-            return await self._named(names.full(name), owner)
-        if isinstance(agent.model, ModelChoice):
+            model = self._named(names.full(name), owner)
+        elif isinstance(agent.model, ModelChoice):
             fallbacks = tuple(names.full(one) for one in agent.model.fallbacks)
-            return await self._with_fallbacks(ModelChoice(primary=names.full(agent.model.primary), fallbacks=fallbacks), owner)
-        return await self._default(owner) if agent.model is None else await self._named(names.full(agent.model), owner)
+            model = self._with_fallbacks(ModelChoice(primary=names.full(agent.model.primary), fallbacks=fallbacks), owner)
+        else:
+            model = await self._default(owner) if agent.model is None else self._named(names.full(agent.model), owner)
+        return build_model((model,), self._parts(owner), budget=budget)
 
     def names(self, agent: AgentSettings, agent_id: str = "") -> ModelNames:
         """Return what people may call the models."""
@@ -165,7 +174,7 @@ class ModelRegistry:
         self._models.clear()
         self._list = _price_list(settings)
         self._prices.clear()
-        self._standby.clear()
+        self._with_failover.clear()
         self._by_default.clear()
 
     def put(self, name: str, model: Model) -> None:
@@ -182,7 +191,7 @@ class ModelRegistry:
         ):
             await model.close()
 
-    async def _named(self, name: str, owner: str) -> Model:
+    def _named(self, name: str, owner: str) -> Model:
         if name in self._put:
             return self._put[name]
         if (owner, name) not in self._models:
@@ -190,22 +199,23 @@ class ModelRegistry:
             self._models[owner, name] = NotebookModel(chosen=True) if place is None else self._made(place, owner)
         return self._models[owner, name]
 
-    async def _with_fallbacks(self, choice: ModelChoice, owner: str) -> Model:
-        """Put the fallbacks behind the first choice; one that cannot be used as configured is left out and told in the log.
+    def _with_fallbacks(self, choice: ModelChoice, owner: str) -> Model:
+        """Put the fallbacks behind the first choice; one that cannot be used as configured is left out, with a line in the log.
 
-        They are lined up anew when keys were added or taken away: what rested for want of a key is asked again then.
+        The list is built anew when keys were added or removed: a model that was left out for want of a key is tried again then.
         """
         keys = self._profiles.stamp(owner) if self._profiles else None
-        line = self._standby.get((owner, choice))
-        if line is None or line.keys != keys:
-            models = [await self._named(choice.primary, owner)]
+        built = self._with_failover.get((owner, choice))
+        if built is None or built.keys != keys:
+            models = [self._named(choice.primary, owner)]
             for name in choice.fallbacks:
                 try:
-                    models.append(await self._named(name, owner))
+                    models.append(self._named(name, owner))
                 except AgentError as error:
                     log.warning("the fallback %s is left out: %s %s", name, error, error.hint)
-            line = self._standby[owner, choice] = _Line(FailoverMiddleware(models, clock=self._clock), keys)
-        return line.model
+            built = _WithFallbacks(build_model(models, self._parts(owner), fails_over=True), keys)
+            self._with_failover[owner, choice] = built
+        return built.model
 
     async def _default(self, owner: str) -> Model:
         now = self._clock.monotonic()
@@ -214,33 +224,33 @@ class ModelRegistry:
             if not isinstance(model, NotebookModel) or now - since < LOOK_AGAIN_SECONDS:
                 return model
         place = await locate(None, self._settings, self._env, discover=find_local, wallet=self.wallet(owner))
-        self._by_default[owner] = (self._made(place, owner), now)
+        self._by_default[owner] = (NotebookModel() if place is None else self._made(place, owner), now)
         return self._by_default[owner][0]
 
-    def _made(self, place: Place | None, owner: str) -> Model:
-        if place is None:
-            return NotebookModel()
+    def _made(self, place: Place, owner: str) -> Model:
         place = self._priced(place)
         known = self.learnt.limits(place.name) if place.facts.assumed else None
         if known is not None:
             place = replace(place, facts=replace(place.facts, window=known[0], max_output=known[1]))
-        return RetryMiddleware(self._keyed(place, owner), clock=self._clock, random=self._random)
+        return build_model((place,), self._parts(owner))
 
-    def _keyed(self, place: Place, owner: str) -> KeyRotationMiddleware:
-        provider = place.provider
-
-        def keys() -> tuple[Key, ...]:
-            found = keys_of(provider, self._settings, self._env, self.wallet(owner)) or place.keys
+    def _parts(self, owner: str) -> StackParts:
+        def keys(place: Place) -> tuple[Key, ...]:
+            found = keys_of(place.provider, self._settings, self._env, self.wallet(owner)) or place.keys
             return tuple(key for key in found if key.is_sendable) or found
 
-        def fixed() -> bool:
-            return self._profiles is None or self._profiles.ordered(provider)
-
-        async def answered(model: Model) -> None:
+        async def answered(place: Place, model: Model) -> None:
             if place.facts.assumed:
                 await self.learnt.told(place.name, model.window, model.max_output)
 
-        return KeyRotationMiddleware(keys, lambda key: build_adapter(place, key), self.health, fixed=fixed, answered=answered)
+        return StackParts(
+            clock=self._clock,
+            random=self._random,
+            health=self.health,
+            keys=keys,
+            keeps_order=lambda provider: self._profiles is None or self._profiles.ordered(provider),
+            answered=answered,
+        )
 
     def wallet(self, owner: str) -> Wallet:
         """Return what finds an agent's own keys of a provider, in the files as they are now."""
@@ -289,9 +299,9 @@ class AgentModels:
         self._shelf = model_registry
         self._agent_id = agent_id
 
-    async def get(self, name: str | None, agent: AgentSettings) -> Model:
+    async def get(self, name: str | None, agent: AgentSettings, *, budget: tuple[BudgetGuard, str] | None = None) -> Model:
         """See ``ModelRegistry.get``."""
-        return await self._shelf.get(name, agent, self._agent_id)
+        return await self._shelf.get(name, agent, self._agent_id, budget=budget)
 
     @property
     def learnt(self) -> ModelFactsCache:

@@ -24,6 +24,7 @@ from gateway.budget.booking import booked
 from gateway.budget.day import NEW_DATES, BookingDay
 from gateway.budget.embedding import BudgetEmbedder
 from gateway.budget.guard import BudgetGuard
+from gateway.budget.middleware import BudgetMiddleware
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.models.registry import ModelRegistry
 from gateway.settings.budgets import BudgetSettings
@@ -66,7 +67,7 @@ class Purse:
 
     async def calls_let_through(self, model: Model, most: int = 60) -> int:
         """Ask until a call is held back; return how many were not."""
-        metered = self.brake.metered(model, "s")
+        metered = BudgetMiddleware(model, self.brake, "s")
         for count in range(most):
             _, answer = await hear(metered, ask(user(LONG), max_output=2000))
             await self.settled()
@@ -183,7 +184,7 @@ async def test_a_try_that_broke_off_is_booked_beside_the_one_that_did_not(tmp_pa
     ledger = await SqliteLedger.open(tmp_path / "ledger.sqlite", ManualClock(NOON))
     purse = Purse(ledger.spending, LISTED["gpt-5"])
     model = ScriptedModel(lambda _: [TextDelta("x" * 4000), Restarted("it broke off"), TextDelta("ok"), done])
-    await hear(purse.brake.metered(model, "s"), ask(user(LONG), max_output=2000))
+    await hear(BudgetMiddleware(model, purse.brake, "s"), ask(user(LONG), max_output=2000))
     await purse.settled()
     (row,) = await ledger.spending.usage("2026-01-01")
     await ledger.close()
@@ -221,7 +222,7 @@ async def test_a_ledger_that_takes_nothing_opens_no_budget_and_gets_what_it_miss
     ledger: Any = Sick(whole.spending)
     purse = Purse(ledger, ESTIMATE, day={"usd": 1.0})
     answer = AssistantMessage(content=(Text(text="ok"),), model="m", stop="end", usage=Usage(input=4000, output=2000))
-    model = purse.brake.metered(ScriptedModel(lambda _: answer), "s")
+    model = BudgetMiddleware(ScriptedModel(lambda _: answer), purse.brake, "s")
     await hear(model, ask(user(LONG), max_output=2000))
     await purse.settled()
     ledger.sick = True

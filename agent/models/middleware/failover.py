@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from agent.events import Restarted, StoodIn
 from agent.models.middleware.cooldown import rest
-from agent.models.middleware.forwarding import Forwarded
+from agent.models.middleware.model_middleware import ForwardedCall, ModelMiddleware
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -39,30 +39,16 @@ class _Record:
     reason: str = ""
 
 
-class FailoverMiddleware:
+class FailoverMiddleware(ModelMiddleware):
     """A Model made of several, first choice first. Sizes and name are those of the first."""
 
     def __init__(self, models: Sequence[Model], *, clock: Clock) -> None:
         if not models:
             raise ValueError("there must be a model to stand by for")
+        super().__init__(models[0])
         self._models = tuple(models)
         self._clock = clock
         self._records = [_Record() for _ in models]
-
-    @property
-    def name(self) -> str:
-        """The name of the first choice."""
-        return self._models[0].name
-
-    @property
-    def window(self) -> int:
-        """Its window. A model that stands by with a smaller one may answer that the conversation is too long."""
-        return self._models[0].window
-
-    @property
-    def max_output(self) -> int:
-        """Its longest answer."""
-        return self._models[0].max_output
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Stream the answer of the first model that gives one; of failures, the first choice's own is told."""
@@ -71,7 +57,7 @@ class FailoverMiddleware:
             model = self._models[index]
             if index:
                 yield StoodIn(model.name, self.name, self._records[0].reason)
-            call = Forwarded(model, request)
+            call = ForwardedCall(model, request)
             async with aclosing(call.parts()) as parts:
                 async for part in parts:
                     yield part

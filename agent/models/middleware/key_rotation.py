@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.events import Restarted
-from agent.models.middleware.forwarding import Forwarded
 from agent.models.middleware.key_health import TURNING
+from agent.models.middleware.model_middleware import ForwardedCall, ModelMiddleware
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -26,7 +26,7 @@ SHORTEST = 6
 """A shorter key stands for none (``none``), or could be any word."""
 
 
-class KeyRotationMiddleware:
+class KeyRotationMiddleware(ModelMiddleware):
     """A Model that is one and the same at a provider, whichever key opens it.
 
     ``keys`` is asked before each call, so that keys which come and go count at once; ``make`` returns the model for a key, once.
@@ -48,22 +48,7 @@ class KeyRotationMiddleware:
         self._health = health
         self._fixed = fixed
         self._models: dict[str, Model] = {}
-        self._latest = self._of(keys()[0])
-
-    @property
-    def name(self) -> str:
-        """The name of the model within."""
-        return self._latest.name
-
-    @property
-    def window(self) -> int:
-        """Its window, as the key that answered last told it."""
-        return self._latest.window
-
-    @property
-    def max_output(self) -> int:
-        """Its longest answer, the same way."""
-        return self._latest.max_output
+        super().__init__(self._of(keys()[0]))
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Stream the answer of the first key that is accepted; of refusals, the last one is told."""
@@ -71,12 +56,12 @@ class KeyRotationMiddleware:
         for key in self._health.order(self._keys(), self.name, request.cache_key, fixed=self._fixed()):
             model = self._of(key)
             self._health.begun(key, self.name, request.cache_key)
-            call = Forwarded(model, request)
+            call = ForwardedCall(model, request)
             async with aclosing(call.parts()) as parts:
                 async for part in parts:
                     yield part
             answer = without_key(call.answer, key)
-            self._latest, told = model, answer
+            self._model, told = model, answer
             if answer.failure is None:
                 await self._health.worked(key, self.name)
                 if self._answered is not None:

@@ -19,6 +19,7 @@ from agent.characters import is_blank
 from agent.events import Aside, Progress, Restarted, StoodIn
 from agent.messages import AssistantMessage, Failure, UserMessage
 from agent.models.failures import PASSING, answer_with, cut
+from agent.models.middleware.model_middleware import ModelMiddleware
 from agent.models.thinking import room
 
 if TYPE_CHECKING:
@@ -53,32 +54,17 @@ class Limits:
     longest_retry_after: float = 60.0
 
 
-class RetryMiddleware:
+class RetryMiddleware(ModelMiddleware):
     """A Model that bears with another one.
 
     ``total`` bounds all tries together. Time is the clock's alone, so that tests can turn it by hand.
     """
 
     def __init__(self, model: Model, *, clock: Clock, random: Random, limits: Limits | None = None) -> None:
-        self._model = model
+        super().__init__(model)
         self._clock = clock
         self._random = random
         self._limits = limits or Limits()
-
-    @property
-    def name(self) -> str:
-        """The name of the model within."""
-        return self._model.name
-
-    @property
-    def window(self) -> int:
-        """Its window, which may become known only with the first call."""
-        return self._model.window
-
-    @property
-    def max_output(self) -> int:
-        """Its longest answer."""
-        return self._model.max_output
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Stream one answer, as often as it takes within the limits."""
@@ -102,10 +88,6 @@ class RetryMiddleware:
             if shown:
                 yield Restarted(failure.message, wait)
             await self._clock.sleep(wait)
-
-    async def close(self) -> None:
-        """Close the model within."""
-        await self._model.close()
 
     def _wait(self, failure: Failure | None, attempt: int, *, obeyed: bool) -> float | None:
         """Return how long to wait before the next try, or None when there is to be none."""

@@ -1,4 +1,8 @@
-"""Handing a model's stream on, for those who wrap a model and may have another one answer in its place."""
+"""The base of middleware: a ``Model`` around another ``Model``.
+
+Middleware overrides ``stream`` and hands on every ``Part`` that it does not know. The order in which it is put together is
+written down in ``gateway.models.model_stack``.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from agent.events import Aside, Progress, StoodIn
 from agent.messages import AssistantMessage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from agent.models.protocol import Model, Part, Request
 
@@ -17,7 +21,37 @@ _UNSEEN = (Aside, Progress, StoodIn)
 """Parts that show nothing of an answer: nothing has to be taken back after them."""
 
 
-class Forwarded:
+class ModelMiddleware:
+    """Forwards everything to the model within. Subclasses override what they change."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        """The name of the model within."""
+        return self._model.name
+
+    @property
+    def window(self) -> int:
+        """Its context window, in tokens; it may become known only with the first call."""
+        return self._model.window
+
+    @property
+    def max_output(self) -> int:
+        """Its longest answer, in tokens."""
+        return self._model.max_output
+
+    def stream(self, request: Request) -> AsyncIterator[Part]:
+        """Stream the answer of the model within."""
+        return self._model.stream(request)
+
+    async def close(self) -> None:
+        """Close the model within."""
+        await self._model.close()
+
+
+class ForwardedCall:
     """One call of a model. Iterate over ``parts`` to the end; then ``answer`` is there, and ``shown`` says whether deltas came."""
 
     def __init__(self, model: Model, request: Request) -> None:
