@@ -14,7 +14,7 @@ from agent.loop.turn import Turn as AgentTurn
 from channels.live import Done
 from gateway.agents.fallback_notice import with_asides
 from gateway.base import errors
-from gateway.base.shield import run_despite_cancel
+from gateway.base.shield import finish_despite_cancel, run_despite_cancel
 from gateway.outbound.blocks import Blocks
 from gateway.outbound.buttons import after_turn
 from gateway.outbound.progress import ProgressDisplay, show_frame
@@ -136,16 +136,13 @@ class Answering:
                     await self._cancelled(ticket, case)
                     return
                 text, exit_code = in_words(error)
-                await self._finish(case, blocks, "failed", text, None, exit_code=exit_code)
+                await finish_despite_cancel(self._finish(case, blocks, "failed", text, None, exit_code=exit_code))
             except Exception:
                 # a defect, of ours or of a library: whoever waits for the answer is told, instead of waiting for ever
                 log.exception("the turn failed over a defect")
-                await self._finish(case, blocks, "failed", DEFECT, None, exit_code=errors.FAILED)
-            else:
-                await case.agent.ended(case.record, result)
-                failed = result.outcome == "failed"
-                state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
-                await self._finish(case, blocks, state, result.reply, result, exit_code=exit_of(result))
+                await finish_despite_cancel(self._finish(case, blocks, "failed", DEFECT, None, exit_code=errors.FAILED))
+            else:  # what stops it from now on comes too late: the reply is queued
+                await finish_despite_cancel(self._ended(case, blocks, result))
 
     async def _run(self, case: TurnContext, showing: ProgressDisplay, blocks: Blocks) -> TurnResult:
         inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
@@ -174,6 +171,12 @@ class Answering:
             )
             case.under_way.turn = turn
             return await turn.run([first], further)
+
+    async def _ended(self, case: TurnContext, blocks: Blocks, result: TurnResult) -> None:
+        await case.agent.ended(case.record, result)
+        failed = result.outcome == "failed"
+        state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
+        await self._finish(case, blocks, state, result.reply, result, exit_code=exit_of(result))
 
     async def _finish(
         self, case: TurnContext, blocks: Blocks, state: TurnEnd, text: str, result: TurnResult | None, *, exit_code: int

@@ -205,6 +205,11 @@ class TurnWorker:
 
     async def _resume(self, ticket: Ticket[Any], turn: Turn) -> None:
         found = await self._read(turn.inbox)
+        if ticket.ending == "stop":
+            await self._ledger.turns.finish(turn.id, "stopped", reason="stopped by its owner")
+            if found:
+                self._answering.all_done(found, turn_facts(turn.agent, turn.session, "", ""))
+            return
         if not found:
             await self._ledger.turns.finish(turn.id, "failed", reason="its message cannot be read any more")
             return

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent.models.protocol import Request
+    from gateway.app.gateway import Gateway
+    from gateway.queue.lanes import Ticket
 
 WORD = re.compile(r"w\d+;")
+INTERRUPTED = "interrupted by a newer message"
+"""Why the ledger says that a message is done which a newer one took the turn from; the answer to that one has both in sight."""
 
 
 def open_words(request: Request) -> list[str]:
@@ -51,11 +55,14 @@ class Crashing:
 
     def __init__(self, root: Path, mode: str) -> None:
         self.root = root
+        self.mode = mode
         self.lives = 0
         self.town = Town(root / "life-0", {"messages": {"queue": {"mode": mode}}})
         self.heard: list[str] = []
         self.requests: list[Request] = []
-        self.told, self.stalled = asyncio.Event(), asyncio.Event()
+        self.told = asyncio.Event()
+        self.house: Gateway | None = None
+        self.hanging: Ticket[Any] | None = None
         self.tool_next = True
         self.crashing = True
         self.tools = 0
@@ -70,18 +77,20 @@ class Crashing:
             self.tool_next = False
             self.tools += 1
             return [Stall(self.told), ToolCall(id=f"c{self.tools}", name="list", arguments={})]
-        self.stalled.set()
+        assert self.house is not None
+        (self.hanging,) = self.house.lanes.running()
         return [Stall()]
 
     async def crash(self, *said: str, **more: Any) -> None:
         """Begin a life, have something said in it, and crash once the model hangs; without any turn it ends by itself."""
         wire = self.town.wire()
-        self.told, self.stalled, self.tool_next = asyncio.Event(), asyncio.Event(), True
-        async with self.town.house(wire) as house:
+        self.told, self.hanging, self.tool_next = asyncio.Event(), None, True
+        async with self.town.house(wire) as self.house:
+            house = self.house
             for text in said:
                 await wire.say(text, **more)
             self.told.set()
-            while not self.stalled.is_set() and (house.lanes.running() or any(map(house.lanes.queued, house.lanes.sessions()))):  # noqa: ASYNC110
+            while not self._hangs() and (house.lanes.running() or any(map(house.lanes.queued, house.lanes.sessions()))):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
             await self._delivered(house)
             self.lives += 1
@@ -90,6 +99,11 @@ class Crashing:
             await house.lanes.drain(0)
         self.heard += wire.said()
         self.town.root = fresh
+
+    def _hangs(self) -> bool:
+        """Say whether the turn that runs hangs; one that ends for a newer message is about to make room for another."""
+        assert self.house is not None
+        return self.hanging is not None and self.hanging.ending is None and self.hanging in self.house.lanes.running()
 
     async def rest(self, *said: str) -> None:
         """Live once more, without a crash."""
@@ -112,6 +126,14 @@ class Crashing:
 
     def answered(self) -> Counter[str]:
         return Counter(word for text in self.heard if text.startswith("re: ") for word in WORD.findall(text))
+
+    def worked_on(self, word: str) -> bool:
+        """Say whether a tool was used behind a message, in a turn that it was steered into or took over from another."""
+        for request in self.requests:
+            said = [index for index, one in enumerate(request.messages) if isinstance(one, UserMessage) and word in one.text]
+            if said and any(one.role == "assistant" and one.calls for one in request.messages[said[0] :]):
+                return self.mode in {"steer", "interrupt"}
+        return False
 
     def shown(self, word: str) -> int:
         """How often the last request shows a word, but for notes."""
@@ -176,10 +198,10 @@ async def test_a_message_of_files_alone_is_named_by_them(tmp_path: Path) -> None
     assert "“1.png”" in told
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     lives=st.lists(st.integers(0, 3), min_size=3, max_size=7),
-    mode=st.sampled_from(["collect", "steer", "followup"]),
+    mode=st.sampled_from(["collect", "steer", "followup", "interrupt"]),
 )
 def test_each_message_is_answered_or_named_and_none_without_all_its_attempts(lives: list[int], mode: str) -> None:
     asyncio.run(_lived(lives, mode))
@@ -197,8 +219,14 @@ async def _lived(said: Sequence[int], mode: str) -> None:
         answered = lives.answered()
         by_word = {WORD.search(row.payload)[0]: row for row in lives.rows}
         assert {row.state for row in lives.rows} <= {"answered", "failed"}, [row.state for row in lives.rows]
+        assert by_word.keys() == {f"w{number};" for number in range(count + 1)}
         for word, row in by_word.items():
+            if row.reason == INTERRUPTED:
+                assert mode == "interrupt"
+                assert word != f"w{count};", "there is a newer one that it made room for"
+                assert (named[word] + answered[word], lives.shown(word)) == (0, 1), (word, lives.heard)
+                continue
             assert named[word] + answered[word] == 1, (word, row.state, row.reason, lives.heard)
-            if named[word] and mode != "steer":  # tools may have been used for one that was steered in
+            if named[word] and not lives.worked_on(word):  # in a turn of its own that would be done again
                 assert row.attempts >= MAX_ATTEMPTS, (word, row.attempts)
         assert all(lives.shown(word) <= 1 for word in by_word), "no request shows a message twice"

@@ -109,9 +109,30 @@ async def test_an_interruption_before_the_turn_has_begun_loses_nothing(town: Mak
         await wire.until(lambda: wire.sent and "24" in wire.said()[-1])
         await house.lanes.quiet()
     heard = [word for text in wire.said() if text.startswith("re: ") for word in text[4:].split(" | ")]
-    everything = {int(word) for word in heard}
-    assert everything == set(range(25)), "each is answered, or in sight of the answer to a newer one"
+    in_sight = [line for one in t.model.requests[-1].messages for line in one.text.splitlines() if line.isdigit()]
+    assert {int(word) for word in (*heard, *in_sight)} == set(range(25)), (
+        "each is answered, or in sight of the answer to a newer one"
+    )
     assert len(wire.sent) <= 25
+
+
+@pytest.mark.parametrize("newer", ["no: to ten", "/stop"])
+@pytest.mark.parametrize("steps", range(0, 120, 6))
+async def test_a_turn_that_is_just_ending_when_it_is_interrupted_ends(town: Make, steps: int, newer: str) -> None:
+    t = town(messages=mode("interrupt"))
+    slow, wire = Slow(t), t.wire()
+    async with t.house(wire) as house:
+        await wire.say("count to a million")
+        await slow.began.wait()
+        slow.gate.set()
+        await t.steps(steps)
+        await wire.say(newer)
+        await house.lanes.quiet()
+        await wire.until(lambda: wire.sent)
+        tally = await house.ledger.tally()
+        rows = await house.ledger.inbox.latest(["waiting", "claimed", "answered"])
+    assert (tally.waiting, tally.running) == (0, 0)
+    assert [row.state for row in rows] == ["answered", "answered"]
 
 
 async def test_messages_for_other_ears_are_never_answered_together(town: Make) -> None:
@@ -339,6 +360,40 @@ async def test_a_turn_taken_up_after_a_restart_can_be_interrupted_too(town: Make
         assert (tally.waiting, tally.running) == (0, 0)
     assert again.said() == ["re: no: to ten"]
     assert "count to a million" in str(t.model.requests[-1].messages)
+
+
+async def test_a_turn_that_waits_to_be_taken_up_after_a_restart_can_be_stopped(town: Make) -> None:
+    t = town(agents={"defaults": {"maxConcurrent": 2}})
+    narrower = town(agents={"defaults": {"maxConcurrent": 1}})
+    asked, gate, wire = 0, asyncio.Event(), t.wire()
+
+    def answer(request: Request) -> Any:
+        nonlocal asked
+        asked += 1
+        return [Stall(gate), TextDelta("re: " + " | ".join(newest(request)))]
+
+    t.answer = narrower.answer = answer
+    async with t.house(wire) as house:
+        for group in ("one", "two"):
+            await wire.say(f"hello in {group}", group=group, mentioned=True)
+        while asked < 2:
+            await t.steps(10)
+        assert await house.lanes.drain(0.01) == 2
+    again = t.wire()
+    async with narrower.house(again) as house:
+        while asked < 3:
+            await t.steps(10)
+        (running,) = house.lanes.running()
+        (waiting,) = set(house.lanes.sessions()) - {running.session}
+        place = "one" if "one" in waiting else "two"
+        await again.say("/stop", group=place, mentioned=True)
+        await again.until(lambda: again.sent)
+        gate.set()
+        await house.lanes.quiet()
+        tally = await house.ledger.tally()
+    assert again.said(place)[0].startswith("⏹️")
+    assert (tally.waiting, tally.running) == (0, 0)
+    assert asked == 3, "what was stopped before it was taken up is not asked again"
 
 
 async def test_messages_whose_turn_could_not_begin_are_tried_each_for_itself(
