@@ -189,8 +189,8 @@ class CallingTelegram(WatchedTelegram):
         self.port_of_house = self._places[0].getsockname()[1]
         return await super().__aenter__()
 
-    async def __aexit__(self, *_: object) -> None:
-        await super().__aexit__()
+    async def __aexit__(self, kind: object, *error: object) -> None:
+        await super().__aexit__(kind, *error)
         for place in self._places:
             place.close()
 

@@ -190,9 +190,9 @@ class World:
         self.furnish()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.platform.__aexit__()
-        await self.model.__aexit__()
+    async def __aexit__(self, *error: object) -> None:
+        await self.platform.__aexit__(*error)
+        await self.model.__aexit__(*error)
 
     def furnish(self) -> None:
         """Write the settings."""
