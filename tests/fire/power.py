@@ -6,6 +6,7 @@ systems do; renames and removals hold once the folder, or the file under its new
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-CALLS = "openat,write,pwrite64,fsync,fdatasync,ftruncate,rename,renameat,renameat2,unlink,unlinkat,link,linkat"
+_NAMING = frozenset({"openat", "rename", "renameat", "renameat2", "unlink", "unlinkat", "link", "linkat"})
+CALLS = ",".join(sorted(_NAMING | {"write", "pwrite64", "fsync", "fdatasync", "ftruncate"}))
 RECORD = ("-e", "signal=none", "-xx", "-y", "-s", "4000000")
 """Options of strace: whole contents, with the path behind each descriptor."""
 
@@ -23,15 +25,17 @@ _BEGUN = re.compile(r"^(\d+) +(\w+)\((.*) <unfinished \.\.\.>$", re.DOTALL)
 _RESUMED = re.compile(r"^(\d+) +<\.\.\. (\w+) resumed>(.*)$", re.DOTALL)
 _TEXT = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
 _BEHIND = re.compile(r"^(?:\d+|AT_FDCWD)<([^>]*)>")
+_NAMED = re.compile(r'(?:(?:\d+|AT_FDCWD)<([^>]*)>, )?"((?:\\x[0-9a-f]{2})*)"')
 
 
 @dataclass
 class Call:
-    """One system call that succeeded. ``path`` is that of its descriptor, ``texts`` are its strings, ``numbers`` its last arguments."""
+    """One system call that succeeded. ``path`` is that of its descriptor, ``paths`` are those it names, ``data`` is what it writes."""
 
     name: str
     path: str
-    texts: list[bytes]
+    paths: list[str]
+    data: bytes
     arguments: str
     result: int
 
@@ -59,8 +63,17 @@ def calls(log: str) -> Iterator[tuple[bool, Call]]:
 
 def _read(name: str, arguments: str, result: int) -> Call:
     behind = _BEHIND.match(arguments)
-    texts = [bytes.fromhex(one.replace("\\x", "")) for one in _TEXT.findall(arguments)]
-    return Call(name, _path(behind[1]) if behind else "", texts, _TEXT.sub('""', arguments), result)
+    path, paths, data = _path(behind[1]) if behind else "", list[str](), b""
+    if name in _NAMING:
+        paths = [os.path.normpath(f"{_path(below)}/{_path(one)}" if below else _path(one)) for below, one in _told(arguments)]
+    elif (text := _TEXT.search(arguments)) is not None:
+        data = bytes.fromhex(text[1].replace("\\x", ""))
+    return Call(name, path, paths, data, _TEXT.sub('""', arguments), result)
+
+
+def _told(arguments: str) -> list[tuple[str, str]]:
+    """Return the names in a call, each with the folder that it is told to begin in; none where it begins at the root."""
+    return [("" if one.startswith(r"\x2f") else below, one) for below, one in _NAMED.findall(arguments)]
 
 
 def _path(written: str) -> str:
@@ -76,13 +89,13 @@ class _File:
 
 
 class Disk:
-    """The files below ``root``. ``ignored`` says of which files a sync does nothing, ``torn`` how much of what was appended stays."""
+    """The files below ``roots``. ``ignored`` says of which files a sync does nothing, ``torn`` how much of what was appended stays."""
 
-    def __init__(self, root: Path, *, ignored: Callable[[str], bool] = lambda _: False, torn: float = 0.0) -> None:
-        self._root = str(root)
+    def __init__(self, *roots: Path, ignored: Callable[[str], bool] = lambda _: False, torn: float = 0.0) -> None:
+        self._roots = roots
         self._ignored = ignored
         self._torn = torn
-        found = {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        found = {str(path): path.read_bytes() for root in roots for path in root.rglob("*") if path.is_file()}
         self._names = {path: _File(bytearray(data), data) for path, data in found.items()}
         self._kept = dict(self._names)
 
@@ -97,7 +110,7 @@ class Disk:
             elif call.name in {"rename", "renameat", "renameat2", "link", "linkat"}:
                 self._rename(call)
             elif call.name in {"unlink", "unlinkat"}:
-                self._names.pop(call.texts[0].decode(), None)
+                self._names.pop(call.paths[0], None)
             elif call.name in {"fsync", "fdatasync"}:
                 self._sync(call)
             elif (file := self._names.get(call.path)) is not None:
@@ -105,7 +118,7 @@ class Disk:
 
     def put(self) -> None:
         """Bring the files of this machine into the state that the disk would have."""
-        for path in Path(self._root).rglob("*"):
+        for path in [path for root in self._roots for path in root.rglob("*")]:
             if path.is_file() and str(path) not in self._kept:
                 path.unlink()
         for name, file in self._kept.items():
@@ -116,17 +129,17 @@ class Disk:
             path.chmod(0o600)
 
     def _open(self, call: Call) -> None:
-        path = call.texts[0].decode() if call.texts else ""
-        if not path.startswith(self._root) or "O_DIRECTORY" in call.arguments:
+        path = Path(call.paths[0])
+        if "O_DIRECTORY" in call.arguments or not any(path.is_relative_to(root) for root in self._roots):
             return
-        if path not in self._names:
+        if str(path) not in self._names:
             if "O_CREAT" in call.arguments:
-                self._names[path] = _File(bytearray())
+                self._names[str(path)] = _File(bytearray())
         elif "O_TRUNC" in call.arguments:
-            self._names[path].live.clear()
+            self._names[str(path)].live.clear()
 
     def _rename(self, call: Call) -> None:
-        old, new = (text.decode() for text in call.texts)
+        old, new = call.paths
         if old in self._names:
             self._names[new] = self._names[old]
             if not call.name.startswith("link"):
@@ -157,7 +170,7 @@ def _change(file: _File, call: Call) -> None:
         del file.live[size:]
         file.live.extend(bytes(size - len(file.live)))
         return
-    data = call.texts[0][: call.result]
+    data = call.data[: call.result]
     at = int(call.arguments.rpartition(",")[2]) if call.name == "pwrite64" else len(file.live)
     file.live.extend(bytes(max(0, at - len(file.live))))
     file.live[at : at + len(data)] = data

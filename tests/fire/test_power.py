@@ -6,6 +6,7 @@ Each oracle is shown to bite: a disk that does nothing when the ledger or a tran
 from __future__ import annotations
 
 import random
+import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +32,17 @@ async def nursery() -> AsyncIterator[Nursery]:
 
 async def outage(folder: Path, nursery: Nursery, name: str, kill: str, *, broken: str = "", **disk: Any) -> Verdict:
     """Let power fail at one place, start again, and judge. ``broken`` is a sabotage of the lives after that."""
-    scenario = replace(SCENARIOS[name], besides=(*SCENARIOS[name].besides, "heard there"))
+    scenario = SCENARIOS[name]
+    beforehand = [f"heard {text.split()[-1]}" for text in ("hello there", *scenario.youth)]
+    scenario = replace(scenario, besides=(*scenario.besides, *beforehand))
     async with World(folder / "house", nursery, settings=scenario.settings) as world:
-        await world.say("hello there")
-        life = await world.start()  # a first life that ends in order: what it left is on the disk
-        assert await world.quiet(life)
-        await life.end()
-        before = Disk(world.root / "state", **disk)
+        world.files = scenario.files
+        life = await world.start()  # what a first life left is on the disk; one that ends in order leaves nothing to be noted
+        for text in ("hello there", *scenario.youth):
+            await world.say(text)
+            assert await world.quiet(life)
+        await life.end(signal.SIGKILL if scenario.youth else signal.SIGTERM)
+        before = Disk(world.root / "state", world.root / "person", **disk)
         await world.say(*scenario.says)
         life = await world.start(Kill.parse(kill), recorded=True)
         await world.quiet(life)
@@ -49,6 +54,18 @@ async def outage(folder: Path, nursery: Nursery, name: str, kill: str, *, broken
         await life.end()
         await world.live()
         return await judge(scenario, world)
+
+
+def of_a_note(path: str) -> bool:
+    return "/person/homebody/memory/" in path
+
+
+def of_a_file(path: str) -> bool:
+    return "/person/homebody/inbox/" in path
+
+
+def of_a_deed(path: str) -> bool:
+    return "/person/homebody/" in path
 
 
 def of_the_ledger(path: str) -> bool:
@@ -72,6 +89,33 @@ DRAWN = random.Random(seed_of_the_day()).sample(PLACES, 3)
 async def test_what_was_promised_survives_a_loss_of_power(tmp_path: Path, nursery: Nursery, kill: str, torn: float) -> None:
     verdict = await outage(tmp_path, nursery, "three with effects", kill, torn=torn)
     assert not verdict.problems, (kill, verdict.told)
+
+
+IN_THE_WORKSPACE = [(name, place) for name in ("reset", "a file") for place in PLACES]
+"""A fresh start, whose flush writes what was said into the day's note, and a file that is taken in: where power fails meanwhile."""
+
+
+@pytest.mark.parametrize(("name", "kill"), random.Random(seed_of_the_day()).sample(IN_THE_WORKSPACE, 4))
+async def test_what_was_confirmed_in_the_workspace_survives_a_loss_of_power(
+    tmp_path: Path, nursery: Nursery, name: str, kill: str
+) -> None:
+    verdict = await outage(tmp_path, nursery, name, kill)
+    assert not verdict.problems, (name, kill, verdict.told)
+
+
+@pytest.mark.parametrize(
+    ("name", "ignored", "found"),
+    [
+        ("reset", of_a_note, "memory lost"),
+        ("a file", of_a_file, "file"),
+        ("three with effects", of_a_deed, "effect lost"),
+    ],
+)
+async def test_a_workspace_that_is_not_synced_is_seen(
+    tmp_path: Path, nursery: Nursery, name: str, ignored: Callable[[str], bool], found: str
+) -> None:
+    verdict = await outage(tmp_path, nursery, name, "after-sent:1", ignored=ignored)
+    assert found in verdict.problems, verdict
 
 
 @pytest.mark.parametrize(
