@@ -12,7 +12,6 @@ from gateway.config.field_types import FieldType
 from gateway.config.key import KeyPath, dotted_key, parse_key
 from gateway.config.normalize import suggest_key
 from gateway.config.secrets import masked
-from gateway.config.yaml_format import read_yaml
 from gateway.settings.root import Settings
 
 if TYPE_CHECKING:
@@ -121,18 +120,23 @@ def parse_value(text: str, path: KeyPath) -> Any:
     types = ROOT.at(path) or FieldType(())
     if types.only_text:
         return text
+    from gateway.config.yaml_format import read_yaml  # not at the top: the gateway imports this module, and may need no YAML
+
     try:
         node = read_yaml(text, "")
     except SettingsError:
         return text
-    return None if node is None and not types.text else text if node is None else _meant(node, types, text)
+    if node is None:
+        return text if types.text else None
+    return _typed(node, types, text)
 
 
-def _meant(node: Node, types: FieldType, text: str) -> Any:
+def _typed(node: Node, types: FieldType, text: str) -> Any:
+    """Return the values of a node; a number or word becomes text, as typed, where text is allowed."""
     if isinstance(node.value, dict):
-        return {key: _meant(child, types.under(key) or FieldType(()), text) for key, child in node.value.items()}
+        return {key: _typed(child, types.under(key) or FieldType(()), text) for key, child in node.value.items()}
     if isinstance(node.value, list):
-        return [_meant(child, types.under(index) or FieldType(()), text) for index, child in enumerate(node.value)]
+        return [_typed(child, types.under(index) or FieldType(()), text) for index, child in enumerate(node.value)]
     return text[node.start : node.end] if types.text and not isinstance(node.value, str) else node.value
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 from typing import TYPE_CHECKING
 
+from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import SettingsError
 from gateway.config.document import read_text
 from gateway.config.load import Loaded, check, load
@@ -50,17 +51,10 @@ def save_copy(loaded: Loaded, paths: Paths) -> None:
     if loaded.source is None:
         return
     kept = _place(loaded.source, paths)
-    fresh = kept.with_name(f".{kept.name}.tmp")
-    try:
+    with contextlib.suppress(OSError, UnicodeDecodeError):
         text = loaded.source.read_bytes()
-        if kept.exists() and kept.read_bytes() == text:
-            return
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-        fresh.replace(kept)
-    except OSError:
-        return
+        if not kept.exists() or kept.read_bytes() != text:
+            write_atomically(kept, text.decode())
 
 
 def _place(source: Path, paths: Paths) -> Path:

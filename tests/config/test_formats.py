@@ -1,4 +1,4 @@
-"""Two notations, one tree: values, and where each of them stands."""
+"""Two formats, one tree: values, and the line of each of them."""
 
 import json
 import re

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -362,3 +364,14 @@ def test_no_tree_brings_the_loader_down(tree, name):
 def test_no_garbage_brings_the_loader_down(text, name):
     checked = check(text, Path("/nowhere") / name, {})
     assert checked.settings is not None or checked.problems
+
+
+@pytest.mark.parametrize(("name", "text"), [("homebody.json", "{logging: {level: 'debug'}}"), ("homebody.yaml", "\n")])
+def test_what_needs_no_yaml_parser_imports_none(tmp_path, name, text):
+    paths = written(tmp_path, text, name)
+    script = (
+        "import pathlib, sys; from gateway.base.paths import Paths; from gateway.config.last_known_good import load_or_last_known_good;"
+        f"import gateway.config.compare; load_or_last_known_good(Paths(pathlib.Path({str(paths.home)!r})), {{}});"
+        "sys.exit('yaml' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
