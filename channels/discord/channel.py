@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import random as system_random
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from channels.common.backoff import LONGEST, Backoff
+from channels.common.backoff import LONGEST
+from channels.common.chat_channel import ChatChannel
 from channels.common.chunking import fitted
-from channels.common.log import NoLog
 from channels.common.previews import Previews
 from channels.discord.markup import written
 from channels.discord.token_conflict import TokenConflict
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
+    from channels.common.backoff import Backoff
     from channels.common.log import Log
     from channels.discord.bot_reactions import BotReactions
     from channels.discord.gateway_client import GatewayClient
@@ -35,14 +35,14 @@ INVITE = "https://discord.com/oauth2/authorize?client_id={}&scope=bot%20applicat
 """Where the owner of a server lets a bot in, with the rights that docs/discord.md names."""
 
 
-class DiscordChannel:
+class DiscordChannel(ChatChannel):
     """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts`` and ``Menu``.
 
     The client library is loaded in a thread, when ``run`` or ``probe`` first needs it.
     """
 
     name = "discord"
-    shows: frozenset[Literal["buttons", "files"]] = frozenset({"buttons", "files"})
+    PARTS = ("receiving", "sending", "cdn_download", "bot_reactions")
     repeats_safely = True
 
     def __init__(
@@ -54,11 +54,8 @@ class DiscordChannel:
         log: Log | None = None,
         random: Callable[[], float] = system_random.random,
     ) -> None:
-        self.account = account
         self._settings: DiscordAccount = settings.account(account)
-        self._clock = clock
-        self._log: Log = log or NoLog()
-        self._random = random
+        super().__init__(account, clock=clock, streaming=self._settings.streaming != "off", log=log, random=random)
         self.reply_to_mode = self._settings.reply_to_mode
         self.silence = self._settings.heartbeat_timeout_seconds + LONGEST
         self._receiver: Receiver | None = None
@@ -75,39 +72,41 @@ class DiscordChannel:
         return "" if self._receiver is None else self._receiver.trouble
 
     async def run(self, door: InboundSink) -> None:
-        """Listen until cancelled, with ever longer pauses between connections that do not come about."""
-        await asyncio.to_thread(_load)
-        from channels.discord.api_errors import TROUBLE
+        """Listen until cancelled, with longer and longer pauses between connections that fail."""
+        await self._load()
         from channels.discord.bot_reactions import BotReactions
+
+        self._reacting = BotReactions()
+        try:
+            await super().run(door)
+        finally:
+            self._receiver = None
+
+    async def _listen(self, door: InboundSink, backoff: Backoff) -> None:
         from channels.discord.receiving import Receiver
 
-        pauses = Backoff(self._clock, self._random, self._log, self.account)
-        self._reacting = reacting = BotReactions()
-        while True:
-            receiver = Receiver(
-                self._settings,
-                self.account,
-                door=door,
-                clock=self._clock,
-                random=self._random,
-                log=self._log,
-                dms=self._dms,
-                reacting=reacting,
-                rival=self._rival,
-            )
-            try:
-                await receiver.link.sign_in()
-                self._receiver = receiver
-                pauses.over()
-                self._tell_invitation(receiver.link.application_id)
-                await self._try(self._offer(), "the menu of commands could not be offered")
-                await receiver.run()
-            except TROUBLE as error:
-                await receiver.close()
-                await pauses.wait("discord does not answer", str(error))
-            finally:
-                self._receiver = None
-                await asyncio.shield(asyncio.ensure_future(receiver.close()))
+        assert self._reacting is not None
+        self._receiver = None
+        receiver = Receiver(
+            self._settings,
+            self.account,
+            door=door,
+            clock=self._clock,
+            random=self._random,
+            log=self._log,
+            dms=self._dms,
+            reacting=self._reacting,
+            rival=self._rival,
+        )
+        try:
+            await receiver.link.sign_in()
+            self._receiver = receiver
+            backoff.over()
+            self._tell_invitation(receiver.link.application_id)
+            await self._best_effort(self._offer, "the menu of commands could not be offered")
+            await receiver.run()
+        finally:
+            await asyncio.shield(asyncio.ensure_future(receiver.close()))
 
     def _tell_invitation(self, application: int | None) -> None:
         """Say once where the bot is added to a server, which takes the id of its application."""
@@ -127,19 +126,6 @@ class DiscordChannel:
         """Deliver one chunk; see ``channels.discord.sending``."""
         return await self._sender().send(outbound, record, self._previews)
 
-    async def typing(self, conversation: ChatAddress) -> None:
-        """Show "typing" for about ten seconds."""
-        await self._try(self.typing_once(conversation), "typing was not shown")
-
-    async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:
-        """Show a preview of the answer, when it takes long."""
-        if self._settings.streaming != "off":
-            await self._try(self._previews.show(conversation, turn, text), "a preview was not shown")
-
-    def draft_ended(self, conversation: ChatAddress, turn: str) -> None:
-        """See ``channels.protocol.DraftsEnd``."""
-        self._previews.end(conversation, turn)
-
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
         """Save a file that came with a message; see ``channels.discord.cdn_download``."""
         from channels.discord.cdn_download import Fetcher
@@ -149,15 +135,11 @@ class DiscordChannel:
         except NotSent as error:
             raise NotFetched(str(error), permanent=False) from error
 
-    async def react(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
-        """Put an emoji under a message."""
-        await self._try(self._react(conversation, message_id, emoji), "a reaction was not put")
-
     async def menu(self, entries: Sequence[MenuEntry]) -> None:
         """Offer commands, now or as soon as Discord is reached."""
         self._entries = entries
         if self._receiver is not None:
-            await self._try(self._offer(), "the menu of commands could not be offered")
+            await self._best_effort(self._offer, "the menu of commands could not be offered")
 
     async def _offer(self) -> None:
         from channels.discord.slash_commands import offer
@@ -168,15 +150,14 @@ class DiscordChannel:
         if await offer(self._link(), entries):
             self._log.info("the menu of commands was written", commands=len(entries), account=self.account)
 
-    async def _react(self, conversation: ChatAddress, message: str, emoji: str | None) -> None:
+    async def _show_reaction(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         from channels.discord.sending import number
 
         if self._reacting is not None:
             channel = await self._sender().channel(conversation)
-            await self._reacting.put(self._link(), channel, str(number(message)), emoji)
+            await self._reacting.put(self._link(), channel, str(number(message_id)), emoji)
 
-    async def typing_once(self, conversation: ChatAddress) -> None:
-        """Ask Discord to show "typing". Raises for platform trouble."""
+    async def _show_typing(self, conversation: ChatAddress) -> None:
         await self._sender().typing(conversation)
 
     async def post(self, conversation: ChatAddress, text: str) -> str:
@@ -193,12 +174,11 @@ class DiscordChannel:
         Raises:
             ChannelError: it cannot be reached; ``ChannelBroken`` when its token is wrong, or it may not read messages.
         """
-        await asyncio.to_thread(_load)
+        await self._load()
         from channels.discord.api_errors import TROUBLE
         from channels.discord.gateway_client import GatewayClient
 
-        pauses = Backoff(self._clock, self._random, self._log, self.account)
-        link = GatewayClient(self._settings, lambda *_: None, clock=self._clock, pauses=pauses)
+        link = GatewayClient(self._settings, lambda *_: None, clock=self._clock, pauses=self._backoff())
         try:
             await link.sign_in()
             link.check_intents()
@@ -221,14 +201,13 @@ class DiscordChannel:
             raise NotSent("nothing is to be seen of it yet")
         return written(pieces[0])
 
-    async def _try(self, showing: Awaitable[None], event: str) -> None:
-        """Do what is only for show."""
+    def _passing(self) -> tuple[type[Exception], ...]:
         from channels.discord.api_errors import TROUBLE
 
-        try:
-            await showing
-        except (*TROUBLE, ChannelError) as error:
-            self._log.info(event, error=str(error) or type(error).__name__, account=self.account)
+        return TROUBLE
+
+    def _described(self, error: Exception) -> str:
+        return str(error) or type(error).__name__
 
     def _sender(self) -> Sender:
         from channels.discord.sending import Sender
@@ -239,9 +218,3 @@ class DiscordChannel:
         if self._receiver is None or self._receiver.link.is_closed():
             raise NotSent("Discord is not connected")
         return self._receiver.link
-
-
-def _load() -> None:
-    """Load the library; a second of work that must not stop the event loop."""
-    for part in ("receiving", "sending", "cdn_download", "bot_reactions"):
-        importlib.import_module(f"channels.discord.{part}")

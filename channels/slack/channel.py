@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib
 import random as system_random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from channels.common.backoff import LONGEST, Backoff
+from channels.common.backoff import LONGEST
+from channels.common.chat_channel import ChatChannel
 from channels.common.chunking import fitted
-from channels.common.log import NoLog
 from channels.common.previews import Previews
 from channels.errors import ChannelBroken, ChannelError, NotFetched, NotSent
 from channels.protocol import HookAnswer
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
 
     from slack_sdk.web.async_client import AsyncWebClient
 
+    from channels.common.backoff import Backoff
     from channels.common.log import Log
     from channels.messages import Attachment, ChatAddress, Outbound, Sent
     from channels.protocol import Clock, HookRequest, InboundSink, MenuEntry
@@ -52,14 +51,14 @@ class _Line:
     hook: Hook | None = None
 
 
-class SlackChannel:
+class SlackChannel(ChatChannel):
     """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts``, ``Shows``, ``Refers``, ``Menu`` and ``Hooked``.
 
     The client library is loaded in a thread, when it is first used.
     """
 
     name = "slack"
-    shows: frozenset[Literal["buttons", "files"]] = frozenset({"buttons", "files"})
+    PARTS = ("socket_mode", "http_mode", "sending", "file_download", "reactions")
 
     def __init__(
         self,
@@ -70,14 +69,11 @@ class SlackChannel:
         log: Log | None = None,
         random: Callable[[], float] = system_random.random,
     ) -> None:
-        self.account = account
         self._settings: SlackAccount = settings.account(account)
+        super().__init__(account, clock=clock, streaming=self._settings.streaming != "off", log=log, random=random)
         self.reply_to_mode = self._settings.reply_to_mode
         self.hooked = self._settings.mode == "http"
         self.silence = self._settings.ping_seconds * ASK_EVERY + self._settings.timeout_seconds + LONGEST
-        self._clock = clock
-        self._log: Log = log or NoLog()
-        self._random = random
         self._known = SlackCache()
         self._concerns: list[str] = []
         self._line: _Line | None = None
@@ -95,23 +91,21 @@ class SlackChannel:
         return "" if self._line is None else self._line.receiver.trouble
 
     async def run(self, door: InboundSink) -> None:
-        """Listen until cancelled, with ever longer pauses between connections that do not come about."""
+        """Listen until cancelled, with longer and longer pauses between connections that fail."""
         self._settings.check()
-        await asyncio.to_thread(_load)
-        from channels.slack.api_errors import TROUBLE
+        await self._load()
         from channels.slack.http_mode import Signature
-        from channels.slack.web_client import make_session, make_web
 
         self._signature = Signature(self._settings, self._clock) if self.hooked else None
-        pauses = Backoff(self._clock, self._random, self._log, self.account)
-        while True:
-            try:
-                async with make_session(self._settings) as session:
-                    await self._listen(make_web(self._settings, session), door)
-            except TROUBLE as error:
-                await pauses.wait("slack does not answer", str(error) or type(error).__name__)
+        await super().run(door)
 
-    async def _listen(self, web: AsyncWebClient, door: InboundSink) -> None:
+    async def _listen(self, door: InboundSink, backoff: Backoff) -> None:  # noqa: ARG002 - a connection that ends is tried again later
+        from channels.slack.web_client import make_session, make_web
+
+        async with make_session(self._settings) as session:
+            await self._listen_with(make_web(self._settings, session), door)
+
+    async def _listen_with(self, web: AsyncWebClient, door: InboundSink) -> None:
         from channels.slack.http_mode import Hook
         from channels.slack.rate_limit import RateLimit
         from channels.slack.receiving import Receiver
@@ -193,19 +187,10 @@ class SlackChannel:
         """Deliver one chunk; see ``channels.slack.sending``."""
         return await self._open().sender.send(outbound, record, self._previews)
 
-    async def typing(self, conversation: ChatAddress) -> None:
+    async def _show_typing(self, conversation: ChatAddress) -> None:
         """Show that an answer is being written, where Slack can: in threads."""
         if self._line is not None:
-            await self._try(self._line.sender.typing(conversation), "typing was not shown")
-
-    async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:
-        """Show a preview of the answer, when it takes long."""
-        if self._settings.streaming != "off":
-            await self._try(self._previews.show(conversation, turn, text), "a preview was not shown")
-
-    def draft_ended(self, conversation: ChatAddress, turn: str) -> None:
-        """See ``channels.protocol.DraftsEnd``."""
-        self._previews.end(conversation, turn)
+            await self._line.sender.typing(conversation)
 
     async def post(self, conversation: ChatAddress, text: str) -> str:
         """Post a preview; see ``channels.common.previews``."""
@@ -221,13 +206,9 @@ class SlackChannel:
             raise NotFetched("Slack is not connected", permanent=False)
         await self._line.files.fetch(attachment, path, limit)
 
-    async def react(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
-        """Put an emoji under a message, or take it off."""
+    async def _show_reaction(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         if self._line is not None and is_stamp(message_id):
-            await self._try(self._reacted(self._line, conversation, message_id, emoji), "an emoji was not put")
-
-    async def _reacted(self, line: _Line, conversation: ChatAddress, message: str, emoji: str | None) -> None:
-        await line.reactions.react(await line.sender.channel(conversation), message, emoji)
+            await self._line.reactions.react(await self._line.sender.channel(conversation), message_id, emoji)
 
     async def menu(self, entries: Sequence[MenuEntry]) -> None:
         """Learn which words are commands behind the slash command. Slack has no menu that an app could fill: its manifest does."""
@@ -255,7 +236,7 @@ class SlackChannel:
         Raises:
             ChannelError: it cannot be reached; ``ChannelBroken`` when a token of it is wrong.
         """
-        await asyncio.to_thread(_load)
+        await self._load()
         from channels.slack.api_errors import TROUBLE
         from channels.slack.web_client import make_session, make_web
 
@@ -291,14 +272,10 @@ class SlackChannel:
     async def close(self) -> None:
         """Release nothing: ``run`` closes its connections when it ends."""
 
-    async def _try(self, showing: Awaitable[None], event: str) -> None:
-        """Do what is only for show."""
+    def _passing(self) -> tuple[type[Exception], ...]:
         from channels.slack.api_errors import TROUBLE
 
-        try:
-            await showing
-        except (*TROUBLE, ChannelError) as error:
-            self._log.info(event, error=type(error).__name__, account=self.account)
+        return TROUBLE
 
     def _between(self, conversation: ChatAddress) -> float:
         """Return the seconds between two looks at a preview: Slack takes fewer edits a minute than pieces of a stream."""
@@ -308,9 +285,3 @@ class SlackChannel:
         if self._line is None:
             raise NotSent("Slack is not connected")
         return self._line
-
-
-def _load() -> None:
-    """Load the library; a second of work that must not stop the event loop."""
-    for part in ("socket_mode", "http_mode", "sending", "file_download", "reactions"):
-        importlib.import_module(f"channels.slack.{part}")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import random as system_random
 import unicodedata
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from channels.common.chat_channel import ChatChannel
 from channels.common.chunking import cut, utf16_length
-from channels.common.log import NoLog
 from channels.common.markdown import styled
 from channels.common.styled_text import plain
 from channels.errors import ChannelBroken, ChannelError, NotSent
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
     from channels.telegram.update_loop import Listener
 
 
-class TelegramChannel:
+class TelegramChannel(ChatChannel):
     """A ``Channel`` with ``Drafts``, ``Fetches``, ``Reacts``, ``Menu`` and ``Hooked``.
 
     The client library is loaded in a thread, when it is first needed.
     """
 
     name = "telegram"
-    shows: frozenset[Literal["buttons", "files"]] = frozenset({"buttons", "files"})
+    PARTS = ("update_loop", "bot_actions", "get_file")
 
     def __init__(
         self,
@@ -47,15 +46,12 @@ class TelegramChannel:
         log: Log | None = None,
         random: Callable[[], float] = system_random.random,
     ) -> None:
-        self.account = account
         self._settings: TelegramAccount = settings.account(account)
+        super().__init__(account, clock=clock, streaming=self._settings.streaming != "off", log=log, random=random)
         self.hooked = self._settings.webhook_url is not None
         self.reply_to_mode = self._settings.reply_to_mode
         between = LOOK_SECONDS if self.hooked else self._settings.poll_timeout_seconds
         self.silence = between + self._settings.timeout_seconds + LONGEST_PAUSE
-        self._clock = clock
-        self._log: Log = log or NoLog()
-        self._random = random
         self._seen = SeenMessages()
         self._menu: Sequence[MenuEntry] = ()
         self._door: InboundSink | None = None
@@ -71,7 +67,6 @@ class TelegramChannel:
         voice = await self._made_voice()
         from telegram.error import Conflict
 
-        from channels.common.backoff import Backoff
         from channels.telegram.receiving import ReceiverDeps
         from channels.telegram.update_loop import Listener
 
@@ -81,7 +76,7 @@ class TelegramChannel:
             account=self.account,
             door=door,
             clock=self._clock,
-            pauses=Backoff(self._clock, self._random, self._log, self.account, longest=LONGEST_PAUSE),
+            pauses=self._backoff(LONGEST_PAUSE),
             log=self._log,
             trouble=self._in_trouble,
             signed_in=self._signed_in,
@@ -110,9 +105,8 @@ class TelegramChannel:
         """Deliver one chunk or file; see ``channels.telegram.sending``."""
         return await (await self._ready_voice()).send(outbound, record)
 
-    async def typing(self, conversation: ChatAddress) -> None:
-        """Show "typing" for about five seconds; call it again for longer."""
-        await self._show("typing was not shown", lambda voice: voice.typing(conversation))
+    async def _show_typing(self, conversation: ChatAddress) -> None:
+        await (await self._made_voice()).typing(conversation)
 
     async def paced(self, conversation: ChatAddress) -> None:
         """Keep to Telegram's limits; see ``channels.telegram.pacing``."""
@@ -126,19 +120,17 @@ class TelegramChannel:
         except ChannelError:  # without a token the attempt itself says what is wrong
             return True
 
-    async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:
-        """Show a preview of the answer, when it takes long; see ``channels.telegram.live_preview``."""
-        if self._settings.streaming != "off":
-            await self._show("a preview was not shown", lambda voice: voice.showing.show(conversation, turn, text))
+    async def _show_preview(self, conversation: ChatAddress, turn: str, text: str) -> None:
+        await (await self._made_voice()).showing.show(conversation, turn, text)
 
     def draft_ended(self, conversation: ChatAddress, turn: str) -> None:
         """See ``channels.protocol.DraftsEnd``."""
         if (voice := self.voice) is not None:
             voice.showing.ended(conversation, turn)
 
-    async def react(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
+    async def _show_reaction(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         """Put an emoji under a message; one that Telegram does not let bots use is replaced by what comes nearest."""
-        await self._show("a reaction was not shown", lambda voice: voice.react(conversation, message_id, emoji))
+        await (await self._made_voice()).react(conversation, message_id, emoji)
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
         """Save a file; see ``channels.telegram.get_file``."""
@@ -208,18 +200,10 @@ class TelegramChannel:
         whole = made is not None and made.done() and not made.cancelled() and made.exception() is None
         return made.result() if made is not None and whole else None
 
-    async def _show(self, event: str, showing: Callable[[BotActions], Awaitable[None]]) -> None:
-        """Do what is only for show: its trouble is nobody's."""
-        try:
-            voice = await self._made_voice()
-            from telegram.error import TelegramError
+    def _passing(self) -> tuple[type[Exception], ...]:
+        from telegram.error import TelegramError
 
-            try:
-                await showing(voice)
-            except (TelegramError, ValueError, TypeError, KeyError) as error:
-                self._log.info(event, error=type(error).__name__, account=self.account)
-        except ChannelError as error:
-            self._log.info(event, error=type(error).__name__, account=self.account)
+        return (TelegramError, ValueError, TypeError, KeyError)
 
     async def _ready_voice(self) -> BotActions:
         """Return the voice, for sending.
@@ -244,8 +228,7 @@ class TelegramChannel:
 
     def _make(self) -> BotActions:
         """Load the library and make the bot; half a second of work that must not stop the event loop."""
-        for part in ("update_loop", "bot_actions", "get_file"):
-            importlib.import_module(f"channels.telegram.{part}")
+        self._load_here()
         from channels.telegram.bot_actions import BotActions
 
         return BotActions(

@@ -168,7 +168,7 @@ async def test_an_emoji_that_discord_does_not_know_is_nobodys_trouble(peer: Disc
         await line.channel.react(DIRECT, "no id", "👍")
         await line.channel.react(DIRECT, said, "👍")
     assert peer.own_reactions(said) == ["👍"]
-    assert "10014" in line.log.told("a reaction was not put")["error"]
+    assert "10014" in line.log.told("a reaction was not shown")["error"]
 
 
 @pytest.mark.parametrize("more", [{"bot": True}, {"webhook_id": "1"}], ids=["a bot", "a webhook"])
