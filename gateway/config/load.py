@@ -94,11 +94,11 @@ def _checked(tree: Tree, source: Path, env: Mapping[str, str], paths: Paths | No
     else:
         tree.problems.extend(_agents_problems(settings, tree))
         if not tree.problems:
-            house = paths or Paths.find(env)
-            tree.problems.extend(_misplaced(settings.of_profile(house.profile), tree, source, house.home))
+            found = paths or Paths.find(env)
+            tree.problems.extend(_misplaced(settings.of_profile(found.profile), tree, source, found.home))
     warnings = list(normalizer.warnings)
     if settings is not None and not tree.problems:
-        warnings += [*_shared_workspaces(settings, tree), *_idle_rules(settings, tree)]
+        warnings += [*_shared_workspaces(settings, tree), *_bindings_without_agent(settings, tree)]
     if normalizer.inline_secrets:
         warnings += _open_to_others(source)
     return Checked(settings, _in_order(tree.problems), _in_order(warnings), tree.values)
@@ -166,7 +166,7 @@ def _shared_workspaces(settings: Settings, tree: Tree) -> list[Problem]:
     return warnings
 
 
-def _idle_rules(settings: Settings, tree: Tree) -> list[Problem]:
+def _bindings_without_agent(settings: Settings, tree: Tree) -> list[Problem]:
     """Return a warning for each binding whose agent does not exist: it is ignored, and another agent answers."""
     there = ", ".join(settings.agent_ids)
     return [
