@@ -23,6 +23,13 @@ _LEAST_SHARED = 2
 _SHARED = 0.2
 """A summary has this share of its own words from what it replaces, or names and figures of it: so many."""
 _LEAST_PARTICULAR = 4
+_PERSON = re.compile(
+    r"^Person: (.*?)(?=^(?:Person|Agent|Agent calls [^:\n]+|Result of [^:\n]+): |\Z)", re.MULTILINE | re.DOTALL
+)
+"""What people said, in the labels of ``summary.as_text``."""
+_NAME = re.compile(r"(?<=[^\s.!?:;*>#-] )[^\W\d_a-z][^\W\d_]{2,}|\d[\d.,:/-]*")
+"""A figure, or a word with a capital that does not begin a sentence or a line."""
+_SEVERAL = 3
 _STEM = 5
 """Letters by which forms of a word are taken for the same."""
 _SAME_LINES = 3
@@ -39,11 +46,13 @@ def fault_in(text: str, order: str, source: Iterable[str], asked: Iterable[str])
     """
     headings = [(found[1] or found[2]).casefold() for found in _HEADING.finditer(text)]
     wanted = [one.casefold() for one in asked]
-    if not any(one.startswith(name) for one in headings for name in wanted) and len(headings) < _HEADINGS_WITHOUT_ONE_ASKED:
+    asked_for = any(one.startswith(name) for one in headings for name in wanted)
+    if not asked_for and len(headings) < _HEADINGS_WITHOUT_ONE_ASKED:
         return "it has none of the headings that were asked for"
     if _repeats(text):
         return "it repeats itself"
     body = _HEADING.sub("", text)
+    source = list(source)
     common = words_of(order) | _stems(ENGLISH | _LABELS)
     own = words_of(body) - common
     if len(own) < _LEAST_OWN_WORDS:
@@ -53,6 +62,11 @@ def fault_in(text: str, order: str, source: Iterable[str], asked: Iterable[str])
     particular = sum(any(letter.isdigit() for letter in word) or word.capitalize() in body for word in shared)
     if len(shared) < min(_LEAST_SHARED, len(there)) or (len(shared) < _SHARED * len(own) and particular < _LEAST_PARTICULAR):
         return "it has next to nothing in common with the conversation"
+    names = _stems(
+        word.casefold().rstrip(".,:/-") for part in source for said in _PERSON.findall(part) for word in _NAME.findall(said)
+    )
+    if len(names - common) >= _SEVERAL and not names & words_of(text) and not asked_for:
+        return "it has none of the names and figures that people gave"
     return ""
 
 

@@ -426,6 +426,26 @@ def test_what_is_no_summary_is_told_from_one() -> None:
     assert fault_in(german, order, [*TALK, "Heizkessel, Treppe, Lärche, Klempner: Vera zieht um."], HEADINGS) == ""
 
 
+def test_a_summary_of_babble_that_forgets_what_people_said_is_none() -> None:
+    """A small model's words, from a run with one: its own earlier babble shares enough words with it."""
+    talk = [
+        "Person: Hello. My name is Vera and I live in Graz.",
+        "Agent: A number that is not a date. You need to read this file twice, and add a line tomorrow; the task is completed.",
+        "Person: My boiler was last serviced on 17 March. Please remember that.\n\nPerson: The plumber is Mr Oduya.",
+        "Agent: In two days you will get a block of code for the meeting. The agenda of this week has a bonus point, and a list.",
+    ]
+    babble = (
+        "Here is the summary:\n## What's in this file, and what you need to know.\n### 1234567890\nYour name\nYou are today.\n"
+        "This message has already been read twice.\nWe have a block of code that was not completed by last night's meeting. "
+        "We will change the agenda tomorrow. You can finish your task in two days, and you will get a bonus point for this task.\n"
+        "## What's in your file?\nYou are allowed to add something to this list, but not more than three times during the next week."
+    )
+    order = SHAPE.format(words=300)
+    assert "names and figures" in fault_in(babble, order, talk, HEADINGS)
+    assert fault_in(GOOD, order, talk, HEADINGS) == "", "one of them is enough"
+    assert fault_in(babble, order, [one.replace("Person: ", "Agent: ") for one in talk], HEADINGS) == "", "people gave none"
+
+
 @pytest.mark.parametrize("refusal", REFUSALS)
 async def test_an_answer_that_is_no_summary_replaces_nothing(room: Make, refusal: str) -> None:
     r = room(window=12_000, settings=SMALL)
