@@ -16,6 +16,8 @@ from pathlib import Path
 from channels.errors import ChannelBroken
 
 LONGEST = 100
+SOCKET = "admin.sock"
+"""The API's socket, in the state directory."""
 
 
 def locate(wanted: Path) -> Path:

@@ -1,4 +1,4 @@
-"""ASGI middleware of the HTTP API, one class a concern. ``tcp_middleware`` lists them in order.
+"""ASGI middleware of the HTTP API, one class a concern. ``tcp_middleware`` and ``unix_middleware`` list them in order.
 
 All checks apply on loopback too, and with the right token. A browser on this machine can be made to call loopback by any page
 (Origin), under any name (Host: DNS rebinding), and a reverse proxy makes the whole internet look like loopback (forwarding headers).
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 LARGEST_HEAD: Final = 32 * 1024
 LARGEST_BODY: Final = 1024 * 1024
+LARGEST_LOCAL_BODY: Final = 8 * 1024 * 1024
 HOOKS: Final = "/hooks/"
 """Platforms call below this path, under whatever name they were given; their channels trust nothing but signatures."""
 FORWARDING = frozenset(
@@ -47,6 +48,11 @@ def tcp_middleware(settings: GatewaySettings, port: int, token: str, log: Log) -
         Middleware(AllowedOrigins, log, settings.allowed_origins),
         Middleware(BearerToken, token),
     ]
+
+
+def unix_middleware(log: Log) -> list[Middleware]:
+    """Return the middleware of the unix socket, which only the owner can open."""
+    return [Middleware(RequestLimits, log, LARGEST_LOCAL_BODY), Middleware(AlwaysOwner)]
 
 
 class _Check:
@@ -182,6 +188,18 @@ class BearerToken:
         offered = _values(scope["headers"], b"authorization")
         named = len(offered) == 1 and offered[0][: len(_SCHEME)].lower() == _SCHEME
         scope["owner"] = named and same(offered[0][len(_SCHEME) :].strip(), self._token)
+        await self.app(scope, receive, send)
+
+
+class AlwaysOwner:
+    """Notes in ``scope["owner"]`` that the request is the owner's."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass it on."""
+        scope["owner"] = True
         await self.app(scope, receive, send)
 
 

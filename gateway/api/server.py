@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
+from channels.terminal import socket_path
 from gateway.api.answers import on_defect, on_http_error
 from gateway.api.listening_sockets import open_sockets
-from gateway.api.middleware import tcp_middleware
-from gateway.api.uvicorn_server import HEAD_SECONDS, Server
+from gateway.api.middleware import tcp_middleware, unix_middleware
+from gateway.api.uvicorn_server import HEAD_SECONDS, LocalServer, Server
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     import structlog
     from starlette.middleware import Middleware
@@ -23,15 +25,17 @@ if TYPE_CHECKING:
 
     from gateway.settings.http import GatewaySettings
 
+    Routes = Sequence[BaseRoute]
 
-def app_of(routes: Sequence[BaseRoute], middleware: Sequence[Middleware]) -> Starlette:
+
+def app_of(routes: Routes, middleware: Sequence[Middleware]) -> Starlette:
     """Return the ASGI application; every error of it is JSON."""
     handlers = {HTTPException: on_http_error, Exception: on_defect}
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
 
 async def serve_tcp(
-    routes: Sequence[BaseRoute],
+    routes: Routes,
     settings: GatewaySettings,
     *,
     token: str,
@@ -51,7 +55,28 @@ async def serve_tcp(
     port: int = sockets[0].getsockname()[1]
     app = app_of(routes, tcp_middleware(settings, port, token, log))
     log.info("listening", port=port, bind=settings.bind)
-    await _serve(Server(app, lambda: started(port), head_seconds), sockets)
+    await _serve(Server(app, lambda: started(port), head_seconds=head_seconds), sockets)
+
+
+async def serve_unix(
+    routes: Routes,
+    path: Path,
+    *,
+    log: structlog.typing.FilteringBoundLogger,
+    started: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve ``routes`` to programs of this user, on a socket at ``path``, until cancelled; then finish answers (1 s at most).
+
+    Raises:
+        ChannelBroken: the socket cannot be made.
+    """
+    sock = socket_path.bind(path)
+    sock.setblocking(False)  # noqa: FBT003 - the standard library's signature
+    server = LocalServer(app_of(routes, unix_middleware(log)), started)
+    try:
+        await _serve(server, [sock])
+    finally:
+        socket_path.clear(path)
 
 
 async def _serve(server: Server, sockets: list[socket.socket]) -> None:

@@ -1,10 +1,15 @@
-"""uvicorn, made to our measure: no signal handlers, patience that ends, errors as JSON."""
+"""uvicorn servers for TCP and for the unix socket: no signal handlers, deadlines for requests, errors as JSON."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import os
+import socket
+import struct
+import sys
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import h11
@@ -14,7 +19,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from gateway.api.middleware import LARGEST_HEAD
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Generator
 
     from starlette.types import ASGIApp
@@ -53,11 +57,14 @@ class Wire(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP, in the form of all other errors."""
-        hint = f"Send HTTP/1.1 with a head of at most {LARGEST_HEAD} bytes."
-        body = json.dumps({"error": msg, "reason": "bad-request", "mend": hint}).encode()
+        self._refuse(400, msg, "bad-request", f"Send HTTP/1.1 with a head of at most {LARGEST_HEAD} bytes.")
+
+    def _refuse(self, status: int, error: str, reason: str, hint: str) -> None:
+        """Answer without the application, and close."""
+        body = json.dumps({"error": error, "reason": reason, "mend": hint}).encode()
         headers = [(b"content-type", b"application/json"), (b"connection", b"close"), (b"content-length", b"%d" % len(body))]
         events = (
-            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase.encode()),
             h11.Data(data=body),
             h11.EndOfMessage(),
         )
@@ -76,13 +83,52 @@ class Wire(H11Protocol):
             self._deadline = None
 
 
-class Server(uvicorn.Server):
-    """A server that leaves signals to the gateway, says when it listens, and sleeps while nobody asks."""
+class LocalWire(Wire):
+    """One connection to the unix socket."""
 
-    def __init__(self, app: ASGIApp, started: Callable[[], None], head_seconds: float) -> None:
+    _new = True
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Refuse another user's process, as far as the kernel tells; the directory's rights keep others out in any case."""
+        super().connection_made(transport)
+        user = _peer(transport.get_extra_info("socket"))
+        if user != os.getuid():
+            error = f"user {user} may not talk to the gateway of user {os.getuid()}"
+            self._refuse(403, error, "other-user", "Use a gateway of your own.")
+
+    def data_received(self, data: bytes) -> None:
+        """Answer commands from before this API, which send lines of JSON, in their own form."""
+        if self._new and data.startswith(b"{") and not self.transport.is_closing():
+            told = {
+                "error": "the gateway that runs is newer than this command",
+                "mend": "Use the gateway's version of homebody.",
+            }
+            self.transport.write(json.dumps(told).encode() + b"\n")
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self._new = False
+            super().data_received(data)
+
+
+class Server(uvicorn.Server):
+    """A server that leaves signals to the gateway, says when it listens, and sleeps while nobody asks.
+
+    ``most`` is the number of connections at a time; ``closing_seconds`` are left to answers that were begun when it stops.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        started: Callable[[], None],
+        *,
+        wire: type[Wire] = Wire,
+        head_seconds: float = HEAD_SECONDS,
+        most: int | None = MOST_CONNECTIONS,
+        closing_seconds: int = CLOSING_SECONDS,
+    ) -> None:
         config = uvicorn.Config(
             app,
-            http=type("Wire", (Wire,), {"head_seconds": head_seconds}),
+            http=type("Wire", (wire,), {"head_seconds": head_seconds}),
             ws="none",
             lifespan="off",
             loop="none",
@@ -93,9 +139,9 @@ class Server(uvicorn.Server):
             server_header=False,
             date_header=False,
             h11_max_incomplete_event_size=LARGEST_HEAD,
-            limit_concurrency=MOST_CONNECTIONS,
+            limit_concurrency=most,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=CLOSING_SECONDS,
+            timeout_graceful_shutdown=closing_seconds,
         )
         super().__init__(config)
         self._say_started = started
@@ -119,3 +165,18 @@ class Server(uvicorn.Server):
         """Take no more connections, finish what is being answered, and return from ``serve``."""
         self.should_exit = True
         self._stopping.set()
+
+
+class LocalServer(Server):
+    """A server of the unix socket. Its peers are the owner's own programs, which get more time and as many connections as they want."""
+
+    def __init__(self, app: ASGIApp, started: Callable[[], None]) -> None:
+        super().__init__(app, started, wire=LocalWire, head_seconds=60.0, most=None, closing_seconds=1)
+
+
+def _peer(sock: socket.socket) -> int:
+    """Return the user at the other end; this one where the kernel does not tell."""
+    if sys.platform != "linux":
+        return os.getuid()
+    _, user, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return int(user)

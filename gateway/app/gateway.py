@@ -370,9 +370,9 @@ class Gateway:
     def _services(self) -> list[Coroutine[Any, Any, None]]:
         if not self.deps.serving:
             return []
-        from gateway.app.services import admin, http, watch
+        from gateway.app.services import tcp_api, unix_api, watch
 
-        return [admin(self), http(self), watch(self), self.reload.watch()]
+        return [unix_api(self), tcp_api(self), watch(self), self.reload.watch()]
 
     async def _take_up(self) -> None:
         """Put what the last process left into the lanes, interrupted turns before messages that wait."""

@@ -1,4 +1,4 @@
-"""What a served house offers besides its channels: the owner's commands on a socket, and the HTTP surface."""
+"""What a running gateway serves besides its channels: the API on its unix socket and on TCP, and the watchdog."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from gateway.api.admin_socket import SOCKET, AdminServer
+from channels.terminal.socket_path import SOCKET
 from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.api.handlers.routes import RouteHandlers
@@ -16,12 +16,17 @@ from gateway.budget.report import facts
 
 if TYPE_CHECKING:
     from channels.protocol import Hooked
-    from gateway.api.admin_socket import Call
+    from gateway.api.routes.admin import Call
+    from gateway.api.server import Routes
     from gateway.app.gateway import Gateway
 
 
-async def admin(house: Gateway) -> None:
-    """Serve the owner's commands."""
+async def unix_api(house: Gateway) -> None:
+    """Serve the owner's commands on the unix socket."""
+    import structlog
+
+    from gateway.api.routes.admin import admin_routes
+    from gateway.api.server import serve_unix
 
     async def usage(since: str) -> dict[str, Any]:
         return facts(await house.ledger.spending.usage(since))
@@ -35,7 +40,8 @@ async def admin(house: Gateway) -> None:
         ).calls(),
         **QueueHandlers(house.ledger, house.inbox.hand_out).calls(),
     }
-    await AdminServer(house.deps.paths.state / SOCKET, calls).run()
+    log = structlog.get_logger("gateway.api")
+    await serve_unix([*_health(house), *admin_routes(calls, log)], house.deps.paths.state / SOCKET, log=log)
 
 
 async def watch(house: Gateway) -> None:
@@ -59,11 +65,10 @@ async def watch(house: Gateway) -> None:
         await DiskGuard(house.deps.paths.state, house.deps.clock, heard).run()
 
 
-async def http(house: Gateway) -> None:
-    """Serve HTTP."""
+async def tcp_api(house: Gateway) -> None:
+    """Serve what is public over HTTP on TCP."""
     import structlog
 
-    from gateway.api.routes.health import health_routes
     from gateway.api.routes.webhooks import Webhooks
     from gateway.api.server import serve_tcp
 
@@ -84,6 +89,12 @@ async def http(house: Gateway) -> None:
         return "unknown" if keeper is None else keeper.hook
 
     log = structlog.get_logger("gateway.http")
-    status = house.status.status
-    routes = [*health_routes(ready={"ledger": lambda: None}, status=status, log=log), *Webhooks(hook, log).routes()]
-    await serve_tcp(routes, settings, token=token, log=log, started=started)
+    await serve_tcp([*_health(house), *Webhooks(hook, log).routes()], settings, token=token, log=log, started=started)
+
+
+def _health(house: Gateway) -> Routes:
+    import structlog
+
+    from gateway.api.routes.health import health_routes
+
+    return health_routes(ready={"ledger": lambda: None}, status=house.status.status, log=structlog.get_logger("gateway.http"))

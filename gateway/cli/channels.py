@@ -52,9 +52,9 @@ def restart(invocation: Invocation, name: str) -> int:
     """
     if asyncio.run(_running(invocation)) is None:
         raise errors.UsageError("no gateway runs", hint="Start it with: homebody gateway")
-    from gateway.api import admin_socket
+    from gateway.api import client
 
-    told = asyncio.run(admin_socket.ask(invocation.paths.state, "channels.restart", name=name))
+    told = asyncio.run(client.ask(invocation.paths.state, "channels.restart", name=name))
     click.echo("\n".join(f"{one} begins anew. How it is: homebody channels status" for one in told["restarted"]))
     return errors.OK
 

@@ -51,7 +51,7 @@ async def once_it_listens(
 
 
 async def ask(state: Path, call: str, **arguments: Any) -> Any:
-    """Make a call to the gateway that holds ``state``, or is about to; see ``gateway.api.admin_socket.ask``."""
-    from gateway.api import admin_socket
+    """Make a call to the gateway that holds ``state``, or is about to; see ``gateway.api.client.ask``."""
+    from gateway.api import client
 
-    return await once_it_listens(state / "gateway.lock", lambda: admin_socket.ask(state, call, **arguments))
+    return await once_it_listens(state / "gateway.lock", lambda: client.ask(state, call, **arguments))

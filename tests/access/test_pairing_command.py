@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 import gateway
 from channels.messages import ChatAddress
 from channels.platform import Policy
-from gateway.api.admin_socket import SOCKET, AdminServer
+from channels.terminal.socket_path import SOCKET
 from gateway.api.handlers.pairing_requests import PairingHandlers
+from gateway.api.routes.admin import admin_routes
+from gateway.api.server import serve_unix
 from gateway.base.clock import SystemClock
 from gateway.base.state_lock import Holder, StateLock
 from gateway.ledger.sqlite import SqliteLedger
@@ -73,7 +76,9 @@ async def test_a_running_gateway_is_asked(home: Path) -> None:
     lock = StateLock.acquire(home / "state" / "gateway.lock", Holder(pid=os.getpid(), socket="here"))
     ledger = await SqliteLedger.open(home / "state" / "ledger.sqlite", SystemClock())
     access = Access(ledger.pairing, lambda: {("telegram", "default"): Policy(allow_from=("1",))}, dict)
-    serving = asyncio.create_task(AdminServer(home / "state" / SOCKET, PairingHandlers(ledger, access).calls()).run())
+    log = structlog.get_logger("gateway.api")
+    routes = admin_routes(PairingHandlers(ledger, access).calls(), log)
+    serving = asyncio.create_task(serve_unix(routes, home / "state" / SOCKET, log=log))
     try:
         code = await ask_in(ledger, "43")
         exit_code, out, _ = await homebody(home, "approve", "telegram", code)

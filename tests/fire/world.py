@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from gateway.api import admin_socket
+from gateway.api import client
 from gateway.base.errors import HomebodyError
 from tests.fire import power
 from tests.fire.model import DEEDS, PredictableModel
@@ -272,14 +272,14 @@ class World:
         async with asyncio.timeout(QUIET_SECONDS):
             while True:
                 with contextlib.suppress(HomebodyError, OSError, ValueError):  # it is not open yet
-                    status = await admin_socket.ask(self.root / STATE, "status")
+                    status = await client.ask(self.root / STATE, "status")
                     if status["paused"]:
                         return dict(status)
                 await asyncio.sleep(0.04)
 
     async def _idle(self) -> bool:
         try:
-            facts = await admin_socket.ask(self.root / STATE, "status")
+            facts = await client.ask(self.root / STATE, "status")
         except (HomebodyError, OSError, ValueError):
             return False
         if not self.platform.tells_all and any(channel["state"] != "connected" for channel in facts["channels"].values()):

@@ -1,0 +1,53 @@
+"""The owner's commands to a running gateway, for the command line.
+
+POST /admin/CALL   arguments as a JSON object; 200 with {"result": ...}, or an error with the exit code that the command ends with
+"""
+
+from __future__ import annotations
+
+import json
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from starlette.routing import Route
+
+from gateway.api.answers import json_answer
+from gateway.base.errors import HomebodyError, UsageError, as_homebody_error
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    import structlog
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+Call: TypeAlias = "Callable[..., Awaitable[Any]]"
+"""Takes keyword arguments and returns JSON values."""
+
+
+def admin_routes(calls: Mapping[str, Call], log: structlog.typing.FilteringBoundLogger) -> list[Route]:
+    """Return the route of all ``calls``. For the unix socket only: whoever reaches it is the owner."""
+
+    async def on_call(request: Request) -> Response:
+        name = request.path_params["call"]
+        try:
+            call, given = calls[name], json.loads(await request.body())
+            signature(call).bind(**given)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            unknown = HomebodyError(f"not a call that this gateway knows: {name}: {error}", hint="Restart the gateway.")
+            return json_answer(unknown.as_json(), 404)
+        try:
+            return json_answer({"result": await call(**given)})
+        except HomebodyError as error:
+            return _failed(error)
+        except Exception as error:  # a defect must reach the one who asked, and the log, and no further
+            known = as_homebody_error(error)
+            if known is None:
+                log.exception("an admin call failed", call=name)
+            return _failed(known or HomebodyError("the gateway failed over this", hint="Its log tells more."))
+
+    return [Route("/admin/{call}", on_call, methods=["POST"])]
+
+
+def _failed(error: HomebodyError) -> Response:
+    return json_answer(error.as_json(), 400 if isinstance(error, UsageError) else 500)
