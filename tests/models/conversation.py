@@ -9,9 +9,6 @@ from hypothesis import strategies as st
 
 from agent.events import Progress, Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent.models.adapter_factory import build_adapter
-from agent.models.catalog.model_selection import locate
-from agent.models.notebook.notebook_model import NotebookModel
 from agent.models.protocol import Request, Segment, ToolSpec
 
 if TYPE_CHECKING:
@@ -35,6 +32,10 @@ async def choose(
     name: str | None, settings: ModelsSettings, env: Mapping[str, str], *, discover: Discover | None = None
 ) -> Model:
     """The model that a name, or none, leads to, without what the gateway puts around it."""
+    from agent.models.adapter_factory import build_adapter
+    from agent.models.catalog.model_selection import locate
+    from agent.models.notebook.notebook_model import NotebookModel
+
     place = await locate(name, settings, env, discover=discover)
     return NotebookModel() if place is None else build_adapter(place)
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.messages import Failure
+from agent.models.adapters.openai_chat import OpenAIChatModel
+from agent.models.adapters.openai_responses import OpenAIResponsesModel
+from agent.models.catalog.known_models import Facts
 from agent.models.catalog.model_selection import locate
 from agent.models.catalog.provider_keys import Key
 from agent.models.catalog.served_models import own_addresses, served
@@ -17,10 +20,10 @@ from agent.models.scripted import ScriptedModel
 from agent.settings import ModelsSettings
 from gateway.base.clock import ManualClock
 from tests.models.conversation import NOON, ask, choose, hear, user
-from tests.models.test_openai_chat import at
 from tests.peers.compatible import Refuse
 
 if TYPE_CHECKING:
+    from agent.models.adapters.openai_model import OpenAIModel
     from tests.peers.compatible import CompatiblePeer
 
 LIST = {"object": "list", "data": [{"id": "nomic-embed-text"}, {"id": "qwen3:8b"}, {"id": "fake-1"}]}
@@ -63,9 +66,11 @@ def test_public_addresses_are_not_asked() -> None:
     assert own_addresses(described, {}) == {}
 
 
-async def test_a_model_that_is_not_there_names_those_that_are(compatible_peer: CompatiblePeer) -> None:
+@pytest.mark.parametrize("kind", [OpenAIChatModel, OpenAIResponsesModel])
+async def test_a_model_that_is_not_there_names_those_that_are(compatible_peer: CompatiblePeer, kind: type[OpenAIModel]) -> None:
     compatible_peer.pages["/v1/models"] = LIST
-    model = at(compatible_peer.url)
+    facts = Facts(window=100_000, max_output=4_000, assumed=False)
+    model = kind("fake-0", key="k", facts=facts, base_url=compatible_peer.url, provider="custom", label="Custom")
     compatible_peer.answer(Refuse(404, {"message": "no such model", "code": "model_not_found"}))
     _, answer = await hear(model, ask(user("a")))
     await model.close()

@@ -12,7 +12,7 @@ from agent.models.adapters import warm_up
 
 TWICE = """
 import asyncio, sys
-from agent.models import {module}
+from agent.models.adapters import {module}
 from agent.models.catalog.known_models import Facts
 from tests.models.conversation import ask, hear, user
 
@@ -42,7 +42,7 @@ def test_after_opening_nothing_is_imported_any_more(module: str, name: str) -> N
 
 WATCHED = """
 import asyncio, threading, time
-from agent.models import {module}
+from agent.models.adapters import {module}
 from agent.models.catalog.known_models import Facts
 from tests.models.conversation import ask, hear, user
 from tests.peers.{peer} import {Peer}

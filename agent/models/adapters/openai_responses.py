@@ -9,121 +9,61 @@ from agent.events import Aside, Progress, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
 from agent.models import failures
 from agent.models.adapters import warm_up
-from agent.models.adapters.openai_connection import Connection, expected
+from agent.models.adapters.openai_model import OpenAIModel
 from agent.models.adapters.openai_responses_request import body
 from agent.models.adapters.sanitize import arguments_of
-from agent.models.thinking import Depth
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from agent.messages import Stop
-    from agent.models.catalog.known_models import Facts
     from agent.models.catalog.prices import Price
-    from agent.models.protocol import Part, Request
+    from agent.models.protocol import Request
     from agent.settings import Level
 
 
-class OpenAIResponsesModel:
-    """A Model behind the Responses API. Each call is tried once; nothing is kept at the provider."""
+class OpenAIResponsesModel(OpenAIModel):
+    """A ``Model`` behind the Responses API. Nothing is kept at the provider."""
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        key: str,
-        facts: Facts,
-        base_url: str,
-        provider: str = "openai",
-        label: str = "OpenAI",
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        self.name = f"{provider}/{model}"
-        self._model = model
-        self._label = label
-        self._depth = Depth(facts.thinks)
-        self._summarises = True
-        self._told_mute = False
-        self._connection = Connection(
-            model,
-            key=key,
-            base_url=base_url,
-            provider=provider,
-            headers=headers,
-            facts=facts,
-            rehearse=warm_up.responses,
+    path = "/responses"
+    warm_up = staticmethod(warm_up.responses)
+    _summarises = True
+    """Whether the server may be asked for thoughts in words; False once it refused."""
+
+    def body(self, request: Request, level: Level | None) -> dict[str, Any]:
+        """Return the body of a request."""
+        facts = self._connection.facts
+        return body(
+            request,
+            model=self._model,
+            name=self.name,
+            max_output=facts.max_output,
+            images=facts.images,
+            level=level,
+            summary=request.thoughts and self._summarises,
         )
 
-    @property
-    def window(self) -> int:
-        """What the model can be shown, in tokens, as far as it is known."""
-        return self._connection.facts.window
+    def answer(self) -> _Answer:
+        """Return an answer that grows out of events."""
+        return _Answer(self.name, self._label, self._connection.facts.price)
 
-    @property
-    def max_output(self) -> int:
-        """How long one answer can be, in tokens."""
-        return self._connection.facts.max_output
-
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
-        """Stream one answer. Deltas of a stream that breaks off are void: the last thing yielded then carries the failure."""
-        await self._connection.open()
-        answer = _Answer(self.name, self._label, self._connection.facts.price)
-        try:
-            events, level = await self._begin(request)
-            if word := self._depth.word(self.name, request.thinking, level):
-                yield Aside(word)
-            if request.thoughts and not self._summarises and not self._told_mute:
-                self._told_mute = True
-                yield Aside(
-                    f"💭 {self.name} does not put its thoughts into words for this key; {self._label} may want the account verified."
-                )
-            async with events:
-                async for event in events:
-                    with failures.read():
-                        delta = answer.feed(event)
-                    if delta is not None:
-                        yield delta
-        except expected() as error:
-            yield self._connection.failed(error, model=self.name, label=self._label, begun=answer.begun)
-            return
-        try:
-            with failures.read():
-                whole = answer.finish()
-        except failures.OddAnswer as error:
-            whole = self._connection.failed(error, model=self.name, label=self._label, begun=True)
-        yield self._connection.keep(whole)
-
-    async def _begin(self, request: Request) -> tuple[Any, Level | None]:
-        """Begin a stream, with a thinking level that the model takes; return both."""
-        import openai
+    def streamed_type(self) -> Any:
+        """Import and return the type of an event."""
         from openai.types.responses import ResponseStreamEvent
 
-        facts, level = self._connection.facts, self._depth.pick(request.thinking)
-        while True:
-            summary = request.thoughts and self._summarises
-            wanted = body(
-                request,
-                model=self._model,
-                name=self.name,
-                max_output=facts.max_output,
-                images=facts.images,
-                level=level,
-                summary=summary,
-            )
-            try:
-                return await self._connection.begin("/responses", wanted, ResponseStreamEvent), level
-            except openai.APIStatusError as error:
-                if summary and _refuses_summary(error):
-                    self._summarises = False
-                    continue
-                instead = self._depth.after(error, request.thinking, level)
-                if instead is None:
-                    raise
-                level = instead[0]
+        return ResponseStreamEvent
 
-    async def close(self) -> None:
-        """Close the connections. A later call opens new ones."""
-        await self._connection.close()
+    def gives_up_option(self, error: Any, wanted: Mapping[str, Any]) -> bool:
+        """Stop asking for thoughts in words where they are refused, and tell the owner once."""
+        if "summary" not in wanted.get("reasoning", {}) or not _refuses_summary(error):
+            return False
+        self._summarises = False
+        self._asides.append(
+            Aside(
+                f"💭 {self.name} does not put its thoughts into words for this key; {self._label} may want the account verified."
+            )
+        )
+        return True
 
 
 class _Answer:
@@ -139,9 +79,17 @@ class _Answer:
         self.begun = False
         """Whether anything arrived."""
 
-    def feed(self, event: Any) -> TextDelta | ThinkingDelta | Progress | None:
-        """Take an event, and return what of it may be shown."""
+    def feed(self, event: Any) -> Iterator[TextDelta | ThinkingDelta | Progress]:
+        """Take an event, and yield what of it may be shown."""
         self.begun = True
+        if (shown := self._take(event)) is not None:
+            yield shown
+
+    def rest(self) -> Iterable[TextDelta]:
+        """Nothing is held back."""
+        return ()
+
+    def _take(self, event: Any) -> TextDelta | ThinkingDelta | Progress | None:
         match event.type:
             case "response.output_text.delta" | "response.refusal.delta":
                 return TextDelta(event.delta) if event.delta else None
