@@ -67,7 +67,7 @@ class Channel(Protocol):
     name: str
     account: str
 
-    async def run(self, door: InboundSink) -> None:
+    async def run(self, sink: InboundSink) -> None:
         """Receive until cancelled."""
         ...
 

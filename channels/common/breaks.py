@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _BREAKS = (
     re.compile(r"\n+"),
@@ -15,6 +21,25 @@ EARLIEST = 0.4
 """A break before this share of the room would waste the message."""
 TRIED = 100
 """So many breaks of a kind are looked at for one outside of all marks, the last ones first."""
+
+_FENCE = re.compile(
+    r"(?:[ \t]*>)*(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*)(?P<mark>`{3,20}(?!`)|~{3,20}(?!~))(?P<info>[^\n]*)"
+)
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+LONGEST_INFO = 60
+"""What is said of a code block at more length is not said again when it is opened anew."""
+LONGEST: Final = 16_000
+"""Letters of a section: several messages of any platform."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A code block. ``start`` is where its first line begins; ``end`` is behind its last one, None while it is open."""
+
+    start: int
+    end: int | None
+    opening: str
+    mark: str
 
 
 def best_break(text: str, room: int, *, levels: int = len(_BREAKS)) -> int:
@@ -69,3 +94,50 @@ def _joined(before: str, after: str, head: str) -> bool:
 
 def _flag(letter: str) -> bool:
     return "\U0001f1e6" <= letter <= "\U0001f1ff"
+
+
+def fences(text: str) -> Iterator[Fence]:
+    """Yield the code blocks of a text that have begun."""
+    found: Fence | None = None
+    for line in _LINE.finditer(text):
+        match = _FENCE.match(line[0])
+        if match is None:
+            continue
+        mark, info = match["mark"], match["info"].strip()
+        if found is None:
+            if mark[0] == "~" or "`" not in info:
+                found = Fence(line.start(), None, f"{mark}{info if len(info) <= LONGEST_INFO else ''}\n", mark)
+        elif mark.startswith(found.mark) and not info and line[0].endswith("\n"):
+            yield Fence(found.start, line.end(), found.opening, found.mark)
+            found = None
+    if found is not None:
+        yield found
+
+
+def sections(source: str) -> Iterator[str]:
+    """Yield the text in parts of about ``LONGEST`` letters, cut between paragraphs, else lines; a code block is opened again."""
+    if len(source) <= LONGEST:
+        yield source
+        return
+    code = list(fences(source))
+    starts = [fence.start for fence in code]
+    start, opening = 0, ""
+    while len(source) - start > LONGEST:
+        place = _place(source, start)
+        at = bisect_left(starts, place) - 1
+        inside = code[at] if at >= 0 and place < (code[at].end or len(source)) else None
+        if inside is not None and inside.start > start + LONGEST // 2:
+            place, inside = inside.start, None
+        closing = "" if inside is None else ("" if source[place - 1] == "\n" else "\n") + inside.mark + "\n"
+        yield opening + source[start:place] + closing
+        start, opening = place, "" if inside is None else inside.opening
+    yield opening + source[start:]
+
+
+def _place(source: str, start: int) -> int:
+    end = start + LONGEST
+    for mark in ("\n\n", "\n", " "):
+        found = source.rfind(mark, start + LONGEST // 2, end)
+        if found >= 0:
+            return found + len(mark)
+    return start + whole_letter(source[start : end + 1], LONGEST)

@@ -48,13 +48,13 @@ class ChatChannel(ABC):
         self._log: Log = log or NoLog()
         self._random = random
 
-    async def run(self, door: InboundSink) -> None:
+    async def run(self, sink: InboundSink) -> None:
         """Listen until cancelled, with longer and longer pauses between connections that fail."""
         await self._load()
         backoff = self._backoff()
         while True:
             try:
-                await self._listen(door, backoff)
+                await self._listen(sink, backoff)
             except self._passing() as error:
                 await backoff.wait(f"{self.name} does not answer", str(error) or type(error).__name__)
 
@@ -79,7 +79,7 @@ class ChatChannel(ABC):
     def _passing(self) -> tuple[type[Exception], ...]:
         """Return the library's errors that may pass. Called when an error is at hand, so that the library is loaded."""
 
-    async def _listen(self, door: InboundSink, backoff: Backoff) -> None:
+    async def _listen(self, sink: InboundSink, backoff: Backoff) -> None:
         """Connect and receive until the connection ends. Raises one of ``_passing`` where trying again may help."""
         raise NotImplementedError
 

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from channels.common.breaks import best_break
+from channels.common.breaks import best_break, sections
 from channels.common.markdown import parsed, styled
-from channels.common.sections import sections
 from channels.common.styled_text import plain
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from channels.common.breaks import closed, whole_letter
+from channels.common.breaks import Fence, closed, fences, whole_letter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
 Preference = Literal["paragraph", "newline", "sentence"]
 
@@ -25,15 +25,9 @@ _KINDS = (
     re.compile(r"[ \t]+"),
 )
 _EAGER = {"paragraph": 1, "newline": 2, "sentence": 3}
-_FENCE = re.compile(
-    r"(?:[ \t]*>)*(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*)(?P<mark>`{3,20}(?!`)|~{3,20}(?!~))(?P<info>[^\n]*)"
-)
 _READ_OTHERWISE = re.compile(r"(?:\d{1,9}[.)]|[-+*]|#{1,6}|=+|-+)(?:\s|\Z)|>")
 """What would be a list, a heading or a quote at the beginning of a message, and is none where it stands."""
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*(?:\n|\Z)")
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-LONGEST_INFO = 60
-"""What is said of a code block at more length is not said again when it is opened anew."""
 _DONE = re.compile(r"(?:(?<!\d)[.!?…:]|[。！？])[\"')\]”’»*_]*\s*\Z|\n\Z")
 
 
@@ -56,16 +50,6 @@ class Piece:
     text: str
     opening: str = ""
     closing: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Fence:
-    """A code block. ``start`` is where its first line begins; ``end`` is behind its last one, None while it is open."""
-
-    start: int
-    end: int | None
-    opening: str
-    mark: str
 
 
 def next_piece(
@@ -104,24 +88,6 @@ def alone(text: str, opening: str, closing: str) -> str:
     if opening and (over := re.match(rf"\s*{re.escape(opening.split(maxsplit=1)[0][0])}{{3,}}[ \t\r]*(?:\n|\Z)", text)):
         return text[over.end() :] + closing
     return opening + text + closing
-
-
-def fences(text: str) -> Iterator[Fence]:
-    """Yield the code blocks of a text that have begun."""
-    found: Fence | None = None
-    for line in _LINE.finditer(text):
-        match = _FENCE.match(line[0])
-        if match is None:
-            continue
-        mark, info = match["mark"], match["info"].strip()
-        if found is None:
-            if mark[0] == "~" or "`" not in info:
-                found = Fence(line.start(), None, f"{mark}{info if len(info) <= LONGEST_INFO else ''}\n", mark)
-        elif mark.startswith(found.mark) and not info and line[0].endswith("\n"):
-            yield Fence(found.start, line.end(), found.opening, found.mark)
-            found = None
-    if found is not None:
-        yield found
 
 
 class _Cut:

@@ -59,11 +59,11 @@ class DiscordChannel(ChatChannel):
         self.reply_to_mode = self._settings.reply_to_mode
         self.silence = self._settings.heartbeat_timeout_seconds + LONGEST
         self._receiver: Receiver | None = None
-        self._reacting: BotReactions | None = None
+        self._reactions: BotReactions | None = None
         self._entries: Sequence[MenuEntry] | None = None
         self._told = False
         self._dms: dict[str, str] = {}
-        self._rival = TokenConflict(clock, self._log, account)
+        self._conflict = TokenConflict(clock, self._log, account)
         self._previews = Previews(self, clock, between=lambda _: BETWEEN_EDITS)
 
     @property
@@ -71,32 +71,32 @@ class DiscordChannel(ChatChannel):
         """What is wrong though Discord is reached; see ``channels.protocol.Troubled``."""
         return "" if self._receiver is None else self._receiver.trouble
 
-    async def run(self, door: InboundSink) -> None:
+    async def run(self, sink: InboundSink) -> None:
         """Listen until cancelled, with longer and longer pauses between connections that fail."""
         await self._load()
         from channels.discord.bot_reactions import BotReactions
 
-        self._reacting = BotReactions()
+        self._reactions = BotReactions()
         try:
-            await super().run(door)
+            await super().run(sink)
         finally:
             self._receiver = None
 
-    async def _listen(self, door: InboundSink, backoff: Backoff) -> None:
+    async def _listen(self, sink: InboundSink, backoff: Backoff) -> None:
         from channels.discord.receiving import Receiver
 
-        assert self._reacting is not None
+        assert self._reactions is not None
         self._receiver = None
         receiver = Receiver(
             self._settings,
             self.account,
-            door=door,
+            sink=sink,
             clock=self._clock,
             random=self._random,
             log=self._log,
             dms=self._dms,
-            reacting=self._reacting,
-            rival=self._rival,
+            reactions=self._reactions,
+            conflict=self._conflict,
         )
         try:
             await receiver.link.sign_in()
@@ -153,9 +153,9 @@ class DiscordChannel(ChatChannel):
     async def _show_reaction(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         from channels.discord.sending import number
 
-        if self._reacting is not None:
+        if self._reactions is not None:
             channel = await self._sender().channel(conversation)
-            await self._reacting.put(self._link(), channel, str(number(message_id)), emoji)
+            await self._reactions.put(self._link(), channel, str(number(message_id)), emoji)
 
     async def _show_typing(self, conversation: ChatAddress) -> None:
         await self._sender().typing(conversation)
@@ -178,7 +178,7 @@ class DiscordChannel(ChatChannel):
         from channels.discord.api_errors import TROUBLE
         from channels.discord.gateway_client import GatewayClient
 
-        link = GatewayClient(self._settings, lambda *_: None, clock=self._clock, pauses=self._backoff())
+        link = GatewayClient(self._settings, lambda *_: None, clock=self._clock, backoff=self._backoff())
         try:
             await link.sign_in()
             link.check_intents()
@@ -212,7 +212,7 @@ class DiscordChannel(ChatChannel):
     def _sender(self) -> Sender:
         from channels.discord.sending import Sender
 
-        return Sender(self._settings, self._link, self._clock, self._dms, self._rival)
+        return Sender(self._settings, self._link, self._clock, self._dms, self._conflict)
 
     def _link(self) -> GatewayClient:
         if self._receiver is None or self._receiver.link.is_closed():

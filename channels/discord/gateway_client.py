@@ -103,12 +103,12 @@ class GatewayClient(discord.Client):
         heard: Callable[[str, dict[str, Any], int], None],
         *,
         clock: Clock,
-        pauses: Backoff,
+        backoff: Backoff,
     ) -> None:
         self._account = settings
         self._heard = heard
         self._clock = clock
-        self._pauses = pauses
+        self._backoff = backoff
         self._frames = 0
         intents = discord.Intents(
             guilds=True,
@@ -210,9 +210,9 @@ class GatewayClient(discord.Client):
                 error, resume = f"a frame was not as documented: {whereabouts(trouble)}", False
                 await self._hang_up()
             if self._frames > before:
-                self._pauses.over()
+                self._backoff.over()
             else:
-                await self._pauses.wait("the gateway does not answer", error)
+                await self._backoff.wait("the gateway does not answer", error)
             given = self._again(resume=resume)
 
     async def _hang_up(self) -> None:

@@ -37,14 +37,14 @@ class InteractionHandler:
     """Takes commands and presses of one connection. ``take`` returns at once."""
 
     def __init__(
-        self, account: str, *, door: InboundSink, clock: Clock, log: Log, link: GatewayClient, reacting: BotReactions
+        self, account: str, *, sink: InboundSink, clock: Clock, log: Log, link: GatewayClient, reactions: BotReactions
     ) -> None:
         self._account = account
-        self._door = door
+        self._sink = sink
         self._clock = clock
         self._log = log
         self._link = link
-        self._reacting = reacting
+        self._reactions = reactions
         self._guard = EventGuard(log, account)
         self._aside = BackgroundTasks(log, account)
 
@@ -73,7 +73,7 @@ class InteractionHandler:
         if not places.reads(place):
             await self._answer(event, _whisper(_NOT_HERE))
             return
-        self._reacting.no_message(message.message_id)
+        self._reactions.no_message(message.message_id)
         if not place.guild:
             places.dms[message.sender.id] = place.id
         storing = asyncio.ensure_future(self._stored(message))
@@ -86,7 +86,7 @@ class InteractionHandler:
 
     async def _stored(self, message: Inbound) -> bool:
         try:
-            await self._door.accept([message])
+            await self._sink.accept([message])
         except Exception as error:  # noqa: BLE001 - whatever the house could not store, the person must be told of
             self._log.warning("a command or press could not be stored", error=str(error), account=self._account)
             return False

@@ -146,7 +146,7 @@ class Backfill:
                 all_of_them.create_task(in_turn(channel, mark))
 
     async def _read(
-        self, channel: str, mark: str, reading: Reading, pauses: Backoff, *, holds: bool, tries: int | None = TRIES_IN_ORDER
+        self, channel: str, mark: str, reading: Reading, backoff: Backoff, *, holds: bool, tries: int | None = TRIES_IN_ORDER
     ) -> None:
         """Read a channel, at most so many times; then go on beside everything else."""
         following: str | None = mark
@@ -168,10 +168,10 @@ class Backfill:
                     self._places.held.add(channel)
                 self._ready()
                 if failures == tries:
-                    rest = self._read(channel, mark, reading, pauses, holds=holds, tries=None)
+                    rest = self._read(channel, mark, reading, backoff, holds=holds, tries=None)
                     self._aside.begin("a channel could not be read on", rest)
                     return
-                await pauses.wait("a channel could not be read on", f"{channel}: {str(error) or type(error).__name__}")
+                await backoff.wait("a channel could not be read on", f"{channel}: {str(error) or type(error).__name__}")
         if holds:
             self._places.held.discard(channel)
 

@@ -53,31 +53,31 @@ class Receiver:
         settings: DiscordAccount,
         account: str,
         *,
-        door: InboundSink,
+        sink: InboundSink,
         clock: Clock,
         random: Callable[[], float],
         log: Log,
         dms: dict[str, str],
-        reacting: BotReactions,
-        rival: TokenConflict,
+        reactions: BotReactions,
+        conflict: TokenConflict,
     ) -> None:
         self._settings = settings
         self._account = account
-        self._door = door
+        self._sink = sink
         self._clock = clock
         self._log = log
         self._guard = EventGuard(log, account)
-        self._reacting = reacting
-        self._rival = rival
+        self._reactions = reactions
+        self._conflict = conflict
         self._events: deque[tuple[str, dict[str, Any], str]] = deque()
         self._news = asyncio.Event()
         self._places = ChannelDirectory(settings, None, dms)
         self._session = ""
         self._gap = 0
-        self._pauses = Backoff(clock, random, log, account)
+        self._backoff = Backoff(clock, random, log, account)
         self._taking = asyncio.Lock()
-        self.link = GatewayClient(settings, self._heard, clock=clock, pauses=Backoff(clock, random, log, account))
-        self._asking = InteractionHandler(account, door=door, clock=clock, log=log, link=self.link, reacting=reacting)
+        self.link = GatewayClient(settings, self._heard, clock=clock, backoff=Backoff(clock, random, log, account))
+        self._asking = InteractionHandler(account, sink=sink, clock=clock, log=log, link=self.link, reactions=reactions)
         self._missed = Backfill(
             settings,
             self.link,
@@ -85,7 +85,7 @@ class Receiver:
             self._guard,
             take=self._take,
             store=self._store,
-            ready=door.ready,
+            ready=sink.ready,
             clock=clock,
             random=random,
             log=log,
@@ -99,7 +99,7 @@ class Receiver:
 
     async def run(self) -> None:
         """Listen until cancelled or the connection ends. Raises ChannelBroken, or one of ``TROUBLE``."""
-        stored, begun = await self._door.cursor(CURSOR), await self._door.cursor(BEGUN)
+        stored, begun = await self._sink.cursor(CURSOR), await self._sink.cursor(BEGUN)
         now = first_id(self._clock.now() - timedelta(seconds=SLACK_SECONDS))
         self._places = ChannelDirectory(
             self._settings, stored, self._places.dms, begun=int(begun) if is_snowflake(begun) else now, first=begun is None
@@ -118,7 +118,7 @@ class Receiver:
             await self._missed.close()
 
     def _heard(self, name: str, content: dict[str, Any], number: int) -> None:
-        self._door.alive()
+        self._sink.alive()
         self._guard.read(facts(name, content), self._noted, name, content)
         if name in _QUEUED:
             self._events.append((name, content, f"{self._session}:{number}"))
@@ -128,7 +128,7 @@ class Receiver:
         """Learn from an event as it comes what those that wait in the queue are read by."""
         match name:
             case "MESSAGE_CREATE":
-                self._rival.heard(content, self.link.me)
+                self._conflict.heard(content, self.link.me)
             case "READY":
                 self._session = str(content.get("session_id"))
                 self._gap = self._places.connected()
@@ -161,7 +161,7 @@ class Receiver:
     async def _other(self, name: str, content: dict[str, Any], stamp: str) -> None:
         if name in _CONNECTED:
             await self._missed.catch_up(self._gap, anew=name == "READY")
-            self._door.ready()
+            self._sink.ready()
         elif name == "GUILD_CREATE":
             unread, self._places.unread = self._places.unread, []
             await self._missed.read_on(dict(unread))
@@ -210,7 +210,7 @@ class Receiver:
         change = None if message.text.startswith("/") else self._missed.edited(one, place)
         if change is not None:  # it was read as it is now, and must not be told once more
             messages.append(change)
-        self._reacting.taken(message.message_id)
+        self._reactions.taken(message.message_id)
         if not place.guild:
             self._places.dms[message.sender.id] = place.id
         return messages
@@ -247,11 +247,11 @@ class Receiver:
         """Hand messages and a cursor to the house; without one, it is how far was read by then."""
         while True:
             try:
-                await self._door.accept(messages, cursor or Cursor(name=CURSOR, value=self._places.marks.written()))
+                await self._sink.accept(messages, cursor or Cursor(name=CURSOR, value=self._places.marks.written()))
             except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
-                await self._pauses.wait("messages could not be stored, and are offered again", str(error))
+                await self._backoff.wait("messages could not be stored, and are offered again", str(error))
             else:
-                self._pauses.over()
+                self._backoff.over()
                 return
 
     async def _place(self, content: dict[str, Any]) -> Place | None:
@@ -264,7 +264,7 @@ class Receiver:
             except (discord.Forbidden, discord.NotFound):
                 return None
             except TROUBLE as error:
-                await self._pauses.wait("a channel could not be looked up", str(error))
+                await self._backoff.wait("a channel could not be looked up", str(error))
         return self._places.note(known)
 
     async def close(self) -> None:

@@ -49,13 +49,13 @@ class Sender:
         link: Callable[[], GatewayClient],
         clock: Clock,
         dms: dict[str, str],
-        rival: TokenConflict,
+        conflict: TokenConflict,
     ) -> None:
         self._settings = settings
         self._link = link
         self._clock = clock
         self._dms = dms
-        self._rival = rival
+        self._conflict = conflict
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]], previews: Previews) -> Sent:
         """Send a chunk or a file, or make a chunk the last edit of a preview.
@@ -87,7 +87,7 @@ class Sender:
                     return Sent(platform_id=preview)
                 found = await self._found(channel, outbound, preview) if outbound.uncertain else None
                 sent = found or await self._post(channel, outbound)
-                self._rival.ours(sent)
+                self._conflict.ours(sent)
                 if preview is not None:
                     await self._remove(channel, preview)
                 return Sent(platform_id=sent)
@@ -95,7 +95,7 @@ class Sender:
             raise send_error(error) from error
 
     async def _post(self, channel: int, outbound: Outbound) -> str:
-        self._rival.ours(outbound.key)
+        self._conflict.ours(outbound.key)
         message: dict[str, Any] = {
             "content": written(outbound.text),
             "nonce": outbound.key,
@@ -149,12 +149,12 @@ class Sender:
         try:
             channel = await self.channel(conversation)
             nonce = f"p{first_id(self._clock.now())}"
-            self._rival.ours(nonce)
+            self._conflict.ours(nonce)
             message = {"content": text, "nonce": nonce, "flags": QUIETLY | SILENTLY, "allowed_mentions": NO_PINGS}
             posted: dict[str, Any] = dict(
                 await self._link().http.send_message(channel, params=MultipartParameters(message, None, None))
             )
-            self._rival.ours(str(posted["id"]))
+            self._conflict.ours(str(posted["id"]))
             return str(posted["id"])
         except TROUBLE as error:
             raise send_error(error) from error

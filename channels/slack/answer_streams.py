@@ -38,9 +38,9 @@ _LEAVE = 1000
 class Streams:
     """The open streams of one app, by message."""
 
-    def __init__(self, web: AsyncWebClient, patience: RateLimit, log: Log, *, team: str) -> None:
+    def __init__(self, web: AsyncWebClient, rate_limit: RateLimit, log: Log, *, team: str) -> None:
         self._web = web
-        self._patience = patience
+        self._rate_limit = rate_limit
         self._log = log
         self._team = team
         self._shown: Recent[str, str] = Recent(MOST)
@@ -64,7 +64,7 @@ class Streams:
         if not self._usable or not said.strip():
             return None
         try:
-            begun = await self._patience.call(
+            begun = await self._rate_limit.call(
                 "chat.startStream",
                 "",
                 lambda: self._web.chat_startStream(
@@ -96,7 +96,7 @@ class Streams:
             return True
         self._shown.put(message, _UNKNOWN)
         try:
-            await self._patience.call(
+            await self._rate_limit.call(
                 "chat.appendStream",
                 "",
                 lambda: self._web.chat_appendStream(channel=channel, ts=message, markdown_text=said[len(shown) :]),
@@ -127,7 +127,7 @@ class Streams:
             return False
         rest = text[len(shown) :]
         try:
-            await self._patience.call(
+            await self._rate_limit.call(
                 "chat.stopStream",
                 "",
                 lambda: self._web.chat_stopStream(channel=channel, ts=message, markdown_text=rest or None, **more),

@@ -154,7 +154,7 @@ class CatchUp:
         who: Identity,
         web: AsyncWebClient,
         guard: EventGuard,
-        pauses: Backoff,
+        backoff: Backoff,
         take: Callable[[Found], Awaitable[bool]],
         *,
         clock: Clock,
@@ -164,7 +164,7 @@ class CatchUp:
         self.reading = HistoryReader(web, clock, log, self._held_up)
         self._who = who
         self._guard = guard
-        self._pauses = pauses
+        self._backoff = backoff
         self._take = take
         self._log = log
         self._marks: dict[str, str] = {}
@@ -202,11 +202,11 @@ class CatchUp:
                 await self._read_all()
             if self._unread:
                 await self._wait()
-        self._pauses.over()
+        self._backoff.over()
 
     async def _wait(self) -> None:
         self._held_up()
-        await self._pauses.wait("what was missed could not be read", self.trouble)
+        await self._backoff.wait("what was missed could not be read", self.trouble)
 
     def _held_up(self) -> None:
         self._ready()

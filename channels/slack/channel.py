@@ -90,58 +90,58 @@ class SlackChannel(ChatChannel):
         """What is wrong though Slack is reached; see ``channels.protocol.Troubled``."""
         return "" if self._line is None else self._line.receiver.trouble
 
-    async def run(self, door: InboundSink) -> None:
+    async def run(self, sink: InboundSink) -> None:
         """Listen until cancelled, with longer and longer pauses between connections that fail."""
         self._settings.check()
         await self._load()
         from channels.slack.http_mode import Signature
 
         self._signature = Signature(self._settings, self._clock) if self.hooked else None
-        await super().run(door)
+        await super().run(sink)
 
-    async def _listen(self, door: InboundSink, backoff: Backoff) -> None:  # noqa: ARG002 - a connection that ends is tried again later
+    async def _listen(self, sink: InboundSink, backoff: Backoff) -> None:  # noqa: ARG002 - a connection that ends is tried again later
         from channels.slack.web_client import make_session, make_web
 
         async with make_session(self._settings) as session:
-            await self._listen_with(make_web(self._settings, session), door)
+            await self._listen_with(make_web(self._settings, session), sink)
 
-    async def _listen_with(self, web: AsyncWebClient, door: InboundSink) -> None:
+    async def _listen_with(self, web: AsyncWebClient, sink: InboundSink) -> None:
         from channels.slack.http_mode import Hook
         from channels.slack.rate_limit import RateLimit
         from channels.slack.receiving import Receiver
         from channels.slack.socket_mode import Listener
         from channels.slack.user_names import People
 
-        who, patience = await self._signed_in(web), RateLimit(self._clock)
+        who, rate_limit = await self._signed_in(web), RateLimit(self._clock)
         for concern in self._concerns:
             self._log.warning(concern, account=self.account)
         receiver = Receiver(
             self._settings,
             who,
             web,
-            door,
+            sink,
             self._known,
-            people=People(web, patience, self._known.names),
+            people=People(web, rate_limit, self._known.names),
             clock=self._clock,
             random=self._random,
             log=self._log,
         )
-        line = self._spoken(web, who, patience, receiver)
+        line = self._spoken(web, who, rate_limit, receiver)
         if self.hooked:
-            line.hook = ear = Hook(self._settings, web, receiver, door, self._log)
+            line.hook = ear = Hook(self._settings, web, receiver, sink, self._log)
         self._line = line
         try:
             await (
                 ear.run()
                 if self.hooked
-                else Listener(self._settings, web, receiver, door, clock=self._clock, log=self._log).run()
+                else Listener(self._settings, web, receiver, sink, clock=self._clock, log=self._log).run()
             )
         finally:
             self._line = None
             await line.sender.streams.close()
             await receiver.close()
 
-    def _spoken(self, web: AsyncWebClient, who: Identity, patience: RateLimit, receiver: Receiver) -> _Line:
+    def _spoken(self, web: AsyncWebClient, who: Identity, rate_limit: RateLimit, receiver: Receiver) -> _Line:
         from channels.slack.file_download import Files
         from channels.slack.reactions import Reactions
         from channels.slack.sending import Sender
@@ -151,9 +151,9 @@ class SlackChannel(ChatChannel):
                 receiver.broken.set_exception(error)
 
         return _Line(
-            sender=Sender(self._settings, web, self._known, patience, self._log, refused=refused, team=who.team),
-            files=Files(self._settings, web, patience),
-            reactions=Reactions(web, patience, self._log, self._known, me=who.user),
+            sender=Sender(self._settings, web, self._known, rate_limit, self._log, refused=refused, team=who.team),
+            files=Files(self._settings, web, rate_limit),
+            reactions=Reactions(web, rate_limit, self._log, self._known, me=who.user),
             receiver=receiver,
         )
 

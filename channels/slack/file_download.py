@@ -40,10 +40,10 @@ _GONE = {"file_not_found", "file_deleted", "access_denied", "no_permission", "no
 class Files:
     """Gets files by their ids."""
 
-    def __init__(self, settings: SlackAccount, web: AsyncWebClient, patience: RateLimit) -> None:
+    def __init__(self, settings: SlackAccount, web: AsyncWebClient, rate_limit: RateLimit) -> None:
         self._settings = settings
         self._web = web
-        self._patience = patience
+        self._rate_limit = rate_limit
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
         """Save a file at ``path``; where it fails nothing is left there.
@@ -61,7 +61,7 @@ class Files:
     async def _asked(self, file: str) -> dict[str, Any]:
         """Return what Slack says of a file now."""
         try:
-            answer = await self._patience.call("files.info", "", lambda: self._web.files_info(file=file))
+            answer = await self._rate_limit.call("files.info", "", lambda: self._web.files_info(file=file))
         except NotSent as error:
             raise NotFetched(str(error), permanent=False) from error
         except SlackApiError as error:

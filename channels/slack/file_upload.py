@@ -30,9 +30,9 @@ _OK = 200
 class Uploads:
     """Sends enclosures."""
 
-    def __init__(self, web: AsyncWebClient, patience: RateLimit) -> None:
+    def __init__(self, web: AsyncWebClient, rate_limit: RateLimit) -> None:
         self._web = web
-        self._patience = patience
+        self._rate_limit = rate_limit
 
     async def send(self, outbound: Outbound, channel: str, thread: str | None, record: Callable[[str], Awaitable[None]]) -> str:
         """Send a file with its caption and buttons, and return the file's id.
@@ -44,13 +44,13 @@ class Uploads:
         assert enclosure is not None
         size = _size(enclosure)
         name = enclosure.name or "file"
-        place = await self._patience.call(
+        place = await self._rate_limit.call(
             "files.getUploadURLExternal", "", lambda: self._web.files_getUploadURLExternal(filename=name, length=size)
         )
         file = str(place["file_id"])
         await self._upload(str(place["upload_url"]), enclosure)
         await record(UPLOAD + file)
-        await self._patience.call(
+        await self._rate_limit.call(
             "files.completeUploadExternal",
             channel,
             lambda: self._web.files_completeUploadExternal(

@@ -87,18 +87,18 @@ def astray(headers: Mapping[str, str], clock: Clock) -> str:
 class Hook:
     """One app's ear for requests, while ``run`` runs."""
 
-    def __init__(self, settings: SlackAccount, web: AsyncWebClient, receiver: Receiver, door: InboundSink, log: Log) -> None:
+    def __init__(self, settings: SlackAccount, web: AsyncWebClient, receiver: Receiver, sink: InboundSink, log: Log) -> None:
         self._settings = settings
         self._web = web
         self._receiver = receiver
-        self._door = door
+        self._sink = sink
         self._log = log
 
     async def run(self) -> None:
         """Read on, then ask now and then whether Slack is there. Raises ChannelBroken when it refuses the token."""
         await self._receiver.begin()
-        self._receiver.catch_up(self._door.ready)
-        self._door.alive()
+        self._receiver.catch_up(self._sink.ready)
+        self._sink.alive()
         while not (await asyncio.wait([self._receiver.broken], timeout=self._settings.ping_seconds))[0]:
             self._receiver.fill_gap()
             await self._ask()
@@ -116,7 +116,7 @@ class Hook:
         except TROUBLE as error:
             self._log.info("slack does not answer", error=type(error).__name__)
         else:
-            self._door.alive()
+            self._sink.alive()
 
     async def hear(self, request: HookRequest) -> HookAnswer:
         """Take one request whose signature was found right, and return what Slack is answered."""
@@ -126,6 +126,6 @@ class Hook:
             body=request.body.decode(), query=request.query, headers={key: [value] for key, value in request.headers.items()}
         )
         answer = await self._receiver.dispatch(bolt)
-        self._door.alive()
+        self._sink.alive()
         headers = {key: values[0] for key, values in answer.headers.items() if key.lower() == "content-type" and values}
         return HookAnswer(status=answer.status, body=(answer.body or "").encode(), headers=headers)

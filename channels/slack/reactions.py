@@ -25,9 +25,9 @@ _ALREADY = {"already_reacted", "no_reaction"}
 class Reactions:
     """What the app has put where. Of messages that it did not see come, Slack is asked."""
 
-    def __init__(self, web: AsyncWebClient, patience: RateLimit, log: Log, known: SlackCache, *, me: str) -> None:
+    def __init__(self, web: AsyncWebClient, rate_limit: RateLimit, log: Log, known: SlackCache, *, me: str) -> None:
         self._web = web
-        self._patience = patience
+        self._rate_limit = rate_limit
         self._log = log
         self._known = known
         self._me = me
@@ -58,7 +58,7 @@ class Reactions:
             return [known]
         if not gone and self._known.fresh.get((channel, message)):
             return []
-        answer = await self._patience.call(
+        answer = await self._rate_limit.call(
             "reactions.get", "", lambda: self._web.reactions_get(channel=channel, timestamp=message, full=True), for_show=True
         )
         shown = (answer.get("message") or {}).get("reactions") or []
@@ -66,7 +66,7 @@ class Reactions:
 
     async def _call(self, method: str, calling: Callable[[], Awaitable[object]]) -> None:
         try:
-            await self._patience.call(method, "", calling, for_show=True)
+            await self._rate_limit.call(method, "", calling, for_show=True)
         except SlackApiError as error:
             if code_of(error) not in _ALREADY:
                 raise

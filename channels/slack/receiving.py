@@ -76,7 +76,7 @@ class Receiver:
         settings: SlackAccount,
         who: Identity,
         web: AsyncWebClient,
-        door: InboundSink,
+        sink: InboundSink,
         known: SlackCache,
         *,
         people: People,
@@ -91,13 +91,13 @@ class Receiver:
         self._settings = settings
         self._who = who
         self._web = web
-        self._door = door
+        self._sink = sink
         self._known = known
         self._people = people
         self._clock = clock
         self._log = log
         self._guard = EventGuard(log, who.account)
-        self._pauses = Backoff(clock, random, log, who.account)
+        self._backoff = Backoff(clock, random, log, who.account)
         self._marks = ReadMarks(order)
         self._gap = False
         reading = Backoff(clock, random, log, who.account)
@@ -132,8 +132,8 @@ class Receiver:
 
     async def begin(self) -> None:
         """Learn how far was read."""
-        self._marks = ReadMarks(order, await self._door.cursor(CURSOR))
-        self._known.former.update(moves(await self._door.cursor(MOVES)))
+        self._marks = ReadMarks(order, await self._sink.cursor(CURSOR))
+        self._known.former.update(moves(await self._sink.cursor(MOVES)))
 
     @property
     def trouble(self) -> str:
@@ -241,9 +241,9 @@ class Receiver:
         if not former or not present:
             return
         try:
-            await self._door.moved(self._group(former), self._group(present))
+            await self._sink.moved(self._group(former), self._group(present))
             self._known.former[present] = former
-            await self._door.accept([], Cursor(name=MOVES, value=json.dumps(self._known.former)))
+            await self._sink.accept([], Cursor(name=MOVES, value=json.dumps(self._known.former)))
         except Exception as error:  # noqa: BLE001 - whatever the house could not note, Slack must tell again
             self._refused("a channel's new id could not be stored", error)
 
@@ -267,7 +267,7 @@ class Receiver:
             self._note(channel, message)
         while wanted:
             try:
-                await self._door.accept([one for _, one in wanted], Cursor(name=CURSOR, value=self._marks.written()))
+                await self._sink.accept([one for _, one in wanted], Cursor(name=CURSOR, value=self._marks.written()))
             except asyncio.CancelledError:  # whoever called went away
                 self._marks, self._gap = ReadMarks(order, before), not self.persistent
                 raise
@@ -276,9 +276,9 @@ class Receiver:
                     self._marks = ReadMarks(order, before)
                     self._refused("messages could not be stored, and Slack is to offer them again", error)
                     return False
-                await self._pauses.wait("messages could not be stored, and are offered again", str(error))
+                await self._backoff.wait("messages could not be stored, and are offered again", str(error))
             else:
-                self._pauses.over()
+                self._backoff.over()
                 break
         return bool(wanted)
 

@@ -55,7 +55,7 @@ class Sender:
         settings: SlackAccount,
         web: AsyncWebClient,
         known: SlackCache,
-        patience: RateLimit,
+        rate_limit: RateLimit,
         log: Log,
         *,
         refused: Callable[[ChannelBroken], None],
@@ -64,14 +64,14 @@ class Sender:
         self._settings = settings
         self._web = web
         self._known = known
-        self._patience = patience
+        self._rate_limit = rate_limit
         self._log = log
         self._refused = refused
         self._markdown = settings.markup == "markdown"
         self._status = True
-        self._back = LookingBack(web)
-        self.streams = Streams(web, patience, log, team=team)
-        self._uploads = Uploads(web, patience)
+        self._back = SentLookup(web)
+        self.streams = Streams(web, rate_limit, log, team=team)
+        self._uploads = Uploads(web, rate_limit)
 
     @property
     def reads_back(self) -> bool:
@@ -130,7 +130,7 @@ class Sender:
 
         posted = await self._said(
             outbound.text,
-            lambda said: self._patience.call("chat.postMessage", channel, lambda: posting(said)),
+            lambda said: self._rate_limit.call("chat.postMessage", channel, lambda: posting(said)),
             outbound.buttons,
         )
         return str(posted["ts"])
@@ -181,7 +181,7 @@ class Sender:
         async def editing() -> Any:
             return await self._web.chat_update(channel=channel, ts=message, link_names=False, parse="none", **said)
 
-        await self._patience.call("chat.update", "", editing, for_show=for_show)
+        await self._rate_limit.call("chat.update", "", editing, for_show=for_show)
 
     # -- previews ----------------------------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class Sender:
 
             posted = await self._said(
                 cut(text)[0],
-                lambda said: self._patience.call("chat.postMessage", channel, lambda: posting(said), for_show=True),
+                lambda said: self._rate_limit.call("chat.postMessage", channel, lambda: posting(said), for_show=True),
             )
             return str(posted["ts"])
         except TROUBLE as error:
@@ -222,7 +222,7 @@ class Sender:
             return
         thread, channel = conversation.thread, await self.channel(conversation)
         try:
-            await self._patience.call(
+            await self._rate_limit.call(
                 "assistant.threads.setStatus",
                 "",
                 lambda: self._web.assistant_threads_setStatus(channel_id=channel, thread_ts=thread, status="is typing…"),
@@ -281,7 +281,7 @@ LATELY = 3600.0
 """Seconds before the last reply of a long thread from which on it is looked through: Slack shows threads from their beginning."""
 
 
-class LookingBack:
+class SentLookup:
     """Reads back what one app said. ``allowed`` turns False when Slack says that its scopes do not reach so far."""
 
     def __init__(self, web: AsyncWebClient) -> None:

@@ -35,11 +35,11 @@ class Listener(AsyncBaseSocketModeHandler):
     client: Ear
 
     def __init__(
-        self, settings: SlackAccount, web: AsyncWebClient, receiver: Receiver, door: InboundSink, *, clock: Clock, log: Log
+        self, settings: SlackAccount, web: AsyncWebClient, receiver: Receiver, sink: InboundSink, *, clock: Clock, log: Log
     ) -> None:
         self._settings = settings
         self._receiver = receiver
-        self._door = door
+        self._sink = sink
         self._log = log
         self._clock = clock
         self._hellos = 0
@@ -60,7 +60,7 @@ class Listener(AsyncBaseSocketModeHandler):
             while not (await asyncio.wait([self._receiver.broken], timeout=self._settings.ping_seconds))[0]:
                 if self.client.last_ping_pong_time != answered:
                     answered = self.client.last_ping_pong_time
-                    self._door.alive()
+                    self._sink.alive()
             self._receiver.broken.result()
         finally:
             connecting.cancel()
@@ -77,7 +77,7 @@ class Listener(AsyncBaseSocketModeHandler):
             self._log.info("an envelope was not acknowledged", error=type(error).__name__)
 
     async def _alive(self, message: WSMessage) -> None:
-        self._door.alive()
+        self._sink.alive()
         now = self._clock.monotonic()
         if _HELLO in str(message.data)[:40]:
             self._silence = now - self._heard
@@ -100,6 +100,6 @@ class Listener(AsyncBaseSocketModeHandler):
                 connections=open_now,
             )
         if self._hellos == 1 or self._silence > SHORT:
-            self._receiver.catch_up(self._door.ready)
+            self._receiver.catch_up(self._sink.ready)
         else:
-            self._door.ready()
+            self._sink.ready()

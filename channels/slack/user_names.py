@@ -25,9 +25,9 @@ LONGEST_WAIT = 2.0
 class People:
     """The names of those who write, each of whom is asked for once."""
 
-    def __init__(self, web: AsyncWebClient, patience: RateLimit, names: Recent[str, str]) -> None:
+    def __init__(self, web: AsyncWebClient, rate_limit: RateLimit, names: Recent[str, str]) -> None:
         self._web = web
-        self._patience = patience
+        self._rate_limit = rate_limit
         self._names = names
         self._may = True
 
@@ -44,7 +44,7 @@ class People:
             return known or ""
         try:
             async with asyncio.timeout(LONGEST_WAIT):
-                answer: Any = await self._patience.call(
+                answer: Any = await self._rate_limit.call(
                     "users.info", "", lambda: self._web.users_info(user=person), for_show=True
                 )
         except SlackApiError as error:

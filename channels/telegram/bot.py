@@ -15,7 +15,7 @@ from telegram.request import HTTPXRequest
 
 from channels.errors import ChannelBroken, ChannelError, NotSent, Uncertain
 from channels.telegram.api_errors import told
-from channels.telegram.http_transport import UNWRITTEN, Requests
+from channels.telegram.http_transport import UNWRITTEN, BotRequests
 from channels.telegram.settings import OFFICIAL
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def make_bot(settings: TelegramAccount, renewed: Callable[[int], None] = lambda 
     }
     requests = (
         PollRequest(connection_pool_size=4, pool_timeout=seconds, read_timeout=poll, **options),
-        Requests(CONNECTIONS, renewed, read_timeout=seconds, **options),
+        BotRequests(CONNECTIONS, renewed, read_timeout=seconds, **options),
     )
     bot = Bot(
         settings.token(),

@@ -54,7 +54,7 @@ class TelegramChannel(ChatChannel):
         self.silence = between + self._settings.timeout_seconds + LONGEST_PAUSE
         self._seen = SeenMessages()
         self._menu: Sequence[MenuEntry] = ()
-        self._door: InboundSink | None = None
+        self._sink: InboundSink | None = None
         self._listener: Listener | None = None
         self._making: asyncio.Task[BotActions] | None = None
         self._remark = ""
@@ -62,28 +62,28 @@ class TelegramChannel(ChatChannel):
         self.trouble = ""
         self.known_as = ""
 
-    async def run(self, door: InboundSink) -> None:
+    async def run(self, sink: InboundSink) -> None:
         """Listen until cancelled; see ``channels.telegram.update_loop``."""
-        voice = await self._made_voice()
+        actions = await self._made_actions()
         from telegram.error import Conflict
 
         from channels.telegram.receiving import ReceiverDeps
         from channels.telegram.update_loop import Listener
 
-        station = ReceiverDeps(
-            bot=voice.connection.bot,
+        deps = ReceiverDeps(
+            bot=actions.connection.bot,
             settings=self._settings,
             account=self.account,
-            door=door,
+            sink=sink,
             clock=self._clock,
-            pauses=self._backoff(LONGEST_PAUSE),
+            backoff=self._backoff(LONGEST_PAUSE),
             log=self._log,
             trouble=self._in_trouble,
             signed_in=self._signed_in,
             wary=self._wary,
         )
-        listener = Listener(station, self._seen)
-        self._door, self._listener = door, listener
+        listener = Listener(deps, self._seen)
+        self._sink, self._listener = sink, listener
         try:
             await listener.run(self._menu)
         except ChannelBroken as broken:
@@ -103,41 +103,41 @@ class TelegramChannel(ChatChannel):
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
         """Deliver one chunk or file; see ``channels.telegram.sending``."""
-        return await (await self._ready_voice()).send(outbound, record)
+        return await (await self._ready_actions()).send(outbound, record)
 
     async def _show_typing(self, conversation: ChatAddress) -> None:
-        await (await self._made_voice()).typing(conversation)
+        await (await self._made_actions()).typing(conversation)
 
     async def paced(self, conversation: ChatAddress) -> None:
         """Keep to Telegram's limits; see ``channels.telegram.pacing``."""
-        if (voice := self.voice) is not None:
-            await voice.paced(conversation)
+        if (actions := self.actions) is not None:
+            await actions.paced(conversation)
 
     async def answers(self, conversation: ChatAddress) -> bool:
         """Ask Telegram for a typing sign, and say whether it answered in a way that tells that it works."""
         try:
-            return await (await self._made_voice()).answers(conversation)
+            return await (await self._made_actions()).answers(conversation)
         except ChannelError:  # without a token the attempt itself says what is wrong
             return True
 
     async def _show_preview(self, conversation: ChatAddress, turn: str, text: str) -> None:
-        await (await self._made_voice()).showing.show(conversation, turn, text)
+        await (await self._made_actions()).showing.show(conversation, turn, text)
 
     def draft_ended(self, conversation: ChatAddress, turn: str) -> None:
         """See ``channels.protocol.DraftsEnd``."""
-        if (voice := self.voice) is not None:
-            voice.showing.ended(conversation, turn)
+        if (actions := self.actions) is not None:
+            actions.showing.ended(conversation, turn)
 
     async def _show_reaction(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         """Put an emoji under a message; one that Telegram does not let bots use is replaced by what comes nearest."""
-        await (await self._made_voice()).react(conversation, message_id, emoji)
+        await (await self._made_actions()).react(conversation, message_id, emoji)
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
         """Save a file; see ``channels.telegram.get_file``."""
-        voice = await self._made_voice()
+        actions = await self._made_actions()
         from channels.telegram.get_file import fetch
 
-        await fetch(voice.connection, self._settings.api_root, attachment, path, limit)
+        await fetch(actions.connection, self._settings.api_root, attachment, path, limit)
 
     async def menu(self, entries: Sequence[MenuEntry]) -> None:
         """Offer commands in private chats and groups, once the channel runs. What Telegram shows already is not set again."""
@@ -168,7 +168,7 @@ class TelegramChannel(ChatChannel):
         Raises:
             ChannelError: it cannot be reached; ``ChannelBroken`` when its token is wrong.
         """
-        bot = (await self._made_voice()).connection.bot
+        bot = (await self._made_actions()).connection.bot
         from telegram.error import InvalidToken, TelegramError
 
         from channels.telegram.api_errors import told
@@ -189,12 +189,12 @@ class TelegramChannel(ChatChannel):
 
     async def close(self) -> None:
         """Close the connections."""
-        if (voice := self.voice) is not None:
-            await voice.connection.close()
+        if (actions := self.actions) is not None:
+            await actions.connection.close()
         self._making = None
 
     @property
-    def voice(self) -> BotActions | None:
+    def actions(self) -> BotActions | None:
         """What speaks for the bot, once it was first needed."""
         made = self._making
         whole = made is not None and made.done() and not made.cancelled() and made.exception() is None
@@ -205,18 +205,18 @@ class TelegramChannel(ChatChannel):
 
         return (TelegramError, ValueError, TypeError, KeyError)
 
-    async def _ready_voice(self) -> BotActions:
+    async def _ready_actions(self) -> BotActions:
         """Return the voice, for sending.
 
         Raises:
             NotSent: there is no token.
         """
         try:
-            return await self._made_voice()
+            return await self._made_actions()
         except ChannelError as error:
             raise NotSent(str(error), hint=error.hint) from error
 
-    async def _made_voice(self) -> BotActions:
+    async def _made_actions(self) -> BotActions:
         if self._making is None:
             self._making = asyncio.ensure_future(asyncio.to_thread(self._make))
         making = self._making
@@ -254,10 +254,10 @@ class TelegramChannel(ChatChannel):
 
     async def _moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """Tell the house that a group has another id."""
-        if self._door is None:
+        if self._sink is None:
             return
         try:
-            await self._door.moved(former, present)
+            await self._sink.moved(former, present)
         except Exception as error:
             # whatever the house could not store is found out again with the next attempt, and nothing was sent
             raise NotSent(f"the group is {present.id} now, which could not be noted: {error}") from error

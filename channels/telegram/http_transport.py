@@ -27,7 +27,7 @@ UNWRITTEN: Final = "the request was not written"
 _LEFT: Final = "homebody.left"
 
 
-class Requests(HTTPXRequest):
+class BotRequests(HTTPXRequest):
     """As many requests at once as there are connections, none of which is ever cancelled.
 
     ``renewed`` is called, with how often that was done, when a new client had to be made.

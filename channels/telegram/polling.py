@@ -37,15 +37,15 @@ class Poller:
     confirmed comes again, and the door knows it by its keys. The stored cursor tells how far reading got.
     """
 
-    def __init__(self, station: ReceiverDeps, receiver: Receiver) -> None:
-        self._station = station
+    def __init__(self, deps: ReceiverDeps, receiver: Receiver) -> None:
+        self._deps = deps
         self._receiver = receiver
         self._offset: int | None = None
         self._seconds = 0
         self._rival_since: float | None = None
         self._announced = False
-        self._wary = station.wary
-        self._began = station.clock.monotonic()
+        self._wary = deps.wary
+        self._began = deps.clock.monotonic()
         self._failed = False
 
     async def run(self) -> None:
@@ -55,73 +55,73 @@ class Poller:
             ChannelBroken: the token is wrong, or another program keeps polling.
         """
         while True:
-            asked = self._station.clock.monotonic()
+            asked = self._deps.clock.monotonic()
             try:
                 updates = await self._get()
             except InvalidToken as error:
-                raise wrong_token(self._station.settings, self._station.account) from error
+                raise wrong_token(self._deps.settings, self._deps.account) from error
             except RetryAfter as error:
-                await self._station.clock.sleep(wait_of(error))
+                await self._deps.clock.sleep(wait_of(error))
             except Conflict as error:
                 await self._conflict(error)
             except TelegramError as error:
                 self._failed = True
-                await self._station.pauses.wait("telegram does not answer", told(error, self._station.bot))
+                await self._deps.backoff.wait("telegram does not answer", told(error, self._deps.bot))
             else:
                 self._heard()
                 if updates:
                     await self._take(updates)
-                elif self._station.clock.monotonic() - asked < self._seconds - EARLY:
-                    await self._station.clock.sleep(EMPTY_PAUSE)
+                elif self._deps.clock.monotonic() - asked < self._seconds - EARLY:
+                    await self._deps.clock.sleep(EMPTY_PAUSE)
 
     async def _get(self) -> Sequence[Update]:
         """Ask for updates. The first request is answered at once: what waits to be sent must not wait for somebody to write."""
         waits = self._announced or self._wary
-        self._seconds = self._station.settings.poll_timeout_seconds if waits else 0
-        return await self._station.bot.get_updates(offset=self._offset, timeout=self._seconds, allowed_updates=ALLOWED)
+        self._seconds = self._deps.settings.poll_timeout_seconds if waits else 0
+        return await self._deps.bot.get_updates(offset=self._offset, timeout=self._seconds, allowed_updates=ALLOWED)
 
     def _heard(self) -> None:
         """Note a successful poll; it also confirmed the offset that it carried."""
         self._offset = None
         self._rival_since = None
-        self._station.pauses.over()
-        if self._wary and self._station.clock.monotonic() - self._began < WARY_SECONDS:
+        self._deps.backoff.over()
+        if self._wary and self._deps.clock.monotonic() - self._began < WARY_SECONDS:
             return
         self._wary = False
-        self._station.trouble("")
-        self._station.door.alive()
+        self._deps.trouble("")
+        self._deps.sink.alive()
         if not self._announced or self._failed:  # what waits to be sent need not wait any longer
             self._announced, self._failed = True, False
-            self._station.door.ready()
+            self._deps.sink.ready()
 
     async def _take(self, updates: Sequence[Update]) -> None:
         """Hand a batch to the house; only when it is durable may the next request confirm it."""
         try:
             self._offset = await self._receiver.take(updates)
         except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
-            await self._station.pauses.wait("messages could not be stored, and will be fetched again", str(error))
+            await self._deps.backoff.wait("messages could not be stored, and will be fetched again", str(error))
 
     async def _conflict(self, error: Conflict) -> None:
         """Put up with another poller for a while: it may be our own former self, whose request is still open."""
         if "webhook" in str(error):
-            self._station.log.warning("a webhook was set for this bot; it is removed, for this house polls")
+            self._deps.log.warning("a webhook was set for this bot; it is removed, for this house polls")
             await self._try_removing_webhook()
             return
-        now = self._station.clock.monotonic()
+        now = self._deps.clock.monotonic()
         self._rival_since = now if self._rival_since is None else self._rival_since
-        patience = self._station.settings.conflict_seconds
-        self._station.trouble(
+        patience = self._deps.settings.conflict_seconds
+        self._deps.trouble(
             f"Another program polls this bot, which takes messages away; after {patience:.0f} seconds this channel stops."
         )
         if self._wary or now - self._rival_since >= patience:
             raise ChannelBroken(
-                f"another program polls the bot of telegram account {self._station.account}",
+                f"another program polls the bot of telegram account {self._deps.account}",
                 hint="stop the other program, or give each its own bot (@BotFather, /newbot)",
             ) from error
-        await self._station.pauses.wait("another program polls this bot", told(error, self._station.bot))
+        await self._deps.backoff.wait("another program polls this bot", told(error, self._deps.bot))
 
     async def _try_removing_webhook(self) -> None:
         try:
-            await self._station.bot.delete_webhook()
+            await self._deps.bot.delete_webhook()
         except TelegramError as error:
-            await self._station.pauses.wait("the webhook could not be removed", told(error, self._station.bot))
+            await self._deps.backoff.wait("the webhook could not be removed", told(error, self._deps.bot))

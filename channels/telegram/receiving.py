@@ -39,9 +39,9 @@ class ReceiverDeps:
     bot: Bot
     settings: TelegramAccount
     account: str
-    door: InboundSink
+    sink: InboundSink
     clock: Clock
-    pauses: Backoff
+    backoff: Backoff
     log: Log
     trouble: Callable[[str], None] = lambda _: None
     signed_in: Callable[[str], None] = lambda _: None
@@ -57,24 +57,22 @@ _NUMBER = re.compile(r"-?\d+")
 class Receiver:
     """Reads updates and has the house accept them; what is only courtesy towards the platform follows by itself."""
 
-    def __init__(self, station: ReceiverDeps, reader: Reader) -> None:
-        self._station = station
+    def __init__(self, deps: ReceiverDeps, reader: Reader) -> None:
+        self._deps = deps
         self._reader = reader
-        self._aside = BackgroundTasks(station.log, station.account)
+        self._aside = BackgroundTasks(deps.log, deps.account)
 
     async def take(self, updates: Sequence[Update]) -> int:
         """Have the house accept a batch; return the number of the update that follows it. Raises when it could not be stored."""
         readings = [(update.update_id, self._read(update)) for update in updates]
         for number, reading in readings:
             if reading.passed:
-                self._station.log.info(
-                    "passed an update over", why=reading.passed, update=number, account=self._station.account
-                )
+                self._deps.log.info("passed an update over", why=reading.passed, update=number, account=self._deps.account)
             if reading.moved is not None:
                 await self._move(*reading.moved)
         following = updates[-1].update_id + 1
         messages = [reading.inbound for _, reading in readings if reading.inbound is not None]
-        await self._station.door.accept(messages, Cursor(name=CURSOR, value=str(following)))
+        await self._deps.sink.accept(messages, Cursor(name=CURSOR, value=str(following)))
         for _, reading in readings:
             if reading.press is not None:
                 self._aside.begin("a pressed button was not answered", self._answer(reading.press))
@@ -92,11 +90,11 @@ class Receiver:
 
     async def _move(self, former: ChatAddress, present: ChatAddress) -> None:
         """Have the house note that a group has another id, and say where its settings should follow."""
-        await self._station.door.moved(former, present)
-        if former.id in self._station.settings.groups:
-            key = f"{key_of(self._station.account)}.groups"
+        await self._deps.sink.moved(former, present)
+        if former.id in self._deps.settings.groups:
+            key = f"{key_of(self._deps.account)}.groups"
             hint = f"in the settings, rename {key}.{former.id} to {key}.{present.id}"
-            self._station.log.warning("a group became a supergroup, which has another id", group=present.id, hint=hint)
+            self._deps.log.warning("a group became a supergroup, which has another id", group=present.id, hint=hint)
 
     async def close(self) -> None:
         """Give up what is only courtesy."""
@@ -105,23 +103,21 @@ class Receiver:
     async def _answer(self, press: Press) -> None:
         """End the waiting sign on the button, and take the buttons off when somebody pressed who may."""
         try:
-            await self._station.bot.answer_callback_query(press.query)
+            await self._deps.bot.answer_callback_query(press.query)
             if press.allowed:
-                await self._station.bot.edit_message_reply_markup(press.chat, press.message, reply_markup=None)
+                await self._deps.bot.edit_message_reply_markup(press.chat, press.message, reply_markup=None)
         except (TelegramError, TypeError, KeyError, ValueError) as error:
-            self._station.log.info(
-                "a pressed button was not answered", error=type(error).__name__, account=self._station.account
-            )
+            self._deps.log.info("a pressed button was not answered", error=type(error).__name__, account=self._deps.account)
 
     def _tell_where(self, membership: Membership) -> None:
         """Say in the log what the owner needs to let the bot speak in a group that it was added to."""
-        facts = {"group": membership.chat, "title": membership.title, "account": self._station.account}
+        facts = {"group": membership.chat, "title": membership.title, "account": self._deps.account}
         if not membership.present:
-            self._station.log.warning("the bot was removed from a group", **facts)
+            self._deps.log.warning("the bot was removed from a group", **facts)
             return
-        listed = self._station.settings.group(membership.chat) is not None
-        key = f"{key_of(self._station.account)}.groups.{membership.chat}.enabled"
-        self._station.log.warning(
+        listed = self._deps.settings.group(membership.chat) is not None
+        key = f"{key_of(self._deps.account)}.groups.{membership.chat}.enabled"
+        self._deps.log.warning(
             "the bot was added to a group", hint="" if listed else f"homebody config set {key} true", **facts
         )
 

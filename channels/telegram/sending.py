@@ -13,7 +13,7 @@ from channels.common.repeats import mark
 from channels.errors import NotSent, Uncertain
 from channels.messages import Sent
 from channels.telegram.bot import send_error, wait_of
-from channels.telegram.send_file import captioned, send_file
+from channels.telegram.file_sending import captioned, send_file
 from channels.telegram.send_options import as_html_or_plain, company, placing, preview
 
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ PRIVACY = (
 class Listener:
     """What ``TelegramChannel.run`` does."""
 
-    def __init__(self, station: ReceiverDeps, seen: SeenMessages) -> None:
-        self._station = station
+    def __init__(self, deps: ReceiverDeps, seen: SeenMessages) -> None:
+        self._deps = deps
         self._seen = seen
         self._receiver: Receiver | None = None
         self._hook: Hook | None = None
@@ -52,22 +52,22 @@ class Listener:
         Raises:
             ChannelBroken: the owner must act.
         """
-        settings, account = self._station.settings, self._station.account
+        settings, account = self._deps.settings, self._deps.account
         me = await self._who_am_i()
-        self._station.signed_in(f"@{me.username}")
+        self._deps.signed_in(f"@{me.username}")
         hint = unheard(me, settings)
         if hint:
-            self._station.log.warning(hint, account=self._station.account)
-        reader = Reader(account, settings, Me(me.id, me.username or ""), self._seen, self._station.clock.now)
+            self._deps.log.warning(hint, account=self._deps.account)
+        reader = Reader(account, settings, Me(me.id, me.username or ""), self._seen, self._deps.clock.now)
         entries = named(menu)
         reader.commands = {name: entry.name.removeprefix("/") for name, entry in entries.items()}
         if entries:
             self._offering = asyncio.create_task(self._offer(entries))
-        self._receiver = Receiver(self._station, reader)
-        if self._station.settings.webhook_url is None:
-            await Poller(self._station, self._receiver).run()
+        self._receiver = Receiver(self._deps, reader)
+        if self._deps.settings.webhook_url is None:
+            await Poller(self._deps, self._receiver).run()
         else:
-            self._hook = Hook(self._station, self._receiver)
+            self._hook = Hook(self._deps, self._receiver)
             await self._hook.run()
 
     async def hear(self, request: HookRequest) -> HookAnswer:
@@ -86,21 +86,21 @@ class Listener:
         """Ask for the bot's own id and name, until there is an answer."""
         while True:
             try:
-                return await self._station.bot.get_me()
+                return await self._deps.bot.get_me()
             except InvalidToken as error:
-                raise wrong_token(self._station.settings, self._station.account) from error
+                raise wrong_token(self._deps.settings, self._deps.account) from error
             except RetryAfter as error:
-                await self._station.clock.sleep(wait_of(error))
+                await self._deps.clock.sleep(wait_of(error))
             except TelegramError as error:
-                await self._station.pauses.wait("telegram does not answer", told(error, self._station.bot))
+                await self._deps.backoff.wait("telegram does not answer", told(error, self._deps.bot))
 
     async def _offer(self, entries: dict[str, MenuEntry]) -> None:
         """Set the menu; without it the commands work all the same."""
         try:
-            await offer(self._station.bot, entries)
+            await offer(self._deps.bot, entries)
         except (TelegramError, TypeError, KeyError, ValueError) as error:
-            self._station.log.info(
-                "the menu of commands was not set", error=told(error, self._station.bot), account=self._station.account
+            self._deps.log.info(
+                "the menu of commands was not set", error=told(error, self._deps.bot), account=self._deps.account
             )
 
 

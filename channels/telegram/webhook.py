@@ -35,10 +35,10 @@ def address_of(url: str, account: str) -> str:
 class Hook:
     """One bot's webhook: it is set when it is not as it should be, and looked after; calls are taken by ``hear``."""
 
-    def __init__(self, station: ReceiverDeps, receiver: Receiver) -> None:
-        self._station = station
+    def __init__(self, deps: ReceiverDeps, receiver: Receiver) -> None:
+        self._deps = deps
         self._receiver = receiver
-        self._address = address_of(station.settings.webhook_url or "", station.account)
+        self._address = address_of(deps.settings.webhook_url or "", deps.account)
         self._in_order = asyncio.Lock()
         self._announced = False
         self._told_of: object = None
@@ -49,28 +49,28 @@ class Hook:
         Raises:
             ChannelBroken: the token is wrong, Telegram does not take the address, or there is no secret.
         """
-        if self._station.settings.webhook_secret is None:
+        if self._deps.settings.webhook_secret is None:
             raise ChannelBroken(
-                f"{key_of(self._station.account)}.webhookSecret is not set, and without it anybody could speak to the bot",
-                hint=f"homebody config set {key_of(self._station.account)}.webhookSecret $(openssl rand -hex 24)",
+                f"{key_of(self._deps.account)}.webhookSecret is not set, and without it anybody could speak to the bot",
+                hint=f"homebody config set {key_of(self._deps.account)}.webhookSecret $(openssl rand -hex 24)",
             )
         while True:
             try:
-                await self._look(self._station.settings.webhook_secret.get_secret_value())
+                await self._look(self._deps.settings.webhook_secret.get_secret_value())
             except InvalidToken as error:
-                raise wrong_token(self._station.settings, self._station.account) from error
+                raise wrong_token(self._deps.settings, self._deps.account) from error
             except RetryAfter as error:
-                await self._station.clock.sleep(wait_of(error))
+                await self._deps.clock.sleep(wait_of(error))
             except TelegramError as error:
                 if "bad webhook" in str(error).lower():
-                    key, why = key_of(self._station.account), told(error, self._station.bot)
+                    key, why = key_of(self._deps.account), told(error, self._deps.bot)
                     raise ChannelBroken(
                         f"Telegram does not take {self._address} as {key}.webhookUrl: {why}",
                         hint="give the public https address (port 443, 80, 88 or 8443), or unset webhookUrl to poll",
                     ) from error
-                await self._station.pauses.wait("telegram does not answer", told(error, self._station.bot))
+                await self._deps.backoff.wait("telegram does not answer", told(error, self._deps.bot))
             else:
-                await self._station.clock.sleep(LOOK_SECONDS)
+                await self._deps.clock.sleep(LOOK_SECONDS)
 
     async def hear(self, request: HookRequest) -> HookAnswer:
         """Take one call. What the house could not store is answered with 503, and Telegram will call again."""
@@ -81,43 +81,43 @@ class Hook:
             number = int(raw["update_id"])
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return HookAnswer(status=400, body=b"not an update")
-        update = Update.de_json(raw, self._station.bot) if readable(raw) else Update(number)
+        update = Update.de_json(raw, self._deps.bot) if readable(raw) else Update(number)
         async with self._in_order:
-            self._station.door.alive()
+            self._deps.sink.alive()
             try:
                 await self._receiver.take([update])
             except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
-                self._station.log.warning(
-                    "a message could not be stored, and will come again", error=str(error), account=self._station.account
+                self._deps.log.warning(
+                    "a message could not be stored, and will come again", error=str(error), account=self._deps.account
                 )
                 return HookAnswer(status=503, headers={"retry-after": "5"})
         return HookAnswer(status=200)
 
     async def _look(self, secret: str) -> None:
-        info = await self._station.bot.get_webhook_info()
+        info = await self._deps.bot.get_webhook_info()
         if not self._announced or info.url != self._address:
             if self._announced:
-                self._station.log.warning(
-                    "another program changed the webhook; it is set again", address=info.url, account=self._station.account
+                self._deps.log.warning(
+                    "another program changed the webhook; it is set again", address=info.url, account=self._deps.account
                 )
-            await self._station.bot.set_webhook(
+            await self._deps.bot.set_webhook(
                 self._address, secret_token=secret, allowed_updates=ALLOWED, max_connections=AT_A_TIME
             )
-        self._station.pauses.over()
-        self._station.door.alive()
+        self._deps.backoff.over()
+        self._deps.sink.alive()
         self._tell_trouble(info)
         if not self._announced:
             self._announced = True
-            self._station.door.ready()
+            self._deps.sink.ready()
 
     def _tell_trouble(self, info: WebhookInfo) -> None:
         """Say once what keeps Telegram from reaching us."""
         if info.last_error_date is None or info.last_error_date == self._told_of:
             return
         self._told_of = info.last_error_date
-        self._station.log.warning(
+        self._deps.log.warning(
             "telegram could not deliver to the webhook",
             error=info.last_error_message,
             waiting=info.pending_update_count,
-            account=self._station.account,
+            account=self._deps.account,
         )

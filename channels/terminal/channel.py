@@ -28,7 +28,7 @@ _NAME = re.compile(r"[\w.@-]{1,64}")
 class TerminalChannel:
     """A ``Channel`` with ``Drafts``. Sender ids are always ``owner``: whoever reaches it has the owner's rights on this machine.
 
-    ``Inbound.message_id`` is the key that the client gave, which ``Done`` and ``Rejected`` carry back to it. ``door.ready()``
+    ``Inbound.message_id`` is the key that the client gave, which ``Done`` and ``Rejected`` carry back to it. ``sink.ready()``
     is called whenever a client attaches, so that what waits for it goes out; ``on_stop`` when a client asks to stop the turn.
     With ``socket_path``, ``run`` serves clients in other processes (see ``channels.terminal.unix_socket``).
     """
@@ -43,7 +43,7 @@ class TerminalChannel:
         self._on_stop = on_stop
         self._socket_path = socket_path
         self._attached: dict[ChatAddress, list[ClientConnection]] = {}
-        self._door: asyncio.Future[InboundSink] | None = None
+        self._sink: asyncio.Future[InboundSink] | None = None
 
     def attach(self, conversation_id: str = "local") -> Link:
         """Return a new link to the conversation of that name.
@@ -62,8 +62,8 @@ class TerminalChannel:
         conversation = ChatAddress(channel=self.name, account=self.account, kind="direct", id=conversation_id)
         attachment = ClientConnection(self, conversation)
         self._attached.setdefault(conversation, []).append(attachment)
-        if self._door is not None and self._door.done():
-            self._door.result().ready()
+        if self._sink is not None and self._sink.done():
+            self._sink.result().ready()
         return attachment
 
     def detach(self, attachment: ClientConnection) -> None:
@@ -78,24 +78,24 @@ class TerminalChannel:
         """Tell whether somebody is there to read."""
         return conversation in self._attached
 
-    async def door(self) -> InboundSink:
+    async def sink(self) -> InboundSink:
         """Return the house's door, once ``run`` has been given it."""
-        if self._door is None:
-            self._door = asyncio.get_running_loop().create_future()
-        return await asyncio.shield(self._door)
+        if self._sink is None:
+            self._sink = asyncio.get_running_loop().create_future()
+        return await asyncio.shield(self._sink)
 
     async def stop(self, conversation: ChatAddress) -> None:
         """Pass on a client's wish to stop the running turn."""
         await self._on_stop(conversation)
 
-    async def run(self, door: InboundSink) -> None:
+    async def run(self, sink: InboundSink) -> None:
         """Serve clients until cancelled."""
-        if self._door is None or self._door.done():
-            self._door = asyncio.get_running_loop().create_future()
-        self._door.set_result(door)
-        door.alive()
+        if self._sink is None or self._sink.done():
+            self._sink = asyncio.get_running_loop().create_future()
+        self._sink.set_result(sink)
+        sink.alive()
         if self._attached:
-            door.ready()
+            sink.ready()
         if self._socket_path is None:
             await asyncio.get_running_loop().create_future()
         else:

@@ -53,14 +53,14 @@ class ClientConnection:
             mentioned=True,
             hints=dict(hints or {}),
         )
-        door = await self._channel.door()
+        sink = await self._channel.sink()
         try:
-            await door.accept([inbound])
+            await sink.accept([inbound])
         except ChannelError:
             raise
         except Exception as error:  # whatever kept the house from storing it, the person must be told
             raise ChannelError(str(error) or type(error).__name__, hint=str(getattr(error, "hint", ""))) from error
-        door.alive()
+        sink.alive()
 
     async def stop(self) -> None:
         """Stop the running turn."""

@@ -19,7 +19,7 @@ from prompt_toolkit.styles import Style
 from channels.errors import ChannelError, LinkLost
 from channels.live import Done, Rejected, Reply
 from channels.terminal.link import Exchange
-from channels.terminal.render import Screen, make_console
+from channels.terminal.screen import Screen, make_console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

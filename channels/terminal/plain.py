@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from channels.errors import ChannelError, LinkLost
 from channels.live import Note, Rejected, Reply
+from channels.terminal.control_characters import visible
 from channels.terminal.link import Exchange
-from channels.terminal.sanitize import visible
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping

@@ -24,10 +24,10 @@ async def goes_on_after_every_event(stage: Peer) -> None:
         cursors: dict[str, str] = {}  # of a house in which the event is the first thing that happens in the group
         async with running(stage, cursors) as run:
             await stage.say(f"before {event}")
-            await run.door.until(lambda: f"before {event}" in run.door.texts, "the message arrived")  # noqa: B023 - awaited here
+            await run.sink.until(lambda: f"before {event}" in run.sink.texts, "the message arrived")  # noqa: B023 - awaited here
             shows = getattr(run.channel, "shows", ())
             buttons = (Button(label=LABEL, value="/go"),) if "buttons" in shows else ()
-            private = next(one.conversation for one in run.door.messages if one.text == f"before {event}")
+            private = next(one.conversation for one in run.sink.messages if one.text == f"before {event}")
             await run.send(private, f"answer to {event}", f"key-{event}"[:25], buttons=buttons)
             await stage.happen(event)
             await _write(stage, run, f"after {event}")
@@ -37,7 +37,7 @@ async def goes_on_after_every_event(stage: Peer) -> None:
             if reads_back:
                 await _heard(stage, run, f"meanwhile {event}")
             await _write(stage, run, f"at last {event}")
-            place = next(one.conversation for one in run.door.messages if one.text == f"at last {event}")
+            place = next(one.conversation for one in run.sink.messages if one.text == f"at last {event}")
             error = await failed(run.send(place, f"answer after {event}", f"again-{event}"[:25]))
             expect(error is None, f"an answer that is sent after a restart that follows {event!r}, not {error!r}")
     said = [text for text in stage.heard() if text.startswith("answer after")]
@@ -74,7 +74,7 @@ async def _heard(stage: Peer, run: Run, text: str) -> None:
     wanted = {text}
     if hasattr(stage, "say_in_group") and "tells_who_is_meant_in_a_group" not in stage.lacks:
         wanted.add(f"{text} (group)")
-    await run.door.until(lambda: wanted <= set(run.door.texts), f"{' and '.join(sorted(wanted))!r} arrived")
+    await run.sink.until(lambda: wanted <= set(run.sink.texts), f"{' and '.join(sorted(wanted))!r} arrived")
 
 
 async def _write(stage: Peer, run: Run, text: str) -> None:

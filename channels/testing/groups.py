@@ -18,8 +18,8 @@ async def tells_who_is_meant_in_a_group(stage: FullPeer) -> None:
         private = await run.place(stage)
         await stage.say_in_group("how was the film?")
         await stage.say_in_group("and you?", mention=True)
-        await run.door.until(lambda: len(run.door.messages) > 2, "two messages in a group arrived")  # noqa: PLR2004 - with the first
-        [first, chatter, asked] = run.door.messages
+        await run.sink.until(lambda: len(run.sink.messages) > 2, "two messages in a group arrived")  # noqa: PLR2004 - with the first
+        [first, chatter, asked] = run.sink.messages
     expect(chatter.conversation.kind == "group", f"a group, not {chatter.conversation}")
     expect(chatter.conversation == asked.conversation != private, "one address for one group, and not the private one")
     expect((chatter.mentioned, asked.mentioned) == (False, True), "mentioned only where the bot is called by name")
@@ -34,8 +34,8 @@ async def hears_no_echo(stage: Peer) -> None:
         place = await run.place(stage)
         await run.send(place, "an echo", "key-1")
         await stage.say("after the echo")
-        await run.door.until(lambda: "after the echo" in run.door.texts, "the message after the bot's own arrived")
-        expect("an echo" not in run.door.texts, "the bot's own message is not heard")
+        await run.sink.until(lambda: "after the echo" in run.sink.texts, "the message after the bot's own arrived")
+        expect("an echo" not in run.sink.texts, "the bot's own message is not heard")
         await run.send(place, "an echo", "key-2")
     reads_back = "catches_up_after_a_restart" not in stage.lacks
     if reads_back:
@@ -43,8 +43,8 @@ async def hears_no_echo(stage: Peer) -> None:
     async with running(stage, cursors) as run:
         if not reads_back:
             await stage.say("after a restart")
-        await run.door.until(lambda: "after a restart" in run.door.texts, "what was missed arrived")
-        expect("an echo" not in run.door.texts, "the bot's own message is not read back as somebody else's")
+        await run.sink.until(lambda: "after a restart" in run.sink.texts, "what was missed arrived")
+        expect("an echo" not in run.sink.texts, "the bot's own message is not read back as somebody else's")
 
 
 async def tells_what_programs_wrote(stage: FullPeer) -> None:
@@ -52,18 +52,18 @@ async def tells_what_programs_wrote(stage: FullPeer) -> None:
     async with running(stage) as run:
         await stage.say_as_bot("beep")
         await stage.say_in_group("a person again")
-        await run.door.until(lambda: "a person again" in run.door.texts, "the person's message arrived")
-        beeps = [one for one in run.door.messages if "beep" in one.text]
+        await run.sink.until(lambda: "a person again" in run.sink.texts, "the person's message arrived")
+        beeps = [one for one in run.sink.messages if "beep" in one.text]
     expect(all(one.from_bot for one in beeps), "from_bot, where a program wrote")
-    expect(not any(one.from_bot for one in run.door.messages if one not in beeps), "no from_bot, where a person wrote")
+    expect(not any(one.from_bot for one in run.sink.messages if one not in beeps), "no from_bot, where a person wrote")
 
 
 async def gives_up_on_a_wrong_password(stage: Peer) -> None:
     """With a password, token or key that the platform does not accept ``run`` ends, and says what puts it right."""
-    door, channel = RecordingSink(patience=stage.patience), stage.intruder()
+    sink, channel = RecordingSink(patience=stage.patience), stage.intruder()
     try:
         async with asyncio.timeout(stage.patience):
-            await channel.run(door)
+            await channel.run(sink)
     except ChannelBroken as error:
         expect(error.hint, f"a step that puts it right, besides {error}")
     except TimeoutError:
@@ -74,4 +74,4 @@ async def gives_up_on_a_wrong_password(stage: Peer) -> None:
         expect(holds=False, what="ChannelBroken for what the platform does not let in, not an end without a word")
     finally:
         await channel.close()
-    expect(not door.is_ready.is_set(), "no ready() of a channel that was not let in")
+    expect(not sink.is_ready.is_set(), "no ready() of a channel that was not let in")

@@ -107,17 +107,17 @@ class RecordingSink:
 class Run:
     """A channel at work."""
 
-    def __init__(self, channel: Channel, door: RecordingSink) -> None:
+    def __init__(self, channel: Channel, sink: RecordingSink) -> None:
         self.channel = channel
-        self.door = door
+        self.sink = sink
         self.recorded: str | None = None
 
     async def place(self, stage: Peer) -> ChatAddress:
         """Return the private conversation, which is known once the person has written."""
-        before = len(self.door.messages)
+        before = len(self.sink.messages)
         await stage.say("where am I?")
-        await self.door.until(lambda: len(self.door.messages) > before, "a message arrived")
-        return self.door.messages[-1].conversation
+        await self.sink.until(lambda: len(self.sink.messages) > before, "a message arrived")
+        return self.sink.messages[-1].conversation
 
     async def send(self, place: ChatAddress, text: str, key: str = "key-1", **more: Any) -> Sent:
         """Send one chunk, and keep what it recorded."""
@@ -130,7 +130,7 @@ class Run:
     async def send_again(self, place: ChatAddress, text: str, *, uncertain: bool, **more: Any) -> Sent:
         """Repeat a send as the house does: with what was recorded, and once more while the channel is not connected."""
         attempt = 1
-        async with asyncio.timeout(self.door.patience):
+        async with asyncio.timeout(self.sink.patience):
             while True:
                 attempt += 1
                 try:
@@ -145,18 +145,18 @@ async def running(
     stage: Peer, cursors: dict[str, str] | None = None, menu: Sequence[MenuEntry] | None = None
 ) -> AsyncIterator[Run]:
     """Run a new channel of the stage, from its first readiness on; end it as a restart would."""
-    door = RecordingSink(cursors, stage.patience)
+    sink = RecordingSink(cursors, stage.patience)
     channel = stage.channel()
     if menu is not None:
         await extra(channel, "menu")(menu)
-    task = asyncio.ensure_future(channel.run(door))
-    ready = asyncio.ensure_future(door.is_ready.wait())
+    task = asyncio.ensure_future(channel.run(sink))
+    ready = asyncio.ensure_future(sink.is_ready.wait())
     try:
         await asyncio.wait([task, ready], timeout=stage.patience, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             task.result()
         expect(ready.done(), "the channel says that it is ready")
-        yield Run(channel, door)
+        yield Run(channel, sink)
     finally:
         ready.cancel()
         task.cancel()

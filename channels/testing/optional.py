@@ -35,10 +35,10 @@ async def tells_of_an_edit(stage: FullPeer) -> None:
     """A person who corrects themselves is heard: which message, and how it reads now."""
     async with running(stage) as run:
         await stage.say("good mourning")
-        await run.door.until(lambda: bool(run.door.messages), "the message arrived")
+        await run.sink.until(lambda: bool(run.sink.messages), "the message arrived")
         await stage.edit("good morning")
         edit = await _event(run, "edited")
-        [first] = [one for one in run.door.messages if one.event == "message"]
+        [first] = [one for one in run.sink.messages if one.event == "message"]
     expect(edit.text == "good morning", f"the text as it reads now, not {edit.text!r}")
     expect(edit.target == first.message_id, f"the message that was changed, {first.message_id!r}, not {edit.target!r}")
     expect((edit.conversation, edit.sender) == (first.conversation, first.sender), "the same place and person")
@@ -60,7 +60,7 @@ async def puts_one_reaction(stage: FullPeer) -> None:
     """The bot's emoji under a message is one at a time, can be taken off, and its trouble is nobody's."""
     async with running(stage) as run:
         place = await run.place(stage)
-        react, message = extra(run.channel, "react"), run.door.messages[-1].message_id
+        react, message = extra(run.channel, "react"), run.sink.messages[-1].message_id
         for emoji, expected in (("👀", ["👀"]), ("👍", ["👍"]), (None, []), (None, [])):
             await react(place, message, emoji)
             expect(stage.reactions() == expected, f"{expected} after {emoji!r}, not {stage.reactions()}")
@@ -78,8 +78,8 @@ async def answers_in_the_thread(stage: FullPeer) -> None:
     async with running(stage) as run:
         await stage.say_in_thread("in here?")
         await stage.say_in_thread("and again")
-        await run.door.until(lambda: len(run.door.messages) > 1, "two messages in a thread arrived")
-        first, second = run.door.messages
+        await run.sink.until(lambda: len(run.sink.messages) > 1, "two messages in a thread arrived")
+        first, second = run.sink.messages
         expect(
             first.conversation.kind == "group" and first.conversation.thread, f"a thread of a group, not {first.conversation}"
         )
@@ -153,7 +153,7 @@ async def shows_buttons_and_tells_of_a_press(stage: FullPeer) -> None:
         expect(stage.buttons() == ["Yes", "No"], f"both labels in order, not {stage.buttons()!r}")
         await stage.press("No")
         press = await _event(run, "button")
-        person = run.door.messages[0].sender
+        person = run.sink.messages[0].sender
     expect(press.text == LONGEST_VALUE, f"the value of the button, not {press.text!r}")
     expect(press.target == sent.platform_id, f"the message it is under, {sent.platform_id!r}, not {press.target!r}")
     expect((press.conversation, press.sender.id) == (place, person.id), "the same place and person")
@@ -166,8 +166,8 @@ async def offers_its_menu_once(stage: FullPeer) -> None:
         expect(stage.offered() == [entry.name for entry in MENU], f"each command, in order, not {stage.offered()!r}")
         place = await run.place(stage)
         await stage.choose("status")
-        await run.door.until(lambda: "/status" in run.door.texts, "the choice arrived")
-        chosen = run.door.messages[-1]
+        await run.sink.until(lambda: "/status" in run.sink.texts, "the choice arrived")
+        chosen = run.sink.messages[-1]
         expect((chosen.event, chosen.conversation) == ("message", place), f"an ordinary message, not {chosen!r:.300}")
     written = stage.menu_changes()
     async with running(stage, menu=MENU) as run:
@@ -177,14 +177,14 @@ async def offers_its_menu_once(stage: FullPeer) -> None:
 
 
 async def _event(run: Run, event: InboundEvent) -> Inbound:
-    await run.door.until(lambda: any(one.event == event for one in run.door.messages), f"the event {event!r} arrived")
-    return next(one for one in run.door.messages if one.event == event)
+    await run.sink.until(lambda: any(one.event == event for one in run.sink.messages), f"the event {event!r} arrived")
+    return next(one for one in run.sink.messages if one.event == event)
 
 
 async def _attachment(stage: FullPeer, run: Run) -> Attachment:
     await stage.attach("notes.bin", "application/octet-stream", BYTES)
-    await run.door.until(lambda: bool(run.door.messages), "a message with a file arrived")
-    attachments = run.door.messages[-1].attachments
+    await run.sink.until(lambda: bool(run.sink.messages), "a message with a file arrived")
+    attachments = run.sink.messages[-1].attachments
     expect(len(attachments) == 1 and attachments[0].handle, f"one file with a handle, not {attachments!r}")
     return attachments[0]
 

@@ -22,14 +22,14 @@ async def goes_on_after_an_outage(stage: Peer) -> None:
     """What is written while the platform cannot be reached arrives when it can, once, and the next message too."""
     async with running(stage) as run:
         await stage.say("before")
-        await run.door.until(lambda: bool(run.door.messages), "the message arrived")
+        await run.sink.until(lambda: bool(run.sink.messages), "the message arrived")
         await stage.go_away()
         await stage.say("meanwhile")
         await asyncio.sleep(AWAY)
         await stage.come_back()
         await stage.say("after")
-        await run.door.until(lambda: {"meanwhile", "after"} <= set(run.door.texts), "the messages of an outage arrived")
-    expect(sorted(run.door.texts) == ["after", "before", "meanwhile"], f"each message once, not {run.door.texts!r}")
+        await run.sink.until(lambda: {"meanwhile", "after"} <= set(run.sink.texts), "the messages of an outage arrived")
+    expect(sorted(run.sink.texts) == ["after", "before", "meanwhile"], f"each message once, not {run.sink.texts!r}")
 
 
 async def sends_after_an_outage(stage: Peer) -> None:
@@ -68,7 +68,7 @@ async def loses_nothing_that_an_outage_cut_off(stage: Peer) -> None:
 async def _said_at_last(run: Run, place: ChatAddress, text: str, *, uncertain: bool, key: str = "key-1") -> None:
     """Repeat a send as the house does, until it was said."""
     attempt = 2
-    async with asyncio.timeout(run.door.patience):
+    async with asyncio.timeout(run.sink.patience):
         while True:
             attempt += 1
             more = {"attempt": attempt, "uncertain": uncertain, "recorded": run.recorded}

@@ -18,8 +18,8 @@ async def receives_what_is_written(stage: Peer) -> None:
     async with running(stage) as run:
         await run.place(stage)
         await stage.say("hello 👋 *you*")
-        await run.door.until(lambda: len(run.door.messages) > 1, "the second message arrived")
-        message = run.door.messages[-1]
+        await run.sink.until(lambda: len(run.sink.messages) > 1, "the second message arrived")
+        message = run.sink.messages[-1]
     expect(message.text == "hello 👋 *you*", f"the text as written, not {message.text!r}")
     expect(message.sender.id and message.key and message.alias and message.message_id, "ids of sender and message")
     expect(message.at.tzinfo is not None, "a time with its zone")
@@ -34,43 +34,43 @@ async def keeps_the_order(stage: Peer) -> None:
     async with running(stage) as run:
         for text in texts:
             await stage.say(text)
-        await run.door.until(lambda: len(run.door.messages) >= len(texts), "all messages arrived")
-        expect(run.door.texts == texts, f"the order as written, not {run.door.texts!r:.300}")
+        await run.sink.until(lambda: len(run.sink.messages) >= len(texts), "all messages arrived")
+        expect(run.sink.texts == texts, f"the order as written, not {run.sink.texts!r:.300}")
 
 
 async def takes_a_repetition_once(stage: Peer) -> None:
     """What the platform delivers again carries the same keys."""
     async with running(stage) as run:
         await stage.say("once")
-        await run.door.until(lambda: bool(run.door.messages), "the message arrived")
+        await run.sink.until(lambda: bool(run.sink.messages), "the message arrived")
         await stage.repeat()
         await stage.say("next")
-        await run.door.until(lambda: "next" in run.door.texts, "the next message arrived")
-        expect(run.door.texts == ["once", "next"], f"each message once, not {run.door.texts!r}")
+        await run.sink.until(lambda: "next" in run.sink.texts, "the next message arrived")
+        expect(run.sink.texts == ["once", "next"], f"each message once, not {run.sink.texts!r}")
 
 
 async def offers_again_what_could_not_be_stored(stage: Peer) -> None:
     """Nothing is let go before the house has it."""
     async with running(stage) as run:
-        run.door.refuse = OSError("the disk is full")
+        run.sink.refuse = OSError("the disk is full")
         await stage.say("keep this")
-        await run.door.until(lambda: run.door.refused > 1, "the message was offered a second time")
-        run.door.refuse = None
-        await run.door.until(lambda: bool(run.door.messages), "the message arrived")
-        expect(run.door.texts == ["keep this"], f"the message once, not {run.door.texts!r}")
+        await run.sink.until(lambda: run.sink.refused > 1, "the message was offered a second time")
+        run.sink.refuse = None
+        await run.sink.until(lambda: bool(run.sink.messages), "the message arrived")
+        expect(run.sink.texts == ["keep this"], f"the message once, not {run.sink.texts!r}")
 
 
 async def catches_up_after_a_restart(stage: Peer) -> None:
     """What is written while no channel runs is read by the next one, and nothing a second time."""
     async with running(stage) as run:
         await stage.say("before")
-        await run.door.until(lambda: bool(run.door.messages), "the message arrived")
-        cursors = run.door.cursors
+        await run.sink.until(lambda: bool(run.sink.messages), "the message arrived")
+        cursors = run.sink.cursors
     await stage.say("meanwhile 1")
     await stage.say("meanwhile 2")
     async with running(stage, cursors) as run:
-        await run.door.until(lambda: len([one for one in run.door.texts if one != "before"]) > 1, "what was missed arrived")
-        missed = [text for text in run.door.texts if text != "before"]
+        await run.sink.until(lambda: len([one for one in run.sink.texts if one != "before"]) > 1, "what was missed arrived")
+        missed = [text for text in run.sink.texts if text != "before"]
         expect(missed == ["meanwhile 1", "meanwhile 2"], f"what was missed, in order, not {missed!r}")
 
 
@@ -78,18 +78,18 @@ async def survives_a_broken_connection(stage: Peer) -> None:
     """Messages on either side of a break arrive."""
     async with running(stage) as run:
         await stage.say("before")
-        await run.door.until(lambda: bool(run.door.messages), "the message arrived")
+        await run.sink.until(lambda: bool(run.sink.messages), "the message arrived")
         await stage.disconnect()
         await stage.say("after")
-        await run.door.until(lambda: "after" in run.door.texts, "the message after the break arrived")
-        expect(run.door.texts == ["before", "after"], f"each message once, not {run.door.texts!r}")
+        await run.sink.until(lambda: "after" in run.sink.texts, "the message after the break arrived")
+        expect(run.sink.texts == ["before", "after"], f"each message once, not {run.sink.texts!r}")
 
 
 async def tells_that_it_is_alive(stage: Peer) -> None:
     """The house hears that the platform was heard from."""
     async with running(stage) as run:
         await run.place(stage)
-        expect(run.door.lives, "alive() is called when the platform is heard from")
+        expect(run.sink.lives, "alive() is called when the platform is heard from")
 
 
 async def ends_when_asked(stage: Peer) -> None:
@@ -98,4 +98,4 @@ async def ends_when_asked(stage: Peer) -> None:
         await run.place(stage)
     await stage.say("is anybody there?")
     await asyncio.sleep(AFTERWARDS)
-    expect("is anybody there?" not in run.door.texts, "nothing is taken after the end")
+    expect("is anybody there?" not in run.sink.texts, "nothing is taken after the end")

@@ -56,7 +56,7 @@ def say(text: str, *, err: bool = False) -> None:
 
     What could move the cursor or rearrange a line is left out: the text may hold what strangers wrote.
     """
-    from channels.terminal.sanitize import visible
+    from channels.terminal.control_characters import visible
 
     click.echo(visible(as_started(text)), err=err)
 

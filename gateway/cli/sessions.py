@@ -77,7 +77,7 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
 def show(invocation: Invocation, key: str, as_json: bool) -> None:
     """Show the conversation of a session key, the end of one, or of a session id."""
     from agent.transcript.entries import Said
-    from channels.terminal.sanitize import visible
+    from channels.terminal.control_characters import visible
     from gateway.agents.memory_stores import owner_zone
 
     found = _found(invocation, key)
@@ -109,7 +109,7 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
 
     KEY is a session key or a session id, also of a conversation that was left (`homebody sessions list --all`).
     """
-    from channels.terminal.sanitize import visible
+    from channels.terminal.control_characters import visible
     from gateway.agents.memory_stores import owner_zone
     from gateway.sessions.export import page
 

@@ -15,7 +15,7 @@ from telegram.error import NetworkError
 from channels.errors import Uncertain
 from channels.telegram.api_errors import told
 from channels.telegram.bot import CONNECTIONS
-from channels.telegram.http_transport import UNWRITTEN, Requests
+from channels.telegram.http_transport import UNWRITTEN, BotRequests
 from tests.channels.telegram_line import ANNA, PRIVATE, Line, opened
 from tests.peers.telegram import TOKEN, TelegramPeer
 
@@ -36,7 +36,7 @@ def peer(line: Line) -> TelegramPeer:
     return line.peer
 
 
-def pool_of(requests: Requests) -> Any:
+def pool_of(requests: BotRequests) -> Any:
     """The library's pool: what it believes to be under way is what it may have lost."""
     return requests._client._transport._pool  # type: ignore[attr-defined]
 
@@ -60,7 +60,7 @@ async def cancelled_at_random(ask: Callable[[], Any], rounds: int, at_once: int,
 @pytest.mark.parametrize("at_once", [3, 8, 20])
 async def test_calls_that_are_cancelled_at_any_moment_cost_no_connection(peer: TelegramPeer, at_once: int) -> None:
     renewals: list[int] = []
-    requests = Requests(4, renewals.append, **OPTIONS)
+    requests = BotRequests(4, renewals.append, **OPTIONS)
     url = f"{peer.root}/bot{TOKEN}/getMe"
     await cancelled_at_random(lambda: requests.do_request(url, "POST"), rounds=60, at_once=at_once, seed=at_once)
     answers = await asyncio.gather(*(requests.do_request(url, "POST") for _ in range(12)))
@@ -74,7 +74,7 @@ async def test_calls_that_are_cancelled_at_any_moment_cost_no_connection(peer: T
 
 async def test_what_waits_for_its_turn_and_is_cancelled_is_never_sent(peer: TelegramPeer) -> None:
     peer.fault("getMe", "delay", seconds=0.5)
-    requests = Requests(1, nothing, **OPTIONS)
+    requests = BotRequests(1, nothing, **OPTIONS)
     first = asyncio.ensure_future(requests.do_request(f"{peer.root}/bot{TOKEN}/getMe", "POST"))
     second = asyncio.ensure_future(requests.do_request(f"{peer.root}/bot{TOKEN}/logOut", "POST"))
     await peer.until(lambda: peer.count("getMe") == 1)
@@ -88,10 +88,10 @@ async def test_what_waits_for_its_turn_and_is_cancelled_is_never_sent(peer: Tele
 async def test_a_pool_that_lost_its_connections_is_made_anew_and_the_message_is_sent(peer: TelegramPeer, line: Line) -> None:
     await peer.say(ANNA, "hi")
     await line.send("before")
-    voice = line.channel.voice
-    assert voice is not None
-    requests = voice.connection.requests[1]
-    assert isinstance(requests, Requests)
+    actions = line.channel.actions
+    assert actions is not None
+    requests = actions.connection.requests[1]
+    assert isinstance(requests, BotRequests)
     pool = pool_of(requests)
     await pool.aclose()
     origin = httpcore.Origin(b"http", b"127.0.0.1", peer.port)
@@ -119,7 +119,7 @@ async def test_nothing_is_in_doubt_where_nobody_listens(line: Line) -> None:
     port = server.sockets[0].getsockname()[1]
     server.close()
     await server.wait_closed()
-    requests = Requests(2, nothing, **OPTIONS)
+    requests = BotRequests(2, nothing, **OPTIONS)
     with pytest.raises(NetworkError, match=UNWRITTEN):
         await requests.do_request(f"http://127.0.0.1:{port}/", "POST")
     await requests.shutdown()

@@ -106,14 +106,14 @@ def heard(updates: list[dict[str, Any]]) -> tuple[BookDoor, int]:
     """Let a receiver take updates as they come from Telegram."""
     account = TelegramSettings.model_validate({"reactionNotifications": "all"}).account("default")
     clock, door = FastClock(), BookDoor()
-    pauses = Backoff(clock, lambda: 1.0, NoLog(), "default")
+    backoff = Backoff(clock, lambda: 1.0, NoLog(), "default")
     station = ReceiverDeps(
         bot=None,  # type: ignore[arg-type]  # answering presses is not looked at here, and its trouble is nobody's
         settings=account,
         account="default",
-        door=door,
+        sink=door,
         clock=clock,
-        pauses=pauses,
+        backoff=backoff,
         log=NoLog(),
     )
     reader = Reader("default", account, Me(1000, "homebody_test_bot"), SeenMessages(), clock.now)

@@ -39,7 +39,7 @@ class House:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[House]:
         running = asyncio.ensure_future(self.channel.run(self.door))
-        await self.channel.door()
+        await self.channel.sink()
         try:
             yield self
         finally:

@@ -28,7 +28,7 @@ from rich.console import Console
 
 from channels.live import Activity, Delta, Note, Reply
 from channels.terminal.console import ChatConsole, SlashCompleter, status_line
-from channels.terminal.render import Screen
+from channels.terminal.screen import Screen
 from gateway.base.clock import SystemClock
 from tests.patience import PATIENCE
 from tests.peers.parrot import Parrot

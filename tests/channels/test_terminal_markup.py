@@ -10,7 +10,7 @@ from rich.color import ColorType
 from rich.console import Console
 from rich.style import Style
 
-from channels.terminal.render import THEME, TROUBLE, Page, code_theme
+from channels.terminal.screen import THEME, TROUBLE, Page, code_theme
 
 LIGHT, DARK = (0xFF, 0xFF, 0xFF), (0x1E, 0x1E, 0x1E)
 READABLE = 3.0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from channels.common.breaks import fences
 from channels.common.markdown import parser
-from channels.common.stream_splitter import Limits, Piece, alone, fences, next_piece, reopening
+from channels.common.stream_splitter import Limits, Piece, alone, next_piece, reopening
 
 WORDS = st.text("abc é👩‍👩‍👧", min_size=1, max_size=30)
 LINES = st.sampled_from(

@@ -54,25 +54,25 @@ class LineChat:
         self._writer: asyncio.StreamWriter | None = None
         self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
 
-    async def run(self, door: InboundSink) -> None:
+    async def run(self, sink: InboundSink) -> None:
         """Stay connected, with ever longer pauses while the server does not answer."""
-        pauses = Backoff(self._clock, random.random, self._log, self.account)
+        backoff = Backoff(self._clock, random.random, self._log, self.account)
         while True:
             try:
-                await self._connected(door, pauses)
+                await self._connected(sink, backoff)
                 trouble = "the connection ended"
             except (OSError, ValueError) as error:
                 trouble = str(error) or type(error).__name__
-            await pauses.wait("linechat does not answer", trouble)
+            await backoff.wait("linechat does not answer", trouble)
 
-    async def _connected(self, door: InboundSink, pauses: Backoff) -> None:
+    async def _connected(self, sink: InboundSink, backoff: Backoff) -> None:
         reader, self._writer = await asyncio.open_connection(*self._address)
         try:
-            await self._say({"hello": self._password, "after": int(await door.cursor("read") or 0)})
+            await self._say({"hello": self._password, "after": int(await sink.cursor("read") or 0)})
             while line := await reader.readline():
                 with self._guard.reading({"kind": "line"}):
-                    await self._take(door, json.loads(line))
-                pauses.over()
+                    await self._take(sink, json.loads(line))
+                backoff.over()
         finally:
             self._writer.close()
             self._writer = None
@@ -80,11 +80,11 @@ class LineChat:
                 if not waiting.done():
                     waiting.set_exception(ConnectionError("the connection was lost"))
 
-    async def _take(self, door: InboundSink, told: dict[str, Any]) -> None:
-        door.alive()
+    async def _take(self, sink: InboundSink, told: dict[str, Any]) -> None:
+        sink.alive()
         match told:
             case {"welcome": _}:
-                door.ready()
+                sink.ready()
             case {"refused": why}:
                 raise ChannelBroken(f"linechat: {why}", hint="set channels.plugins.linechat.settings.password anew")
             case {"answer": key} if key in self._answers and not self._answers[key].done():
@@ -103,13 +103,13 @@ class LineChat:
                     event="edited" if target else "message",
                     target=target,
                 )
-                await self._stored(door, message, Cursor(name="read", value=str(number)))
+                await self._stored(sink, message, Cursor(name="read", value=str(number)))
 
-    async def _stored(self, door: InboundSink, message: Inbound, cursor: Cursor) -> None:
+    async def _stored(self, sink: InboundSink, message: Inbound, cursor: Cursor) -> None:
         """Offer a message until the house has it: the cursor is what the server will read on from."""
         while True:
             try:
-                return await door.accept([message], cursor)
+                return await sink.accept([message], cursor)
             except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
                 self._log.warning("a message could not be stored, and is offered again", error=str(error))
                 await self._clock.sleep(1)

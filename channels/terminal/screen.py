@@ -14,7 +14,7 @@ from rich.theme import Theme
 
 from channels.common.markdown import parsed
 from channels.live import Activity, Delta, Note, Rejected, Reply
-from channels.terminal.sanitize import visible
+from channels.terminal.control_characters import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
