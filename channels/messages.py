@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 ChatKind = Literal["direct", "group"]
 AttachmentKind = Literal["image", "voice", "audio", "video", "document"]
 InboundEvent = Literal["message", "edited", "reaction", "button"]
+THREAD_MARK: Final = ":thread:"
+"""What stands between a group and a thread of it in an address."""
+ADDRESS_PARTS: Final = 4
+"""Channel, account, kind and id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +37,30 @@ class ChatAddress:
     def address(self) -> str:
         """A stable, readable key, such as ``telegram:default:direct:42`` or ``slack:default:group:C1:thread:17.5``."""
         base = f"{self.channel}:{self.account}:{self.kind}:{self.id}"
-        return base if self.thread is None else f"{base}:thread:{self.thread}"
+        return base if self.thread is None else f"{base}{THREAD_MARK}{self.thread}"
+
+    @classmethod
+    def parse(cls, address: str, *, space: str | None = None) -> ChatAddress:
+        """Return the conversation of an ``address``, which does not name the ``space``. The last thread mark is taken as the thread's.
+
+        Raises:
+            ValueError: it is no address.
+        """
+        head, mark, thread = address.rpartition(THREAD_MARK)
+        if not mark:
+            head, thread = address, ""
+        parts = head.split(":", 3)
+        if len(parts) != ADDRESS_PARTS or parts[2] not in get_args(ChatKind):
+            raise ValueError(f"{address[:80]!r} is no address of a conversation: expected channel:account:direct|group:id")
+        channel, account, kind, identity = parts
+        return cls(
+            channel=channel,
+            account=account,
+            kind="group" if kind == "group" else "direct",
+            id=identity,
+            thread=thread or None,
+            space=space,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,12 +161,8 @@ class OwnerNotifications:
 
 
 def read_address(address: str) -> ChatAddress | None:
-    """Return the conversation of an address (``Conversation.address``); None for what is none."""
-    head, _, thread = address.partition(":thread:")
-    parts = head.split(":", 3)
-    if len(parts) != 4 or parts[2] not in {"direct", "group"}:  # noqa: PLR2004  (channel, account, kind, id)
+    """Return the conversation of an address (``ChatAddress.address``); None for what is none."""
+    try:
+        return ChatAddress.parse(address)
+    except ValueError:
         return None
-    channel, account, kind, identity = parts
-    return ChatAddress(
-        channel=channel, account=account, kind="group" if kind == "group" else "direct", id=identity, thread=thread or None
-    )

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from channels.platform import GroupRule, Policy
     from gateway.sessions.record import SessionRecord
 
-_THREAD = ":thread:"
-
 
 class GroupToolRules:
     """Asks the policies in force. ``formers`` gives a conversation under the ids that its group had before."""
@@ -45,14 +43,8 @@ def rules_of(rule: GroupRule) -> tuple[ToolRules, ...]:
 
 def group_of(record: SessionRecord) -> ChatAddress | None:
     """Return the group that a session last spoke with, or None for a session with one person."""
-    channel, _, rest = record.address.partition(":")
-    account, _, rest = rest.partition(":")
-    kind, _, rest = rest.partition(":")
-    if kind != "group":
+    try:
+        place = ChatAddress.parse(record.address, space=record.space or None)
+    except ValueError:  # a session that never spoke with anybody
         return None
-    peer, mark, thread = rest.rpartition(_THREAD)
-    if not mark:
-        peer, thread = rest, ""
-    return ChatAddress(
-        channel=channel, account=account, kind="group", id=peer, thread=thread or None, space=record.space or None
-    )
+    return place if place.kind == "group" else None
