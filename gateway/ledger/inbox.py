@@ -151,7 +151,7 @@ def _reword(db: apsw.Connection, account: str, arrival: Arrival) -> bool:
     values = (account, clean(arrival.conversation), clean(arrival.edits), clean(arrival.sender))
     found: list[Any] = db.execute(query, values).fetchall()
     for row, payload in found:
-        db.execute("UPDATE inbox SET payload = ? WHERE id = ?", (clean(arrival.reword(payload)), row))
+        db.execute("UPDATE inbox SET payload = ?, edited = 1 WHERE id = ?", (clean(arrival.reword(payload)), row))
     return bool(found)
 
 

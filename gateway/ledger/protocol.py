@@ -112,7 +112,10 @@ class TurnLedger(Protocol):
     """Turns and their tool calls."""
 
     async def claim(self, session: str, agent: str, inbox_ids: Sequence[int]) -> Turn:
-        """Begin a turn that answers waiting messages. Raises InvalidTransition when one of them is not waiting."""
+        """Begin a turn that answers waiting messages. Raises InvalidTransition when one of them is not waiting.
+
+        From now on their texts do not change; ``Turn.edited`` says which of them did.
+        """
         ...
 
     async def join(self, turn: str, inbox_ids: Sequence[int]) -> Turn:

@@ -22,7 +22,7 @@ _LONGEST_ROW: Final = 256 * 1024 * 1024
 SHAPES: Final = {
     "meta": "name:t value:t",
     "inbox": "id:k account:t pkey:t skey:t conversation:t session:t? sender:t payload:t? received_at:i state:t turn:t? reason:t? "
-    "ended_at:i? message:t? attempts:i?",
+    "ended_at:i? message:t? attempts:i? edited:i?",
     "cursor": "account:t name:t value:t",
     "outbox": "id:k place:i key:t turn:t? account:t conversation:t target:t text:t reply_to:t? missed:t? state:t attempt:i doubts:i "
     "firm:i recorded:t? platform_id:t? reason:t? epoch:t created_at:i not_before:i expires:i ended_at:i? extras:t?",
@@ -34,7 +34,7 @@ SHAPES: Final = {
     "moved": "account:t former:t present:t moved_at:i",
 }
 """The tables to recover and their columns: text, integer, real, the row's key (k), and which may be NULL (?)."""
-_LATER: Final = {"inbox": 2, "outbox": 1}
+_LATER: Final = {"inbox": 3, "outbox": 1}
 """How many columns at the end rows of earlier versions lack."""
 _SCHEMA: Final = "type:t name:t tbl_name:t rootpage:i sql:t?"
 

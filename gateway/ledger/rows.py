@@ -106,7 +106,10 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One answer in progress. ``attempt`` is 1 for the first, and 0 only after the gateway itself interrupted it."""
+    """One answer in progress. ``attempt`` is 1 for the first, and 0 only after the gateway itself interrupted it.
+
+    ``inbox`` are the rows of its messages, ``edited`` those of them whose text was changed while they waited.
+    """
 
     id: str
     session: str
@@ -115,6 +118,7 @@ class Turn:
     attempt: int
     started_at: datetime
     inbox: tuple[int, ...]
+    edited: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -164,7 +164,9 @@ ALTER TABLE inbox ADD COLUMN attempts INTEGER;
 UPDATE inbox SET attempts = (SELECT attempt FROM turn WHERE turn.id = inbox.turn) WHERE state = 'claimed';
 """
 
-STEPS: Final = (_FIRST, _SPENDING, _RICH, _ATTEMPTS)
+_EDITED = "ALTER TABLE inbox ADD COLUMN edited INTEGER;"
+
+STEPS: Final = (_FIRST, _SPENDING, _RICH, _ATTEMPTS, _EDITED)
 """Step n migrates version n to n+1. Released steps are never edited; a change is a new step."""
 
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _TURN = """
 SELECT id, session, agent, state, attempt, started_at,
-       (SELECT json_group_array(row) FROM (SELECT inbox.id AS row FROM inbox WHERE inbox.turn = turn.id ORDER BY inbox.id))
+       (SELECT json_group_array(row) FROM (SELECT inbox.id AS row FROM inbox WHERE inbox.turn = turn.id ORDER BY inbox.id)),
+       (SELECT json_group_array(inbox.id) FROM inbox WHERE inbox.turn = turn.id AND inbox.edited)
 FROM turn
 """
 _TOOL = "SELECT turn, call_id, name, args_hash, effect, state, result_ref FROM tool_call WHERE turn = ? AND call_id = ?"
@@ -169,7 +170,7 @@ def _turn(db: apsw.Connection, turn: str) -> Turn:
 
 
 def _read_turn(found: Any) -> Turn:
-    turn, session, agent, state, attempt, started_at, inbox = found
+    turn, session, agent, state, attempt, started_at, inbox, edited = found
     return Turn(
         id=turn,
         session=session,
@@ -178,6 +179,7 @@ def _read_turn(found: Any) -> Turn:
         attempt=attempt,
         started_at=instant(started_at),
         inbox=tuple(json.loads(inbox)),
+        edited=tuple(json.loads(edited)),
     )
 
 

@@ -198,10 +198,12 @@ class TurnWorker:
             )
 
     async def _claimed(self, agent: RunningAgent, found: Sequence[RoutedMessage]) -> tuple[Turn, Sequence[RoutedMessage]]:
-        """Begin the turn for messages, and read them once more: until then their senders could edit them."""
-        rows = [one.row.id for one in found]
-        turn, again = await asyncio.gather(self._ledger.turns.claim(found[0].route.session, agent.id, rows), self._read(rows))
-        return turn, again or found
+        """Begin the turn for messages. Those that their senders edited while they waited are read again."""
+        turn = await self._ledger.turns.claim(found[0].route.session, agent.id, [one.row.id for one in found])
+        if not turn.edited:
+            return turn, found
+        edited = {one.row.id: one for one in await self._read(turn.edited)}
+        return turn, [edited.get(one.row.id, one) for one in found]
 
     async def _resume(self, ticket: Ticket[Any], turn: Turn) -> None:
         found = await self._read(turn.inbox)

@@ -96,6 +96,20 @@ async def test_an_edit_of_a_message_that_is_being_answered_is_kept_as_an_aside(t
         assert await ledger.inbox.waiting() == []
 
 
+async def test_a_turn_says_which_of_its_messages_were_edited_while_they_waited(tmp_path: Path) -> None:
+    async with opened(tmp_path) as ledger:
+        rows = (await ledger.inbox.accept(ACCOUNT, [message(n, str(n)) for n in range(1, 5)])).rows
+        await ledger.inbox.accept(ACCOUNT, [edit(5, 2, "dos"), edit(6, 4, "cuatro"), edit(7, 4, "vier")])
+        turn = await ledger.turns.claim("s", "main", [row.id for row in rows[:2]])
+        assert turn.edited == (rows[1].id,)
+        await ledger.inbox.accept(ACCOUNT, [edit(8, 1, "too late")])
+        assert (await ledger.turns.join(turn.id, [rows[2].id])).edited == (rows[1].id,)
+        assert (await ledger.turns.join(turn.id, [rows[3].id])).edited == (rows[1].id, rows[3].id)
+        await ledger.turns.release(turn.id)
+        again = await ledger.turns.claim("s", "main", [row.id for row in rows])
+        assert again.edited == (rows[1].id, rows[3].id), "also when a turn was undone in between"
+
+
 async def test_nobody_edits_what_another_wrote_or_what_lies_elsewhere(tmp_path: Path) -> None:
     elsewhere = ChatAddress(channel="telegram", kind="group", id="-8")
     async with opened(tmp_path) as ledger:
@@ -273,6 +287,26 @@ async def test_a_ledger_of_the_version_before_is_taken_along(tmp_path: Path) -> 
         (row,) = await ledger.outbox.latest(["ready"])
         assert (row.text, row.buttons, row.enclosure, row.conversation) == ("old", (), None, HALL)
         assert await ledger.chat_migrations.all() == []
+
+
+async def test_messages_that_waited_in_a_ledger_of_the_version_before_count_as_not_edited(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    db = apsw.Connection(str(path))
+    for step in schema.STEPS[:4]:
+        db.execute(step)
+    db.execute("INSERT INTO meta VALUES ('epoch', 'e')")
+    db.execute(
+        "INSERT INTO inbox (account, pkey, skey, conversation, session, sender, payload, received_at, message, state) "
+        "VALUES (?, 'u:1', 'm:1', ?, 's', '42', 'one', 0, '1', 'waiting')",
+        (ACCOUNT, HALL.address),
+    )
+    db.execute("PRAGMA user_version = 4")
+    db.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+    db.close()
+    async with opened(tmp_path) as ledger:
+        (row,) = await ledger.inbox.waiting()
+        turn = await ledger.turns.claim("s", "main", [row.id])
+        assert (row.payload, turn.inbox, turn.edited) == ("one", (row.id,), ())
 
 
 async def test_moves_of_one_account_leave_another_alone(tmp_path: Path) -> None:
