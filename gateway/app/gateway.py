@@ -193,7 +193,7 @@ class Gateway:
             answering=answering,
             rights=rights,
         )
-        self.schedule = Scheduler(self.agents, deps.clock, reset=self._reset_due, sweep=self._sweep)
+        self.schedule = Scheduler(self.agents, deps.clock, reset=self._reset_due, sweep=self._sweep, backup=ledger.backup)
         self.lock = lock
         self._closing = asyncio.Event()
         self.agent_supervisor = AgentSupervisor(
@@ -332,6 +332,7 @@ class Gateway:
         self.storage_retry.close()
         await self.agent_supervisor.close()
         await self.model_registry.close()
+        await self.ledger.backup()
         await self.ledger.close()
         self.lock.release()
 

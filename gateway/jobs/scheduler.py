@@ -28,12 +28,18 @@ log = logging.getLogger(__name__)
 
 TICK_SECONDS = 30
 SWEEP_EVERY = timedelta(hours=6)
+BACKUP_EVERY = timedelta(hours=1)
+
+
+async def _nothing() -> None:
+    return
 
 
 class Scheduler:
     """Wakes every half minute (``every``, in seconds).
 
-    ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows.
+    ``reset`` puts a session that is due into its lane; ``sweep`` clears the ledger of old rows;
+    ``backup`` copies the ledger, every hour.
 
     Only sessions whose time may have come are looked at, however many there are. A session that cannot be reset now, because
     it is busy, is looked at again with the next tick.
@@ -46,15 +52,18 @@ class Scheduler:
         *,
         reset: Callable[[str, str], None],
         sweep: Callable[[], Awaitable[object]],
+        backup: Callable[[], Awaitable[object]] = _nothing,
         every: float = TICK_SECONDS,
     ) -> None:
         self._agents = agents
         self._clock = clock
         self._reset = reset
         self._sweep = sweep
+        self._backup = backup
         self._every = every
         self._scheduler: AsyncIOScheduler | None = None
         self._swept: datetime | None = None
+        self._backed_up: datetime | None = None
         self._watched: set[str] = set()
         self._waiting: set[tuple[str, str]] = set()
         self._heap: list[tuple[datetime, str, str]] = []
@@ -75,6 +84,9 @@ class Scheduler:
             if agent.id not in self._watched:
                 self._watch(agent, now)
         self._reset_due(now)
+        if self._backed_up is None or now - self._backed_up >= BACKUP_EVERY:
+            self._backed_up = now
+            await self._backup()
         if self._swept is None or now - self._swept >= SWEEP_EVERY:
             self._swept = now
             await self._sweep()

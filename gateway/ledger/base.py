@@ -40,6 +40,10 @@ class LedgerConnection:
         """Run ``work`` in a transaction of its own and return its result once it is durable (see ``LedgerThread.run``)."""
         return await self._thread.run(work, after)
 
+    async def run_outside(self, work: Callable[[apsw.Connection], Result]) -> Result:
+        """Run ``work`` between two transactions and return its result. It must not change the database."""
+        return await self._thread.run_outside(work)
+
     def on_outbound(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` on the event loop whenever a message to send was queued."""
         self._listeners.append(listener)

@@ -13,6 +13,7 @@ import apsw
 
 from gateway.base.atomic_file import write_atomically
 from gateway.base.errors import StorageFailed
+from gateway.ledger.backup import copies_of
 from gateway.ledger.recovery import recover
 from gateway.ledger.schema import APPLICATION_ID, migrate
 from gateway.ledger.thread import storage_error
@@ -51,11 +52,15 @@ _DISK_REFUSES = (apsw.FullError, apsw.IOError, apsw.BusyError, apsw.NoMemError)
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open ledger. ``warning`` is for the owner; ``marking`` must be called after each commit."""
+    """An open ledger. ``warning`` is for the owner; ``marking`` must be called after each commit.
+
+    ``changed``: the last process, or the recovery, changed it and made no copy.
+    """
 
     db: apsw.Connection
     marking: Marking
     warning: str | None = None
+    changed: bool = True
 
 
 def connect(path: Path, epoch: str, now: datetime) -> Opened:
@@ -79,7 +84,7 @@ def connect(path: Path, epoch: str, now: datetime) -> Opened:
         raise storage_error(error, str(path)) or error from error
     except (apsw.Error, OSError) as error:
         return _begin_anew(path, epoch, now, error, ending)
-    return Opened(db, _marked(db, path, epoch))
+    return Opened(db, _marked(db, path, epoch), changed=ending != "closed")
 
 
 def closing(path: Path) -> None:
@@ -104,9 +109,11 @@ def _begin_anew(path: Path, epoch: str, now: datetime, error: Exception, ending:
         raise StorageFailed.from_os(failed, "set aside the ledger, which could not be opened", path) from failed
     except apsw.Error as failed:
         raise storage_error(failed, str(path)) or failed from failed
-    notice = f"The ledger of messages could not be used ({error}). It was set aside as {kept} and a new one was begun."
+    was_there = any(Path(f"{kept}{side}").exists() for side in ("", *_SIDE_FILES))
+    done = f"It was set aside as {kept} and a new one was begun." if was_there else "A new one was begun."
+    notice = f"The ledger of messages could not be used ({error}). {done}"
     try:
-        return Opened(db, marking, f"{notice} {recover(db, kept, ending, now)}")
+        return Opened(db, marking, f"{notice} {recover(db, kept, ending, now, path)}")
     except Exception as failed:  # whatever a damaged file does to its reader, the gateway must start
         log.exception("nothing could be saved from %s", kept)
         lost = "messages that waited for an answer, and replies that were not sent yet, may be missing."
@@ -126,7 +133,7 @@ def _damage(path: Path, mark: Mark | None) -> str | None:
     log = Path(f"{path}{_LOG}")
     logged = log.exists() and log.stat().st_size > 0
     if not path.exists() or (path.is_file() and not path.stat().st_size):
-        began = mark is not None and (mark.committed or not path.exists())
+        began = bool(copies_of(path)) or (mark is not None and (mark.committed or not path.exists()))
         return "the file is gone" + (", and only its write-ahead log is left" if logged else "") if logged or began else None
     return missing(log, mark) if log.exists() else None
 

@@ -377,6 +377,13 @@ class Ledger(Protocol):
         """
         ...
 
+    async def backup(self) -> Path | None:
+        """Make a verified copy of the ledger if anything changed since the last one; return it. The newest three are kept.
+
+        Does not raise: a copy that cannot be made is logged.
+        """
+        ...
+
     async def close(self) -> None:
         """Finish pending work and close the file."""
         ...

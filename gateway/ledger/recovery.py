@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import apsw
 
+from gateway.ledger.backup import newest_copy
 from gateway.ledger.raw_pages import RawPages
-from gateway.ledger.raw_tables import RawTables
+from gateway.ledger.raw_tables import SHAPES, RawTables
 from gateway.ledger.rows import IN_DOUBT
 from gateway.ledger.values import account_of, clean, read_conversation, read_payload, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
-    from pathlib import Path
 
     from gateway.ledger.raw_tables import Row
 
@@ -40,7 +41,10 @@ _OPEN_INBOX, _OPEN_OUTBOX = ("waiting", "claimed"), ("ready", "sending", "ambigu
 
 @dataclass
 class Recovered:
-    """What was recovered. The owner decides about doubtful rows; ``shut_out`` are the people who must pair again."""
+    """What was recovered. The owner decides about doubtful rows; ``shut_out`` are the people who must pair again.
+
+    ``copy`` is the name of the copy that was used beside the damaged file.
+    """
 
     waiting: int = 0
     to_send: int = 0
@@ -49,6 +53,7 @@ class Recovered:
     doubtful_messages: int = 0
     doubtful_replies: int = 0
     shut_out: list[str] = field(default_factory=list)
+    copy: str = ""
 
     def __str__(self) -> str:
         saved = [
@@ -62,6 +67,8 @@ class Recovered:
             if count
         ]
         lines = [f"Saved from it: {', '.join(saved)}." if saved else "Nothing could be saved from it."]
+        if self.copy:
+            lines.append(f"What could not be read was taken from the copy {self.copy}, if it was there already.")
         if self.doubtful_messages:
             messages = _many(self.doubtful_messages, "message", "messages")
             lines.append(
@@ -81,26 +88,48 @@ class Recovered:
         return " ".join(lines)
 
 
-def recover(db: apsw.Connection, damaged: Path, ending: Ending, now: datetime) -> Recovered:
+def recover(db: apsw.Connection, damaged: Path, ending: Ending, now: datetime, ledger: Path) -> Recovered:
     """Insert what can be recovered into a new ledger, in one transaction. Blocking.
+
+    Rows that cannot be read in the damaged file are taken from the newest copy of ``ledger``, but nothing open in it is believed.
 
     Raises:
         OSError, apsw.Error: the damaged file cannot be read, or the new ledger cannot be written; nothing is changed then.
     """
-    work = _Recovery(db, RawTables(RawPages(damaged)), ending, now)
+    readable = damaged.exists() or Path(f"{damaged}-wal").exists()
+    tables = RawTables(RawPages(damaged)).tables if readable else {name: [] for name in SHAPES}
+    copy = newest_copy(ledger)
+    if copy is not None:
+        _add_copy(tables, copy[1])
+    work = _Recovery(db, tables, ending, now)
     with db:
         work.run()
+    work.result.copy = copy[0].name if copy is not None else ""
     return work.result
 
 
+def _add_copy(tables: dict[str, list[Row]], copy: dict[str, list[Row]]) -> None:
+    """Add a copy's rows, which count only where the damaged file has none.
+
+    Its list of approved senders is used where none can be read in the file, because somebody in it may have been revoked since. Owners are
+    believed then, if the file is lost altogether.
+    """
+    lost = not any(row.sure for row in tables["meta"])
+    for table in ("inbox", "outbox", "spending"):
+        tables[table] += copy[table]
+    tables["moved"] += [replace(row, sure=True) for row in copy["moved"]]
+    if not any(row.sure for row in tables["approved"]):
+        tables["approved"] += [replace(row, sure=lost and row.values["role"] == "owner") for row in copy["approved"]]
+
+
 class _Recovery:
-    def __init__(self, db: apsw.Connection, raw: RawTables, ending: Ending, now: datetime) -> None:
+    def __init__(self, db: apsw.Connection, tables: dict[str, list[Row]], ending: Ending, now: datetime) -> None:
         self._db = db
-        self._tables = raw.tables
+        self._tables = tables
         self._ending = ending
         self._now = stamp(now)
         self._young = stamp(now - _YOUNG)
-        self._epochs = {row.values["value"] for row in raw.tables["meta"] if row.sure and row.values["name"] == "epoch"}
+        self._epochs = {row.values["value"] for row in tables["meta"] if row.sure and row.values["name"] == "epoch"}
         self.result = Recovered()
 
     def run(self) -> None:

@@ -7,6 +7,7 @@ import secrets
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.ledger.backup import LedgerBackup
 from gateway.ledger.base import LedgerConnection
 from gateway.ledger.chat_migrations import SqliteChatMigrations
 from gateway.ledger.context_events import SqliteContextEvents
@@ -58,11 +59,12 @@ class SqliteLedger:
     ``path`` is the file; ``warning`` is what the owner should know when a damaged file was set aside at the start.
     """
 
-    def __init__(self, connection: LedgerConnection, path: Path, warning: str | None = None) -> None:
+    def __init__(self, connection: LedgerConnection, path: Path, changes: int, warning: str | None = None) -> None:
         self._connection = connection
         self.path = path
         self.warning = warning
         self.keep_last = KEEP_LAST
+        self._backup = LedgerBackup(connection, path, changes)
         self.context_events = SqliteContextEvents(connection)
         self.inbox = SqliteInbox(connection, self.context_events.known)
         self.chat_migrations = SqliteChatMigrations(connection, self.context_events.known)
@@ -77,16 +79,16 @@ class SqliteLedger:
 
         Chunks that were being sent when the last process died become ambiguous. Raises StorageFailed.
         """
-        warnings: list[str | None] = []
+        first: list[tuple[int, str | None]] = []
 
         def opened() -> tuple[apsw.Connection, Callable[[], None]]:
             found = connect(path, new_id(), clock.now())
-            warnings.append(found.warning)
+            first.append((-1 if found.changed else found.db.total_changes(), found.warning))
             return found.db, found.marking.committed
 
         thread = LedgerThread(opened, str(path))
         await thread.start()
-        return cls(LedgerConnection(thread, clock, new_id), path, warnings[0])
+        return cls(LedgerConnection(thread, clock, new_id), path, *first[0])
 
     async def took_any(self) -> bool:
         """Return whether any message was ever accepted into this ledger."""
@@ -110,6 +112,9 @@ class SqliteLedger:
             return _clear_payloads(db, heavy) + _forget_keys(db, light, self.keep_last) + _forget_turns(db, light)
 
         return await self._connection.run(work)
+
+    async def backup(self) -> Path | None:
+        return await self._backup.make()
 
     async def close(self) -> None:
         await self._connection.close()

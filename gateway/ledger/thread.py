@@ -47,6 +47,7 @@ class _Call:
     work: Callable[[apsw.Connection], Any]
     answer: asyncio.Future[Any]
     after: Callable[[], None] | None
+    outside: bool = False
     result: Any = None
     error: Exception | None = None
 
@@ -82,6 +83,14 @@ class LedgerThread:
         self._calls.put(_Call(work, answer, after))
         return await answer
 
+    async def run_outside(self, work: Callable[[apsw.Connection], Result]) -> Result:
+        """Run ``work`` between two transactions and return its result. It must not change the database."""
+        if self._closed:
+            raise StorageFailed("the ledger is closed", where=self._where, hint="Start the gateway again.")
+        answer: asyncio.Future[Result] = self._loop.create_future()
+        self._calls.put(_Call(work, answer, None, outside=True))
+        return await answer
+
     async def close(self) -> None:
         """Finish pending calls, then close the connection."""
         if not self._closed:
@@ -100,8 +109,12 @@ class LedgerThread:
         while more:
             calls, more = self._gather()
             if calls:
-                self._perform(db, calls)
-                committed()
+                if inside := [call for call in calls if not call.outside]:
+                    self._perform(db, inside)
+                    committed()
+                for call in calls:
+                    if call.outside:
+                        self._perform_outside(db, call)
                 self._on_loop(lambda done=calls: _answer(done))  # type: ignore[misc]
         db.close()
 
@@ -129,6 +142,12 @@ class LedgerThread:
             call.error = error or call.error
             if isinstance(call.error, apsw.Error):
                 call.error = storage_error(call.error, self._where) or call.error
+
+    def _perform_outside(self, db: apsw.Connection, call: _Call) -> None:
+        try:
+            call.result = call.work(db)
+        except Exception as error:  # noqa: BLE001  (it belongs to the caller, and must not stop the thread)
+            call.error = error
 
     def _on_loop(self, callback: Callable[[], None]) -> None:
         try:

@@ -21,7 +21,8 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
         yield Home(tmp_path, peer)
 
 
-async def test_missed_brings_replies_in_doubt_with_a_mark_and_names_messages_in_doubt(home: Home) -> None:
+@pytest.mark.parametrize("damage", ["its log is gone", "all of it is rubbish"])
+async def test_missed_brings_replies_in_doubt_with_a_mark_and_names_messages_in_doubt(home: Home, damage: str) -> None:
     async with home.lived_in(allowFrom=[ANNA, BEN]) as house:
         await home.peer.say(BEN, "hello", name="Ben")
         await home.says(1, BEN)
@@ -34,7 +35,10 @@ async def test_missed_brings_replies_in_doubt_with_a_mark_and_names_messages_in_
         await home.peer.say(BEN, "water the plants", name="Ben")
         await home.peer.until(lambda: home.peer.unconfirmed == 0)
     ledger = next(home.root.glob("home/**/ledger.sqlite"))
-    ledger.with_name("ledger.sqlite-open").write_text("of-a-log-that-is-gone")
+    if damage == "its log is gone":
+        ledger.with_name("ledger.sqlite-open").write_text("of-a-log-that-is-gone")
+    else:  # the copy that was made when the gateway stopped is left
+        ledger.write_bytes(b"rubbish" * 4000)
     async with home.lived_in(allowFrom=[ANNA, BEN]):
         await home.peer.say(BEN, "/missed", name="Ben")
         said = (await home.says(4, BEN))[1:]

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.base.clock import SystemClock
 from gateway.jobs.scheduler import Scheduler
+from gateway.ledger.backup import copies_of
 from gateway.sessions.record import SessionRecord
 
 if TYPE_CHECKING:
@@ -41,6 +42,25 @@ async def test_an_overdue_session_starts_afresh_by_the_systems_clock(street: Mak
         await house.schedule.tick()
         await house.lanes.quiet()
         assert store.get(MAIN) == fresh, "once"
+
+
+async def test_the_ledger_is_copied_every_hour_in_which_something_changed_and_at_the_end(street: Make) -> None:
+    s = street()
+    s.model.then("Hello!", "Good night!")
+    async with s.house() as (house, talk):
+        await house.schedule.tick()
+        path = house.ledger.path
+        (first,) = copies_of(path)
+        await talk.ask("hello")
+        while (await house.ledger.tally()).outbox.keys() - {"sent"}:  # noqa: ASYNC110  (nobody announces it)
+            await asyncio.sleep(0.02)
+        for minutes, copies in ((59, 1), (1, 2), (60, 2), (60, 2)):
+            s.clock.move(60 * minutes)
+            await house.schedule.tick()
+            assert len(copies_of(path)) == copies, minutes
+        await talk.ask("and good night")
+    assert len(copies_of(path)) == 3
+    assert first in copies_of(path)
 
 
 async def test_a_loop_that_stood_still_loses_no_tick(street: Make, caplog: Any) -> None:
