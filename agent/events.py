@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from agent.messages import AssistantMessage, ToolCall, ToolMessage
+from agent.messages import AssistantMessage, ToolCall, ToolMessage
 
 
 @dataclass(frozen=True, slots=True)

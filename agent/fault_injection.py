@@ -11,10 +11,8 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Literal
 
 VARIABLE = "HOMEBODY_FAULT"
 

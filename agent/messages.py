@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime  # noqa: TC003  (pydantic reads the annotation at run time)
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, TypeAdapter

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from agent.context.session_context import SessionContext
 from agent.messages import AssistantMessage, Failure, with_distinct_call_ids
 from agent.models.middleware.answer_limit import bounded
-
-if TYPE_CHECKING:
-    from agent.context.session_context import SessionContext
-    from agent.models.protocol import Model, Request
+from agent.models.protocol import Model, Request
 
 
 async def call_in_background(

@@ -7,16 +7,12 @@ published them for all its models (prompt caching, pricing; read 2026-11-20): re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agent.messages import UserMessage
-from agent.transcript.entries import Said
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agent.transcript.entries import Entry
+from agent.transcript.entries import Entry, Said
 
 Ttl = Literal["5m", "1h"]
 SECONDS: dict[Ttl, float] = {"5m": 300.0, "1h": 3600.0}

@@ -13,21 +13,16 @@ A summary counts only when the context then lies below the flush line and has lo
 from __future__ import annotations
 
 import bisect
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from agent.context.context_report import added
-from agent.context.cut_points import cut_at, find_cut, message_of
+from agent.context.cut_points import Cut, cut_at, find_cut, message_of
 from agent.context.flush import keep_unseen
+from agent.context.session_context import SessionContext
 from agent.context.summary import former_summary, longest, summarise
 from agent.messages import UserMessage
 from agent.transcript.entries import Compacted, ResultsCleared, Said
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from agent.context.cut_points import Cut
-    from agent.context.session_context import SessionContext
 
 MUST_SHRINK = 0.8
 """A summary that leaves more than this share of the context is no help."""

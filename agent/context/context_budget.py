@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from agent.context import flush
 from agent.context.cache_retention import SECONDS
-from agent.context.compaction import compact
+from agent.context.compaction import CompactionResult, compact
 from agent.context.context_report import chars_of
 from agent.context.pruning import is_cold, prune
-from agent.events import Aside, Notice
-from agent.transcript.entries import Compacted, Said
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from agent.context.compaction import CompactionResult
-    from agent.context.session_context import SessionContext
-    from agent.events import Event
-    from agent.messages import Message
-    from agent.transcript.entries import FlushReceipt
+from agent.context.session_context import SessionContext
+from agent.events import Aside, Event, Notice
+from agent.messages import Message
+from agent.transcript.entries import Compacted, FlushReceipt, Said
 
 MAX_TRIES = 2
 """Compactions in one turn. More would be a loop: what two did not free, a third will not."""

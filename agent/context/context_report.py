@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.context.prefix import PrefixWatch
+from agent.context.session_context import SessionContext
+from agent.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from agent.models import token_estimate
 from agent.transcript.history_view import SUMMARY_HEAD
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agent.context.prefix import PrefixWatch
-    from agent.context.session_context import SessionContext
-    from agent.messages import Message, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

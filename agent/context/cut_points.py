@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.context.session_context import SessionContext
+from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.models.token_estimate import weight_of
-from agent.transcript.entries import Said, TurnEnded, Unanswered
+from agent.transcript.entries import Entry, Said, TurnEnded, Unanswered
 from agent.transcript.history_view import views_of_results
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agent.context.session_context import SessionContext
-    from agent.messages import Message
-    from agent.transcript.entries import Entry
 
 
 @dataclass(frozen=True, slots=True)

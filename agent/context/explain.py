@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.context.session_context import SessionContext
+from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.transcript.entries import Compacted, Said
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agent.context.session_context import SessionContext
-    from agent.messages import Message
 
 _NOTE = re.compile(r"^## (\S+\.md)$", re.MULTILINE)
 

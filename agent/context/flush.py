@@ -8,8 +8,10 @@ people said and the model left out is written down by rule, so that a model that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from datetime import date
+from typing import Literal
 
 from agent import no_reply
 from agent.context.background_call import call_in_background
@@ -17,17 +19,10 @@ from agent.context.cache_retention import SECONDS
 from agent.context.context_report import added
 from agent.context.note_writer import NoteWriter
 from agent.context.pruning import is_cold
-from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
-from agent.transcript.entries import FlushBegun, FlushReceipt, Said
+from agent.context.session_context import SessionContext
+from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
+from agent.transcript.entries import Entry, FlushBegun, FlushReceipt, Said
 from agent.transcript.history_view import trimmed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date
-
-    from agent.context.session_context import SessionContext
-    from agent.messages import Message
-    from agent.transcript.entries import Entry
 
 MAX_ROUNDS = 6
 """Model calls in one flush; reading a note and appending to it takes three."""

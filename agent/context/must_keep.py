@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
-from agent.messages import AssistantMessage, ToolMessage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from agent.messages import Message
+from agent.messages import AssistantMessage, Message, ToolMessage
 
 HEAD = "## Kept word for word"
 LINE_CHARS = 240

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import date
+from pathlib import PurePosixPath
 
 from agent.characters import without_controls
 from agent.context.note_text import fresh_text
+from agent.context.session_context import SessionContext
 from agent.context.statements import as_note, kept_statements
 from agent.messages import ToolCall
 from agent.transcript.entries import WrittenNote
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date
-    from pathlib import PurePosixPath
-
-    from agent.context.session_context import SessionContext
 
 MOST_IN_THE_DAYS_NOTE = 3000
 """Characters kept by rule that still go into the note of the day; more goes into a file beside it, which search finds."""

@@ -8,15 +8,10 @@ import logging
 from dataclasses import dataclass
 from itertools import zip_longest
 from operator import is_
-from typing import TYPE_CHECKING
 
-from agent.messages import MESSAGE
-from agent.models.protocol import Segment
-
-if TYPE_CHECKING:
-    from agent.messages import Message
-    from agent.models.protocol import Request
-    from agent.transcript.entries import Entry
+from agent.messages import MESSAGE, Message
+from agent.models.protocol import Request, Segment
+from agent.transcript.entries import Entry
 
 log = logging.getLogger(__name__)
 

@@ -6,17 +6,13 @@ only the time zone is named, and every message carries its own time.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Literal
 
+from agent.context.workspace_files import WorkspaceFile
 from agent.models.protocol import Segment
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from typing import Literal
-
-    from agent.context.workspace_files import WorkspaceFile
-    from memory.audience import Audience
+from memory.audience import Audience
 
 SMALL_WINDOW = 8192
 """Windows up to this many tokens get the short instructions."""

@@ -7,21 +7,15 @@ results stay whole.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from agent.messages import AssistantMessage, ToolMessage
-from agent.transcript.entries import FlushReceipt, Pruned, Said
+from agent.settings import PruningSettings
+from agent.transcript.entries import Entry, FlushReceipt, Pruned, Said
 from agent.transcript.history_view import trimmed, views_of_results
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from agent.settings import PruningSettings
-    from agent.transcript.entries import Entry
 
 CHARS_PER_TOKEN = 4
 """How a window in tokens is compared with text, in this algorithm alone: the ratios of the settings are meant so."""

@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from agent.characters import without_controls
 from agent.context import cache_retention, prompt
+from agent.context.cache_retention import Ttl
 from agent.context.prefix import PrefixWatch
 from agent.context.window import Window, least_window
+from agent.context.workspace_files import Workspace, WorkspaceFile
+from agent.messages import Message, ToolCall, ToolMessage, UserMessage
 from agent.models import token_estimate
-from agent.models.protocol import Request
+from agent.models.protocol import Model, Request, Segment
 from agent.models.token_estimate import Calibration, Weight
+from agent.settings import AgentSettings, Level
+from agent.timing import Clock
 from agent.tools.protocol import ToolContext
-from agent.transcript.entries import Entry, Opened, Said
+from agent.tools.toolbox import Toolbox
+from agent.transcript.entries import Body, Entry, Opened, Said
 from agent.transcript.history_view import repaired, view
 from agent.transcript.running_view import RunningView
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from datetime import date, datetime
-    from zoneinfo import ZoneInfo
-
-    from agent.context.cache_retention import Ttl
-    from agent.context.workspace_files import Workspace, WorkspaceFile
-    from agent.messages import Message, ToolCall, ToolMessage, UserMessage
-    from agent.models.protocol import Model, Segment
-    from agent.settings import AgentSettings, Level
-    from agent.timing import Clock
-    from agent.tools.toolbox import Toolbox
-    from agent.transcript.entries import Body
-    from agent.transcript.transcript import Transcript
-    from memory.audience import Audience
+from agent.transcript.transcript import Transcript
+from memory.audience import Audience
 
 _LEAST_WINDOW = 8000
 """No model's window is taken for smaller than this because of an overflow that named none."""

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from datetime import datetime
+from pathlib import Path, PurePosixPath
 
 from agent import no_reply
 from agent.characters import is_blank
 from agent.context.background_call import call_in_background
+from agent.context.session_context import SessionContext
 from agent.errors import WorkspaceFileError
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agent.models.notebook.notebook_model import NAME as NOTEBOOK
 from agent.models.protocol import Request
-from agent.transcript.entries import Said, Torn, decode
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-    from pathlib import Path
-
-    from agent.context.session_context import SessionContext
-    from agent.transcript.entries import Entry
+from agent.transcript.entries import Entry, Said, Torn, decode
 
 TITLE_SECONDS = 15.0
 TITLE_CHARS = 2000

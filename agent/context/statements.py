@@ -5,17 +5,12 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from agent.context.must_keep import HEAD, LINE_CHARS, around, files_of, particulars, sentences_of
-from agent.messages import AssistantMessage, UserMessage
+from agent.messages import AssistantMessage, Message, UserMessage
 from memory import function_words
 from memory.words import UNSPACED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from agent.messages import Message
 
 PASTED_CHARS = 2000
 """A longer message counts as pasted or dictated: only sentences that tell something for themselves are kept of it."""

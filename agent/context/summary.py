@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from agent.context.background_call import call_in_background
 from agent.context.context_report import added
-from agent.context.cut_points import message_of
+from agent.context.cut_points import Cut, message_of
+from agent.context.session_context import SessionContext
 from agent.context.statements import kept_lines
 from agent.context.summary_check import fault_in, without_last_line
-from agent.messages import AssistantMessage, Text, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, Message, Text, ToolMessage, Usage, UserMessage
 from agent.models import token_estimate
 from agent.models.protocol import Request
 from agent.transcript.entries import Compacted
 from agent.transcript.history_view import SUMMARY_HEAD
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from agent.context.cut_points import Cut
-    from agent.context.session_context import SessionContext
-    from agent.messages import Message, Usage
 
 HEADINGS = (
     "Exact details",

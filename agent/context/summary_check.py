@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from memory.function_words import ENGLISH
 from memory.words import UNSPACED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _HEADING = re.compile(r"^\s{0,3}(?:#{1,6}\s+(.+?)|\*\*(.+?)\*\*:?)\s*$", re.MULTILINE)
 _WORD = re.compile(rf"[{UNSPACED}]{{2}}|\d[\d.,:/-]*|[^\W\d_][^\W_]{{2,}}")

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from agent.settings import CompactionSettings
-
+from agent.settings import CompactionSettings
 
 LEAST_TALK = 1000
 """Tokens of conversation that a window must hold beside the instructions and tools to be of use: a few short turns."""

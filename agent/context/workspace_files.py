@@ -5,21 +5,15 @@ from __future__ import annotations
 import contextlib
 import importlib.resources
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
+from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from agent.errors import WorkspaceFileError, WorkspaceFileNotFound
-from agent.tools.workspace_sandbox import WorkspaceSandbox
-from memory.audience import OWNER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import date
-    from importlib.resources.abc import Traversable
-
-    from agent.tools.workspace_sandbox import Stamp
-    from memory.audience import Audience
+from agent.tools.workspace_sandbox import Stamp, WorkspaceSandbox
+from memory.audience import OWNER, Audience
 
 PROMPT_FILES = ("AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md")
 """What every turn is given, in this order."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
-if TYPE_CHECKING:
-    from agent.messages import ToolCall
-    from agent.tools.protocol import Effect
+from agent.messages import ToolCall
+from agent.tools.protocol import Effect
 
 CallState = Literal["new", "started", "done", "unknown"]
 

@@ -5,15 +5,11 @@ Whatever goes wrong arrives here as data: a failed answer, a refused call. The l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
-from agent.messages import Failure
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agent.messages import AssistantMessage, ToolCall
+from agent.messages import AssistantMessage, Failure, ToolCall
 
 GRACE_ROUNDS = 2
 """How often a model may still ask for tools after it was told that none are left."""

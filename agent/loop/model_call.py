@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from agent.events import AnswerFinished, Aside, Progress, Restarted, StoodIn, TextDelta, ThinkingDelta
+from agent.context.session_context import SessionContext
+from agent.events import AnswerFinished, Aside, Event, Progress, Restarted, StoodIn, TextDelta, ThinkingDelta
 from agent.loop.streaming import AnswerStream, cut_answer
-from agent.messages import AssistantMessage, Text, with_distinct_call_ids
+from agent.messages import AssistantMessage, Failure, Text, with_distinct_call_ids
 from agent.models.failures import PASSING
 from agent.models.middleware.answer_limit import bounded
+from agent.models.protocol import Part, Request
 from agent.no_reply import Gate
 from agent.transcript.entries import Said
 from agent.transcript.history_view import SHRINKING
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-
-    from agent.context.session_context import SessionContext
-    from agent.events import Event
-    from agent.messages import Failure
-    from agent.models.protocol import Part, Request
 
 
 async def ask(

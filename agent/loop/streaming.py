@@ -6,15 +6,10 @@ beginning; when it does not, they are all of it: they are kept as an answer that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from agent.messages import AssistantMessage, Text
-from agent.transcript.entries import Ahead, Said
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from agent.transcript.entries import Entry
+from agent.transcript.entries import Ahead, Entry, Said
 
 
 class AnswerStream:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator
 
 SLICE = 5.0
 """Seconds between two looks at the clock. What passes beyond twice that in one of them, the process was stopped or the machine asleep."""

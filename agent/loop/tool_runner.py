@@ -6,22 +6,16 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from agent.events import ToolFinished, ToolStarted
-from agent.messages import ToolMessage
+from agent.context.session_context import SessionContext
+from agent.events import Event, ToolFinished, ToolStarted
+from agent.loop.call_log import CallLog
+from agent.messages import ToolCall, ToolMessage
 from agent.tools.toolbox import result_cap
 from agent.transcript.entries import Said
 from agent.transcript.history_view import unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from agent.context.session_context import SessionContext
-    from agent.events import Event
-    from agent.loop.call_log import CallLog
-    from agent.messages import ToolCall
 
 OVERTAKEN = "Not run: something new was said meanwhile. Read it, then decide whether this is still wanted."
 

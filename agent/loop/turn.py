@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agent import no_reply
 from agent.characters import is_blank
 from agent.context.context_budget import ContextBudget
 from agent.context.context_report import added
-from agent.events import AnswerFinished, Aside, StoodIn
+from agent.context.session_context import SessionContext
+from agent.events import AnswerFinished, Aside, Event, StoodIn
 from agent.loop import loop
-from agent.loop.call_log import NoCallLog
+from agent.loop.call_log import CallLog, NoCallLog
 from agent.loop.model_call import ask
 from agent.loop.streaming import AnswerStream, cut_answer
 from agent.loop.time_limit import running_limit
 from agent.loop.tool_runner import ToolRunner
-from agent.messages import AssistantMessage, ToolMessage, Usage
-from agent.transcript.entries import Ahead, Compacted, FlushReceipt, Said, TurnEnded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from agent.context.session_context import SessionContext
-    from agent.events import Event
-    from agent.loop.call_log import CallLog
-    from agent.messages import FailureKind, ToolCall, UserMessage
-    from agent.transcript.entries import Entry
+from agent.messages import AssistantMessage, FailureKind, ToolCall, ToolMessage, Usage, UserMessage
+from agent.transcript.entries import Ahead, Compacted, Entry, FlushReceipt, Said, TurnEnded
 
 _REMARKS = {
     "length": "\n\n[The answer was cut off at the model's limit. Say “go on” for the rest.]",

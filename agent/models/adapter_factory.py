@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from agent.errors import ModelNotConfigured
 from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.adapters.openai_chat import OpenAIChatModel
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agent.models.catalog.model_selection import Place
-    from agent.models.catalog.provider_keys import Key
-    from agent.models.protocol import Model
-    from agent.settings import Api
+from agent.models.catalog.model_selection import Place
+from agent.models.catalog.provider_keys import Key
+from agent.models.protocol import Model
+from agent.settings import Api
 
 _ADAPTERS: dict[Api, Callable[..., Model]] = {
     "anthropic-messages": AnthropicModel,

@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from agent.messages import AssistantMessage, Failure
+from agent.messages import AssistantMessage, Failure, FailureKind
 from agent.models.overflow import Overflow, is_too_large_for_a_minute, overflow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from agent.messages import FailureKind
 
 log = logging.getLogger(__name__)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from agent.events import Aside, Progress, Restarted, StoodIn, TextDelta, ThinkingDelta
-    from agent.messages import AssistantMessage, Message
-    from agent.settings import Level
+from agent.events import Aside, Progress, Restarted, StoodIn, TextDelta, ThinkingDelta
+from agent.messages import AssistantMessage, Message
+from agent.settings import Level
 
 Part: TypeAlias = "TextDelta | ThinkingDelta | Progress | Restarted | Aside | StoodIn | AssistantMessage"
 """One thing that a model's stream yields."""

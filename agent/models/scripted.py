@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from agent.errors import ScriptExhausted
 from agent.events import TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
 from agent.models import token_estimate
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-
-    from agent.models.protocol import Request
+from agent.models.protocol import Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ and told once.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from agent.settings import Level
+from agent.settings import Level
 
 Style = Literal["", "effort", "budget", "adaptive"]
 """How a model's thinking is governed: not at all or not known, by an effort, by a budget of tokens, or by the model itself."""

@@ -10,19 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import is_
-from typing import TYPE_CHECKING
 
-from agent.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent.models.protocol import Request, ToolSpec
 from memory.tokens import estimate as of_prose
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from agent.messages import Message
-    from agent.models.protocol import Request, ToolSpec
 
 IMAGE_TOKENS = 1600
 """What a picture of the largest size that is sent costs (1.15 million pixels / 750, rounded up), where its size is not known."""

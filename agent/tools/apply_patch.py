@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from pathlib import PurePosixPath
+from typing import Annotated
 
 from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.os_errors import no_such_file
 from agent.tools.patch import FileChange, parsed, patched
 from agent.tools.protocol import Outcome, ToolContext
-
-if TYPE_CHECKING:
-    from pathlib import PurePosixPath
-
-    from agent.tools.file_tool_context import FileToolContext
 
 
 class PatchArguments(Arguments):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from agent.errors import WorkspaceFileError
 from agent.models.protocol import ToolSpec
 from agent.tools.protocol import Effect, Outcome, ToolContext
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Arguments(BaseModel):

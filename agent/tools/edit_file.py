@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from pathlib import PurePosixPath
+from typing import Annotated
 
 from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.protocol import Outcome, ToolContext
 from agent.tools.read_file import is_binary
-
-if TYPE_CHECKING:
-    from pathlib import PurePosixPath
-
-    from agent.tools.file_tool_context import FileToolContext
 
 
 class EditArguments(Arguments):

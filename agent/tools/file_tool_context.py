@@ -5,22 +5,18 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from agent.errors import PathNotAllowed
 from agent.tools.os_errors import no_such_file
 from agent.tools.path_rules import workspace_path
+from agent.tools.protocol import ToolContext
 from agent.tools.read_tracker import ReadTracker
-from memory.audience import SHARED
+from agent.tools.workspace_sandbox import WorkspaceSandbox
+from memory.audience import SHARED, Audience
 from memory.errors import MemoryTrouble
 from memory.journal import Author
+from memory.protocol import Memory
 from memory.sources import is_received
-
-if TYPE_CHECKING:
-    from agent.tools.protocol import ToolContext
-    from agent.tools.workspace_sandbox import WorkspaceSandbox
-    from memory.audience import Audience
-    from memory.protocol import Memory
 
 log = logging.getLogger(__name__)
 

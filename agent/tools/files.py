@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from agent.tools.edit_file import EditFile
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.grep_files import GrepFiles
 from agent.tools.list_files import ListFiles
+from agent.tools.protocol import Tool
 from agent.tools.read_file import ReadFile
 from agent.tools.write_file import WriteFile
-
-if TYPE_CHECKING:
-    from agent.tools.file_tool_context import FileToolContext
-    from agent.tools.protocol import Tool
 
 
 def file_tools(desk: FileToolContext) -> tuple[Tool, ...]:

@@ -7,22 +7,19 @@ import contextlib
 import fnmatch
 import json
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.protocol import Outcome, ToolContext
 from agent.tools.read_file import is_binary
 from agent.tools.walk import walk
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from agent.tools.file_tool_context import FileToolContext
 
 SECONDS = 5.0
 """How long a pattern may take."""

@@ -15,7 +15,7 @@ from agent.errors import InvalidImage
 from agent.messages import Image
 from agent.tools.image_header import picture
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # Pillow costs memory, and is loaded with the first picture
     from PIL.Image import Image as Drawn
 
 LONG_SIDE = 1568

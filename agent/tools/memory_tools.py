@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field
 
@@ -11,9 +11,7 @@ from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
 from agent.tools.path_rules import workspace_path
 from agent.tools.protocol import Outcome, ToolContext
 from memory.errors import MemoryTrouble
-
-if TYPE_CHECKING:
-    from memory.protocol import Excerpt, Hit, Memory, SearchAnswer
+from memory.protocol import Excerpt, Hit, Memory, SearchAnswer
 
 _ENVELOPE = 400
 """Characters kept free for what stands around the text in the JSON."""

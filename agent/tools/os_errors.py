@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from agent.errors import PathNotAllowed, WorkspaceFileError, WorkspaceFileNotFound, WorkspaceNotWritable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import PurePosixPath
 
 _WORDS: dict[int, tuple[type[WorkspaceFileError], str, str]] = {
     errno.ENOSPC: (WorkspaceNotWritable, "was not changed: the disk is full", "free some space, then try again"),

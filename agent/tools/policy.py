@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
-from agent.settings import GROUPS, PROFILES, GlobalToolsSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from agent.settings import ToolRules
+from agent.settings import GROUPS, PROFILES, GlobalToolsSettings, ToolRules
 
 
 @dataclass(frozen=True, slots=True)

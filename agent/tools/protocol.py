@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from datetime import datetime
+from typing import Any, Literal, Protocol
 
+from agent.messages import Image
+from agent.models.protocol import ToolSpec
 from memory.audience import OWNER, Audience
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from agent.messages import Image
-    from agent.models.protocol import ToolSpec
 
 MAX_CHARS = 16_000
 """How long a result may be unless somebody says otherwise, in characters."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
-from typing import TYPE_CHECKING, Annotated
+from pathlib import PurePosixPath
+from typing import Annotated
 
 from pydantic import AliasChoices, Field
 
 from agent.errors import InvalidImage
 from agent.tools.arguments import Arguments, CheckedTool, failed
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.image_header import ImageHeader, picture
 from agent.tools.image_resize import fitted
 from agent.tools.protocol import Outcome, ToolContext
-
-if TYPE_CHECKING:
-    from pathlib import PurePosixPath
-
-    from agent.tools.file_tool_context import FileToolContext
 
 _PROBE = 8192
 _MARK = 200

@@ -6,12 +6,9 @@ import hashlib
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import PurePosixPath
 
 from agent.errors import StaleFile
-
-if TYPE_CHECKING:
-    from pathlib import PurePosixPath
 
 _SESSIONS = 256
 _FILES = 512

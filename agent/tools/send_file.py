@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import Annotated, Protocol
 
 from pydantic import AliasChoices, Field
 
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.protocol import Outcome, ToolContext
-
-if TYPE_CHECKING:
-    from agent.tools.file_tool_context import FileToolContext
 
 MAX_CAPTION = 1000
 

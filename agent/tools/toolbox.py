@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import difflib
 import logging
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from agent.messages import ToolMessage
+from agent.messages import ToolCall, ToolMessage
+from agent.models.protocol import ToolSpec
 from agent.tools.arguments import failed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from agent.messages import ToolCall
-    from agent.models.protocol import ToolSpec
-    from agent.tools.protocol import Effect, Outcome, Tool, ToolContext
+from agent.tools.protocol import Effect, Outcome, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from agent.errors import WorkspaceFileError
+from agent.tools.file_tool_context import FileToolContext
 from agent.tools.os_errors import no_such_file
 from agent.tools.workspace_sandbox import Entry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import PurePosixPath
-
-    from agent.tools.file_tool_context import FileToolContext
-    from memory.audience import Audience
+from memory.audience import Audience
 
 
 def walk(

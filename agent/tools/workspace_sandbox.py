@@ -18,15 +18,13 @@ import re
 import secrets
 import stat
 import threading
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agent.errors import PathNotAllowed, StaleFile, WorkspaceFileError, WorkspaceFileNotFound, WorkspaceNotWritable
 from agent.tools.os_errors import translated
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 MAX_FILE_BYTES = 10_000_000
 """Larger files are not read into memory."""

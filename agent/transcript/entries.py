@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, TypeAdapter, ValidationError
 
-from agent.messages import Message, Usage  # noqa: TC001  (pydantic reads the annotation at run time)
+from agent.messages import Message, Usage
 
 VERSION = 1
 

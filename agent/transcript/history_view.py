@@ -6,22 +6,16 @@ therefore never make a session unusable.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from agent.messages import AssistantMessage, Text, ToolMessage, UserMessage
-from agent.transcript.entries import Compacted, Pinned, Pruned, ResultsCleared, Said, Unanswered, Unpinned
+from typing_extensions import TypeIs
+
+from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
+from agent.transcript.entries import Compacted, Entry, Pinned, Pruned, ResultsCleared, Said, Unanswered, Unpinned
 from agent.transcript.recent_pictures import with_recent_pictures
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import tzinfo
-
-    from typing_extensions import TypeIs
-
-    from agent.messages import Message, ToolCall
-    from agent.transcript.entries import Entry
 
 UNKNOWN_OUTCOME = "This call was interrupted and its outcome is unknown. Look before you repeat it."
 CLEARED = "[Old tool result content cleared]"

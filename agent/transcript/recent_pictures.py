@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from agent.messages import Image, Text, ToolMessage, UserMessage
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agent.messages import Message
+from agent.messages import Image, Message, Text, ToolMessage, UserMessage
 
 MOST: Final = 20
 """Pictures in one request; from more on, providers ask for smaller ones."""

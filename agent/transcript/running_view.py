@@ -6,18 +6,12 @@ can change by nothing that comes behind it but a summary, a pruning mark or a pi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from datetime import tzinfo
 
-from agent.messages import AssistantMessage, Image, ToolMessage, UserMessage
-from agent.transcript.entries import Said
+from agent.messages import AssistantMessage, Image, Message, ToolMessage, UserMessage
+from agent.transcript.entries import Entry, Said
 from agent.transcript.history_view import SHRINKING, is_stopped, paired, shown_as_it_is, stamped, turn_of, unrepaired, useless
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import tzinfo
-
-    from agent.messages import Message
-    from agent.transcript.entries import Entry
 
 
 class RunningView:

@@ -9,18 +9,13 @@ import os
 import re
 import threading
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from agent import fault_injection
 from agent.errors import TranscriptWriteError
 from agent.messages import Text, Thinking, ToolMessage
-from agent.transcript.entries import Compacted, Entry, Opened, Pinned, Said, Torn, Unpinned, decode, encode
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agent.timing import Clock
-    from agent.transcript.entries import Body
+from agent.timing import Clock
+from agent.transcript.entries import Body, Compacted, Entry, Opened, Pinned, Said, Torn, Unpinned, decode, encode
 
 _HEAD = re.compile(rb'\{"v":\d+,"kind":"([a-z_]+)","id":"([^"]+)"')
 LIGHT = 32_768

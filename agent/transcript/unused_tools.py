@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from agent.messages import AssistantMessage, UserMessage
-from agent.transcript.entries import Said
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from agent.transcript.entries import Entry
+from agent.transcript.entries import Entry, Said
 
 ENOUGH = 2
 """How many messages that need a tool say it."""

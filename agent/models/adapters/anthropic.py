@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.events import Aside, Progress, TextDelta, ThinkingDelta
-from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
+from agent.messages import AssistantMessage, Failure, Stop, Text, Thinking, ToolCall, Usage
 from agent.models import failures
 from agent.models.adapters import warm_up
 from agent.models.adapters.anthropic_request import body
 from agent.models.adapters.cache_diagnosis import CacheDiagnosis
 from agent.models.adapters.sanitize import arguments_of
-from agent.models.catalog.known_models import PROVIDERS
+from agent.models.catalog.known_models import PROVIDERS, Facts
+from agent.models.catalog.prices import Price
+from agent.models.protocol import Part, Request
 from agent.models.thinking import Depth, of_capabilities
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from agent.messages import Stop
-    from agent.models.catalog.known_models import Facts
-    from agent.models.catalog.prices import Price
-    from agent.models.protocol import Part, Request
-    from agent.settings import Level
+from agent.settings import Level
 
 _STOPS: dict[str, Stop] = {
     "end_turn": "end",

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from agent.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolMessage
+from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent.models.adapters.sanitize import IMAGE_TYPES, CallIds, clean, clean_json, family, is_clean
-from agent.models.thinking import BUDGETS, room
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from agent.messages import Message, UserMessage
-    from agent.models.protocol import Request, Segment, ToolSpec
-    from agent.models.thinking import Style
-    from agent.settings import Level
+from agent.models.protocol import Request, Segment, ToolSpec
+from agent.models.thinking import BUDGETS, Style, room
+from agent.settings import Level
 
 Block = dict[str, Any]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from agent.messages import Failure
 from agent.models import token_estimate
@@ -10,12 +11,8 @@ from agent.models.adapters import warm_up
 from agent.models.adapters.openai_chat_answer import ChatAnswer
 from agent.models.adapters.openai_chat_request import body
 from agent.models.adapters.openai_model import OpenAIModel
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from agent.models.protocol import Request
-    from agent.settings import Level
+from agent.models.protocol import Request
+from agent.settings import Level
 
 _USAGE_OPTION = "stream_options"
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.events import Progress, TextDelta, ThinkingDelta
-from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
+from agent.messages import AssistantMessage, Failure, Stop, Text, Thinking, ToolCall, Usage
 from agent.models import failures
 from agent.models.adapters.sanitize import arguments_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from agent.messages import Stop
-    from agent.models.catalog.prices import Price
+from agent.models.catalog.prices import Price
 
 _STOPS: dict[str, Stop] = {
     "stop": "end",

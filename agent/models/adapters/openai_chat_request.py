@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from agent.messages import AssistantMessage, Image, Text, Thinking, ToolMessage
+from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent.models.adapters.sanitize import IMAGE_TYPES, CallIds, clean, clean_json, family, is_clean
+from agent.models.protocol import Request, Segment, ToolSpec
 from agent.models.thinking import effort, room
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from agent.messages import Message, ToolCall, UserMessage
-    from agent.models.protocol import Request, Segment, ToolSpec
-    from agent.settings import Level
+from agent.settings import Level
 
 Entry = dict[str, Any]
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agent.messages import AssistantMessage
 from agent.models import failures
 from agent.models.adapters import warm_up
 from agent.models.catalog.discovery import names_of
-from agent.models.catalog.known_models import PROVIDERS
+from agent.models.catalog.known_models import PROVIDERS, Facts
 from agent.models.catalog.server_limits import ask_limits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from agent.messages import AssistantMessage
-    from agent.models.catalog.known_models import Facts
 
 _CONNECT_SECONDS = 10.0
 _SILENCE_SECONDS = 600.0

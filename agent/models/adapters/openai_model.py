@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, ClassVar, Protocol
 
-from agent.events import Aside
+from agent.events import Aside, Progress, TextDelta, ThinkingDelta
+from agent.messages import AssistantMessage, Failure
 from agent.models import failures
 from agent.models.adapters.openai_connection import Connection, expected
+from agent.models.catalog.known_models import Facts
+from agent.models.protocol import Part, Request
 from agent.models.thinking import Depth
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-
-    from agent.events import Progress, TextDelta, ThinkingDelta
-    from agent.messages import AssistantMessage, Failure
-    from agent.models.catalog.known_models import Facts
-    from agent.models.protocol import Part, Request
-    from agent.settings import Level
+from agent.settings import Level
 
 
 class GrowingAnswer(Protocol):

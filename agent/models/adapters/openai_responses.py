@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.events import Aside, Progress, TextDelta, ThinkingDelta
-from agent.messages import AssistantMessage, Failure, Text, Thinking, ToolCall, Usage
+from agent.messages import AssistantMessage, Failure, Stop, Text, Thinking, ToolCall, Usage
 from agent.models import failures
 from agent.models.adapters import warm_up
 from agent.models.adapters.openai_model import OpenAIModel
 from agent.models.adapters.openai_responses_request import body
 from agent.models.adapters.sanitize import arguments_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from agent.messages import Stop
-    from agent.models.catalog.prices import Price
-    from agent.models.protocol import Request
-    from agent.settings import Level
+from agent.models.catalog.prices import Price
+from agent.models.protocol import Request
+from agent.settings import Level
 
 
 class OpenAIResponsesModel(OpenAIModel):

@@ -6,12 +6,10 @@ import hashlib
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agent.messages import ToolCall
+from agent.messages import ToolCall
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """Pictures that every provider takes."""

@@ -10,11 +10,9 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any
 
 _BASE = "http://rehearsal.invalid"
 _MESSAGE: dict[str, Any] = {

@@ -6,17 +6,13 @@ import asyncio
 import http.client
 import json
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-from agent.models.catalog.known_models import PROVIDERS, facts_of
+from agent.models.catalog.known_models import PROVIDERS, Facts, facts_of
 from agent.models.catalog.server_limits import ask_limits, of_list
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from agent.models.catalog.known_models import Facts
 
 BUDGET_SECONDS = 0.3
 _NOT_FOR_TALK = ("embed", "rerank", "whisper", "bge-", "minilm")

@@ -8,13 +8,10 @@ own answer replaces where it gives one (see ``agent.models.catalog.server_limits
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from agent.models.catalog.prices import FREE, Price, PriceList
-
-if TYPE_CHECKING:
-    from agent.models.thinking import Style
-    from agent.settings import Api, ModelSettings
+from agent.models.thinking import Style
+from agent.settings import Api, ModelSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.discovery import Found, ollama_url
-from agent.models.catalog.known_models import MODELS, PROVIDERS, SAME_PROVIDER, Provider, facts_of
+from agent.models.catalog.known_models import MODELS, PROVIDERS, SAME_PROVIDER, Facts, Provider, facts_of
 from agent.models.catalog.provider_keys import NO_SECRET, Key, Wallet, keys_of, no_profiles
 from agent.models.catalog.served_models import served
 from agent.models.notebook.notebook_model import NAME as OFFLINE
 from agent.settings import Api, ModelsSettings, ProviderSettings
-
-if TYPE_CHECKING:
-    from agent.models.catalog.known_models import Facts
 
 Discover: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Found | None]]
 

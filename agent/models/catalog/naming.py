@@ -7,20 +7,14 @@ is configured to use anyway.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.model_selection import ALIASES, find, known_names
-from agent.models.catalog.provider_keys import no_profiles
+from agent.models.catalog.provider_keys import Wallet, no_profiles
 from agent.models.notebook.notebook_model import NAME as OFFLINE
-from agent.settings import ModelChoice
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from agent.models.catalog.provider_keys import Wallet
-    from agent.settings import AgentSettings, ModelsSettings
+from agent.settings import AgentSettings, ModelChoice, ModelsSettings
 
 _MOST = 8
 """How many names are listed where several fit."""

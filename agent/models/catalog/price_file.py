@@ -13,13 +13,11 @@ from __future__ import annotations
 import json
 import math
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from agent.errors import InvalidPriceFile
 from agent.models.catalog.prices import MILLION, Price, PriceList
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _LONGEST = 32_000_000
 """Bytes; LiteLLM's list has about 2.5 million."""

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from agent.messages import Usage
-    from agent.settings import CostSettings
+from agent.messages import Usage
+from agent.settings import CostSettings
 
 AS_OF = "2026-11-22"
 MILLION = 1_000_000

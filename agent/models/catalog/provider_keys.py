@@ -6,12 +6,10 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from agent.models.catalog.known_models import PROVIDERS
-
-if TYPE_CHECKING:
-    from agent.settings import ModelsSettings
+from agent.settings import ModelsSettings
 
 Origin = Literal["profile", "settings", "environment", "none needed"]
 NO_SECRET = "none"  # noqa: S105 -- the very word that stands for none

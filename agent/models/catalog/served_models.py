@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from agent.models.catalog.discovery import fetch_json, names_of
 from agent.models.catalog.known_models import PROVIDERS
-from agent.models.catalog.provider_keys import NO_SECRET, keys_of, no_profiles
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from agent.models.catalog.provider_keys import Wallet
-    from agent.settings import ModelsSettings
+from agent.models.catalog.provider_keys import NO_SECRET, Wallet, keys_of, no_profiles
+from agent.settings import ModelsSettings
 
 SECONDS = 1.5
 """How long a server is waited for."""

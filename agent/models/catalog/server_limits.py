@@ -9,13 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from agent.models.catalog.known_models import PROVIDERS
+from agent.models.catalog.known_models import PROVIDERS, Facts
 from agent.models.catalog.prices import MILLION, Price
-
-if TYPE_CHECKING:
-    from agent.models.catalog.known_models import Facts
 
 Fetch: TypeAlias = Callable[..., Awaitable[Any]]
 """``fetch(url, post=None)``: JSON data, or None."""

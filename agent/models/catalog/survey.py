@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from agent.errors import ModelNotConfigured, UnknownModel
-from agent.models.catalog.discovery import ollama_url
+from agent.models.catalog.discovery import Found, ollama_url
 from agent.models.catalog.known_models import PROVIDERS
 from agent.models.catalog.model_selection import find, key_origin, known_names
-from agent.models.catalog.provider_keys import no_profiles
+from agent.models.catalog.provider_keys import Wallet, no_profiles
 from agent.models.notebook.notebook_model import NAME as OFFLINE
 from agent.models.notebook.notebook_model import NotebookModel
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from agent.models.catalog.discovery import Found
-    from agent.models.catalog.provider_keys import Wallet
-    from agent.settings import ModelsSettings
+from agent.settings import ModelsSettings
 
 Origin = Literal["profile", "settings", "environment", "none needed", "missing"]
 

@@ -6,20 +6,17 @@ answer would be sent all of it.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from agent.characters import is_blank
 from agent.events import Progress, Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking
 from agent.models.middleware.repetition import Repetition, shortened
+from agent.models.protocol import Model, Part, Request
 from agent.models.thinking import room
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
-
-    from agent.models.protocol import Model, Part, Request
 
 CHARS_A_TOKEN = 8
 """More characters than a token of any language or code has on average."""

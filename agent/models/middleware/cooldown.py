@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from agent.messages import Failure, FailureKind
+from agent.messages import Failure, FailureKind
 
 _LASTING: frozenset[FailureKind] = frozenset({"auth", "billing", "unknown_model"})
 _MINUTE, _HOUR = 60.0, 3600.0

@@ -9,20 +9,16 @@ The answer says by its
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.events import Restarted, StoodIn
+from agent.messages import AssistantMessage, Failure, FailureKind
 from agent.models.middleware.cooldown import rest
 from agent.models.middleware.model_middleware import ForwardedCall, ModelMiddleware
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from agent.messages import AssistantMessage, Failure, FailureKind
-    from agent.models.protocol import Model, Part, Request
-    from agent.timing import Clock
+from agent.models.protocol import Model, Part, Request
+from agent.timing import Clock
 
 MOVING: frozenset[FailureKind] = frozenset(
     {"auth", "billing", "rate_limit", "overloaded", "timeout", "network", "unknown_model"}

@@ -8,19 +8,15 @@ session keeps to one key as long as that works, because a provider's prompt cach
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from datetime import datetime, timedelta
+from typing import Protocol
 
+from agent.messages import Failure, FailureKind
+from agent.models.catalog.provider_keys import Key
 from agent.models.middleware.cooldown import Rests, rest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
-    from agent.messages import Failure, FailureKind
-    from agent.models.catalog.provider_keys import Key
-    from agent.timing import Clock
+from agent.timing import Clock
 
 TURNING: frozenset[FailureKind] = frozenset({"auth", "billing", "rate_limit"})
 """Failures for which the provider's next key is tried."""

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from agent.events import Restarted
-from agent.models.middleware.key_health import TURNING
+from agent.messages import AssistantMessage
+from agent.models.catalog.provider_keys import Key
+from agent.models.middleware.key_health import TURNING, KeyHealth
 from agent.models.middleware.model_middleware import ForwardedCall, ModelMiddleware
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-
-    from agent.messages import AssistantMessage
-    from agent.models.catalog.provider_keys import Key
-    from agent.models.middleware.key_health import KeyHealth
-    from agent.models.protocol import Model, Part, Request
+from agent.models.protocol import Model, Part, Request
 
 log = logging.getLogger(__name__)
 

@@ -6,16 +6,13 @@ written down in ``gateway.models.model_stack``.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from agent.events import Aside, Progress, StoodIn
 from agent.messages import AssistantMessage
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
-
-    from agent.models.protocol import Model, Part, Request
+from agent.models.protocol import Model, Part, Request
 
 _UNSEEN = (Aside, Progress, StoodIn)
 """Parts that show nothing of an answer: nothing has to be taken back after them."""

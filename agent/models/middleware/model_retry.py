@@ -11,22 +11,19 @@ handed on.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from agent.characters import is_blank
 from agent.events import Aside, Progress, Restarted, StoodIn
 from agent.messages import AssistantMessage, Failure, UserMessage
 from agent.models.failures import PASSING, answer_with, cut
 from agent.models.middleware.model_middleware import ModelMiddleware
+from agent.models.protocol import Model, Part, Request
 from agent.models.thinking import room
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
-
-    from agent.models.protocol import Model, Part, Request
-    from agent.timing import Clock
+from agent.timing import Clock
 
 
 class Random(Protocol):

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from agent.messages import UserMessage
+from agent.messages import Message, UserMessage
 from agent.models.notebook.intents import Show, Talk, said, understand
 from agent.transcript.history_view import SUMMARY_HEAD
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agent.messages import Message
 
 _SPEAKER = re.compile(r"^(Person|Agent(?: calls [^:\n]*)?|Result of [^:\n]*): ", re.MULTILINE)
 _HEAD = "## Exact details: what the owner said, in order"

@@ -8,26 +8,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
 
 from agent.events import TextDelta
-from agent.messages import AssistantMessage, Text, ToolCall, ToolMessage, Usage, UserMessage
+from agent.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, Usage, UserMessage
 from agent.models import token_estimate
 from agent.models.notebook.extract import extract
-from agent.models.notebook.intents import STAMP, Ask, File, Forget, Show, Talk, understand
+from agent.models.notebook.intents import STAMP, Ask, File, Forget, Intent, Show, Talk, understand
 from agent.models.notebook.relative_dates import with_dates
 from agent.models.notebook.replies import NO_MODEL, NOTICE, Asked, page_of, reply_to
 from agent.models.notebook.search_ranking import content_words, forms, recall
+from agent.models.protocol import Request
 from agent.transcript.history_view import SUMMARY_HEAD
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-
-    from agent.messages import Message
-    from agent.models.notebook.intents import Intent
-    from agent.models.protocol import Request
 
 NAME = "offline/notebook"
 

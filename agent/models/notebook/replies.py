@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
 
-from agent.models.notebook.intents import Ask, File, Forget, Show, Talk
-from agent.models.notebook.search_ranking import grepped, recall
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agent.messages import ToolMessage
-    from agent.models.notebook.intents import Intent
-    from agent.models.notebook.search_ranking import Line, Recall
+from agent.messages import ToolMessage
+from agent.models.notebook.intents import Ask, File, Forget, Intent, Show, Talk
+from agent.models.notebook.search_ranking import Line, Recall, grepped, recall
 
 ABILITIES = """\
 I can do three things:
