@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Protocol
 
@@ -20,3 +23,30 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         ...
+
+
+SLICE = 5.0
+"""Seconds between two looks at the clock. What passes beyond twice that in one of them, the process was stopped or the machine asleep."""
+
+
+@contextlib.asynccontextmanager
+async def running_limit(seconds: float) -> AsyncIterator[None]:
+    """Raise TimeoutError in the block once it has run for so long. A pause of the whole process counts for a moment only.
+
+    A laptop that slept, or a virtual machine that was stopped, must not end what it was about to go on with.
+    """
+    async with asyncio.timeout(None) as limit:
+        counting = asyncio.ensure_future(_count(limit, seconds))
+        try:
+            yield
+        finally:
+            counting.cancel()
+
+
+async def _count(limit: asyncio.Timeout, left: float) -> None:
+    loop = asyncio.get_running_loop()
+    while left > 0:
+        began, wait = loop.time(), min(SLICE, left)
+        await asyncio.sleep(wait)
+        left -= min(loop.time() - began, max(wait, 2 * SLICE))
+    limit.reschedule(loop.time())

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import textwrap
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from agent.messages import AssistantMessage, Message, ToolMessage
+from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from memory import function_words
+from memory.words import UNSPACED
 
 HEAD = "## Kept word for word"
 LINE_CHARS = 240
@@ -84,3 +88,210 @@ def files_of(dropped: Sequence[Message], known: str) -> Iterator[str]:
 
 def _normal(text: str) -> str:
     return " ".join(text.split()).casefold()
+
+
+PASTED_CHARS = 2000
+"""A longer message counts as pasted or dictated: only sentences that tell something for themselves are kept of it."""
+MOST_OF_A_MESSAGE = 4000
+"""Characters that are kept of one message at most; sentences that tell a decision, a wish or a promise come first."""
+MOST_LINES = 120
+"""Lines of people that are put behind a summary at most."""
+MOST_OF_THE_AGENT = 20
+"""The same of the former summary, and of what the agent said."""
+LONGEST_SENTENCE = 400
+"""A longer one is cut into several lines."""
+_OF_THE_AGENT = "### What the agent said"
+_ASKED = ("?", "？")
+_LEAST_WORDS = 3
+"""A sentence of fewer words says something only where it holds a name, a number or the like."""
+_MISSING = 0.4
+"""A sentence counts as noted when no more than this share of its ordinary words is missing in the line of the note."""
+_NO = "\0no"
+_NEGATED = re.compile(
+    r"n['’]t\b|\b(?:not|never|no|none|nothing|nobody|without|neither|nor|cannot|nicht|nichts|kein\w*|nie|niemals|niemand|ohne|"
+    r"weder|pas|jamais|sans|nunca|sin|non|mai|senza)\b",
+    re.IGNORECASE,
+)
+_CUE = re.compile(
+    r"\b(?:decid\w+|decision|agree[ds]?|chose|choose|chosen|settled?|go(?:ing)? (?:with|for)|let['’]?s|we(?:['’]ll| will| shall)|"
+    r"i(?:['’]ll| will| shall)|instead|rather|promis\w+|remind|remember|always|prefer\w*|favou?rite|likes?|loves?|hates?|wants?|needs?|"
+    r"allerg\w+|afraid|must|should|don['’]t forget|deadline|due|from now on|actually|correction|moved|changed?|called|named|lives?|"
+    r"works?|my|our|entschieden|entscheid\w+|beschlossen|nehmen|versproch\w+|verspreche\w*|merk dir|erinner\w*|immer|lieber|"
+    r"lieblings\w*|mag|mögen|liebt?e?|hass\w*|allerg\w*|vertr[aä]g\w*|muss|müssen|soll\w*|statt\w*|sondern|vergiss|heißt|heisst|"
+    r"wohnt|arbeitet|mein\w*|unser\w*)\b|决定|答应|记住|喜欢|過敏|过敏|約束|決め|覚えて|好き|嫌い",
+    re.IGNORECASE,
+)
+"""Words that tell a decision, a promise, a wish, a habit or whose something is: English, German, Chinese, Japanese."""
+_TOKEN = re.compile(rf"[{UNSPACED}]{{1,2}}|[^\W_](?:[\w.@/:'’-]*[^\W_])?")
+_NAME = re.compile(r"(?<=[\w,;:)”\"'-] )(?!I\b)[A-ZÀ-ÖØ-Þ][\w'’-]+")
+_DENSE = re.compile(f"[{UNSPACED}]{{4,}}")
+
+
+def kept_statements(statements: Sequence[str], known: str, *, everything: bool = False) -> list[str]:
+    """Return the sentences that ``known`` does not tell yet, in their order. Questions and commands are passed over.
+
+    Those count that hold a name, a number, a path or the like, or tell a decision, a wish, a promise, a refusal; with
+    ``everything`` (the model noted nothing) all that say something. A sentence is told when what is particular in it and most
+    of its other words stand together in one line, with the line's heading, and are negated where it is.
+    """
+    notes = _Told(known)
+    kept: list[str] = []
+    for text in statements:
+        if text.lstrip().startswith("/"):
+            continue
+        pieces = [piece for sentence in sentences_of([text]) for piece in _cut_up(sentence)]
+        wanted = [one for one in pieces if _says(one, everything=everything and len(text) <= PASTED_CHARS)]
+        for sentence in _within(wanted, MOST_OF_A_MESSAGE):
+            if not notes.tells(sentence):
+                notes.add(sentence)
+                kept.append(sentence)
+    return kept
+
+
+def kept_lines(dropped: Sequence[Message], former: str, known: str, most_chars: int) -> str:
+    """Return what to put behind a summary: sentences that tell something which neither it nor memory (``known``) holds.
+
+    First come the lines of people that were kept so behind the summary before (``former``), whatever else is new; then what
+    people said, the newest where it is too much; then, apart, particulars of what the agent said and of the former summary. What
+    tools gave counts only where one of them took it up.
+    """
+    summary, _, before = former.partition(HEAD)
+    of_people, _, of_agent = before.partition(_OF_THE_AGENT)
+    told = _Told(known)
+    left = most_chars
+
+    def taken(sentences: Iterable[str], most: int) -> list[str]:
+        nonlocal left
+        lines: list[str] = []
+        for sentence in sentences:
+            line = f"- {shortened(sentence)}"
+            if len(lines) < most and len(line) < left and is_telling(sentence) and not told.tells(sentence):
+                told.add(sentence)
+                lines.append(line)
+                left -= len(line) + 1
+        return lines
+
+    people = taken(_lines_of(of_people), MOST_LINES)
+    people += reversed(taken(_newest(m.text for m in dropped if isinstance(m, UserMessage)), MOST_LINES))
+    left -= len(_OF_THE_AGENT) + 1
+    said = _newest(m.text for m in dropped if isinstance(m, AssistantMessage))
+    agent = [*reversed(taken(_particular(said, known), MOST_OF_THE_AGENT))]
+    agent += taken(_particular([*sentences_of([summary]), *_lines_of(of_agent)], known), MOST_OF_THE_AGENT)
+    agent += [line for line in files_of(dropped, known) if len(line) < left]
+    lines = [*people, *([_OF_THE_AGENT, *agent] if agent else [])]
+    return f"{HEAD}\n" + "\n".join(lines) if lines else ""
+
+
+def _lines_of(kept: str) -> list[str]:
+    return [line.removeprefix("- ") for line in kept.splitlines() if line.startswith("- ") and not line.startswith("- Files ")]
+
+
+def _newest(texts: Iterable[str]) -> Iterator[str]:
+    sentences = [sentence for sentence in sentences_of(texts) if not sentence.endswith(_ASKED)]
+    return reversed(sentences)
+
+
+def _particular(sentences: Iterable[str], known: str) -> Iterator[str]:
+    there = " ".join(known.split()).casefold()
+    return (s for s in sentences if any(one.casefold() not in there for one in particulars(s)))
+
+
+def as_note(sentences: Sequence[str]) -> str:
+    """Return sentences as the lines of a note, under their heading."""
+    return f"{HEAD}\n\n" + "".join(f"- {sentence}\n" for sentence in sentences) if sentences else ""
+
+
+def shortened(sentence: str) -> str:
+    """Return a sentence, or what stands around the first particular of one that is too long for a line."""
+    return sentence if len(sentence) <= LINE_CHARS else around(sentence, list(particulars(sentence)) or [sentence[:1]])
+
+
+def is_telling(sentence: str) -> bool:
+    """Whether a sentence tells something by itself: a name, a figure, a path; a decision, a wish, a promise, a refusal."""
+    return bool(
+        any(letter.isdigit() for letter in sentence)
+        or _CUE.search(sentence)
+        or _NEGATED.search(sentence)
+        or _NAME.search(sentence)
+        or next(particulars(sentence), "")
+    )
+
+
+def _says(sentence: str, *, everything: bool) -> bool:
+    if sentence.endswith(_ASKED):
+        return False
+    if is_telling(sentence):
+        return True
+    return everything and (len(sentence.split()) >= _LEAST_WORDS or bool(_DENSE.search(sentence)))
+
+
+def _cut_up(sentence: str) -> list[str]:
+    """Cut what is too long for one line, such as a dictation without a stop, between words."""
+    return [sentence] if len(sentence) <= LONGEST_SENTENCE else textwrap.wrap(sentence, LINE_CHARS)
+
+
+def _within(sentences: Sequence[str], most: int) -> list[str]:
+    """Return the sentences of a message that fit, those that tell a decision or a wish before mere figures, in their order."""
+    if sum(map(len, sentences)) <= most:
+        return list(sentences)
+    ranked = sorted(range(len(sentences)), key=lambda n: (not _CUE.search(sentences[n]), not _NEGATED.search(sentences[n]), n))
+    fitting = []
+    for n in ranked:
+        most -= len(sentences[n])
+        if most < 0:
+            break
+        fitting.append(n)
+    return [sentences[n] for n in sorted(fitting)]
+
+
+class _Told:
+    """Lines that are known, found by their words."""
+
+    def __init__(self, known: str) -> None:
+        self._lines: list[frozenset[str]] = []
+        self._where: dict[str, set[int]] = defaultdict(set)
+        heading: frozenset[str] = frozenset()
+        for line in known.splitlines():
+            strong, other = _words(line)
+            words = frozenset(strong | other)
+            if line.lstrip().startswith("#"):
+                heading = words
+            self._add(words | heading)
+
+    def add(self, line: str) -> None:
+        strong, other = _words(line)
+        self._add(frozenset(strong | other))
+
+    def _add(self, words: frozenset[str]) -> None:
+        for word in words:
+            self._where[word].add(len(self._lines))
+        self._lines.append(words)
+
+    def tells(self, sentence: str) -> bool:
+        strong, other = _words(sentence)
+        if not strong | other:
+            return True
+        found = [self._where.get(word, set()) for word in strong or other]
+        at = set.intersection(*found) if strong else set().union(*found)
+        return any(len(other - self._lines[n]) <= _MISSING * len(other) for n in at)
+
+
+def _words(text: str) -> tuple[set[str], set[str]]:
+    """Return the words of a sentence that must be found (names, figures, a negation) and its other ones."""
+    tokens = _TOKEN.findall(text)
+    plain = [_bare(token) for token in tokens]
+    empty = function_words.of(plain)
+    strong: set[str] = {_NO} if _NEGATED.search(text) else set()
+    other: set[str] = set()
+    for n, (token, word) in enumerate(zip(tokens, plain, strict=True)):
+        if word in empty or (len(word) == 1 and not word.isdigit() and word.isascii()):
+            continue
+        named = token[0].isupper() and not (n == 0 and _CUE.fullmatch(token))
+        particular = named or any(letter.isdigit() for letter in token)
+        (strong if particular else other).add(word)
+    return strong, other
+
+
+def _bare(token: str) -> str:
+    word = token.casefold().replace("’", "'").removesuffix("'s")
+    return word.removesuffix("'")

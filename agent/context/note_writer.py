@@ -10,9 +10,9 @@ from datetime import date
 from pathlib import PurePosixPath
 
 from agent.characters import without_controls
+from agent.context.must_keep import as_note, kept_statements
 from agent.context.note_text import fresh_text
 from agent.context.session_context import SessionContext
-from agent.context.statements import as_note, kept_statements
 from agent.messages import ToolCall
 from agent.transcript.entries import WrittenNote
 

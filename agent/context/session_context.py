@@ -24,8 +24,7 @@ from agent.timing import Clock
 from agent.tools.protocol import ToolContext
 from agent.tools.toolbox import Toolbox
 from agent.transcript.entries import Body, Entry, Opened, Said
-from agent.transcript.history_view import repaired, view
-from agent.transcript.running_view import RunningView
+from agent.transcript.history_view import RunningView, repaired, view
 from agent.transcript.transcript import Transcript
 from memory.audience import Audience
 

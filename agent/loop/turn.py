@@ -16,9 +16,9 @@ from agent.loop import loop
 from agent.loop.call_log import CallLog, NoCallLog
 from agent.loop.model_call import ask
 from agent.loop.streaming import AnswerStream, cut_answer
-from agent.loop.time_limit import running_limit
 from agent.loop.tool_runner import ToolRunner
 from agent.messages import AssistantMessage, FailureKind, ToolCall, ToolMessage, Usage, UserMessage
+from agent.timing import running_limit
 from agent.transcript.entries import Ahead, Compacted, Entry, FlushReceipt, Said, TurnEnded
 
 _REMARKS = {

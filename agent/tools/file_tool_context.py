@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from agent.errors import PathNotAllowed
+from agent.errors import PathNotAllowed, WorkspaceFileError
 from agent.tools.os_errors import no_such_file
 from agent.tools.path_rules import workspace_path
 from agent.tools.protocol import ToolContext
 from agent.tools.read_tracker import ReadTracker
-from agent.tools.workspace_sandbox import WorkspaceSandbox
+from agent.tools.workspace_sandbox import Entry, WorkspaceSandbox
 from memory.audience import SHARED, Audience
 from memory.errors import MemoryTrouble
 from memory.journal import Author
@@ -90,3 +92,33 @@ def is_note(path: PurePosixPath) -> bool:
 
 def _history(path: PurePosixPath) -> bool:
     return any(part.casefold() == _HISTORY for part in path.parts)
+
+
+def walk(
+    desk: FileToolContext, start: PurePosixPath, audience: Audience, *, depth: int
+) -> Iterator[tuple[PurePosixPath, Entry]]:
+    """Yield what lies at or below ``start``, by name, ``depth`` folders deep; a folder comes before what is in it.
+
+    Raises WorkspaceFileNotFound when nothing stands at ``start``; a folder further down that cannot be read is passed over.
+    """
+    kind = desk.enclosure.kind(start)
+    if kind is None:
+        raise no_such_file(start)
+    if kind == "folder":
+        yield from _below(desk, start, audience, depth)
+        return
+    stamp = desk.enclosure.stamp(start)
+    yield start, Entry(start.name, kind, stamp.size if stamp else 0)
+
+
+def _below(
+    desk: FileToolContext, folder: PurePosixPath, audience: Audience, depth: int
+) -> Iterator[tuple[PurePosixPath, Entry]]:
+    for entry in desk.enclosure.scan(folder):
+        path = folder / entry.name
+        if not desk.visible(path, audience):
+            continue
+        yield path, entry
+        if entry.kind == "folder" and depth > 1:
+            with contextlib.suppress(WorkspaceFileError):  # removed meanwhile, no permission, or a link was put in its place
+                yield from _below(desk, path, audience, depth - 1)

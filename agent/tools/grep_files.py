@@ -16,10 +16,9 @@ from pydantic import AliasChoices, Field
 
 from agent.errors import WorkspaceFileError
 from agent.tools.arguments import Arguments, CheckedTool, CleanText, failed
-from agent.tools.file_tool_context import FileToolContext
+from agent.tools.file_tool_context import FileToolContext, walk
 from agent.tools.protocol import Outcome, ToolContext
 from agent.tools.read_file import is_binary
-from agent.tools.walk import walk
 
 SECONDS = 5.0
 """How long a pattern may take."""

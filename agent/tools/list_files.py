@@ -9,9 +9,8 @@ from typing import Annotated
 from pydantic import AliasChoices, Field
 
 from agent.tools.arguments import Arguments, CheckedTool
-from agent.tools.file_tool_context import FileToolContext
+from agent.tools.file_tool_context import FileToolContext, walk
 from agent.tools.protocol import Outcome, ToolContext
-from agent.tools.walk import walk
 from agent.tools.workspace_sandbox import Entry
 
 MAX_ENTRIES = 500

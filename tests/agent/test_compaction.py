@@ -13,10 +13,8 @@ from agent.context import flush
 from agent.context.compaction import MUST_SHRINK, compact
 from agent.context.context_budget import ContextBudget
 from agent.context.cut_points import find_cut
-from agent.context.must_keep import HEAD, particulars
-from agent.context.statements import kept_lines
-from agent.context.summary import HEADINGS, SHAPE, cut_into_pieces
-from agent.context.summary_check import fault_in
+from agent.context.must_keep import HEAD, kept_lines, particulars
+from agent.context.summary import HEADINGS, SHAPE, cut_into_pieces, fault_in
 from agent.events import Notice
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, ToolMessage, UserMessage
 from agent.models.scripted import Stall

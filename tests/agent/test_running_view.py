@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from agent.messages import AssistantMessage, Image, Text, ToolMessage, UserMessage
 from agent.transcript.entries import Compacted, Pruned, ResultsCleared
-from agent.transcript.history_view import view
-from agent.transcript.running_view import RunningView
+from agent.transcript.history_view import RunningView, view
 from tests.agent.test_history_view import AT, ZONE, answer, any_body, entries, result, user
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.statements import HEAD, kept_lines, kept_statements
+from agent.context.must_keep import HEAD, kept_lines, kept_statements
 from agent.messages import AssistantMessage, Text, UserMessage
 from tests.gateway.facts import FACTS
 

@@ -15,8 +15,7 @@ from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.adapters.openai_chat import OpenAIChatModel
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
 from agent.models.catalog.known_models import Facts
-from agent.models.middleware.answer_limit import CHARS_A_TOKEN, MOST_CHARS, bounded
-from agent.models.middleware.repetition import SPAN, Repetition, shortened
+from agent.models.middleware.answer_limit import CHARS_A_TOKEN, MOST_CHARS, SPAN, Repetition, bounded, shortened
 from agent.models.scripted import ScriptedModel
 from tests.models.conversation import ask, hear, shown, user
 from tests.peers.anthropic import Say

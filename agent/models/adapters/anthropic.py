@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,13 +15,41 @@ from agent.messages import AssistantMessage, Failure, Stop, Text, Thinking, Tool
 from agent.models import failures
 from agent.models.adapters import warm_up
 from agent.models.adapters.anthropic_request import body
-from agent.models.adapters.cache_diagnosis import CacheDiagnosis
 from agent.models.adapters.sanitize import arguments_of
 from agent.models.catalog.known_models import PROVIDERS, Facts
 from agent.models.catalog.prices import Price
 from agent.models.protocol import Part, Request
 from agent.models.thinking import Depth, of_capabilities
 from agent.settings import Level
+
+log = logging.getLogger(__name__)
+
+_SESSIONS = 256
+
+
+class CacheDiagnosis:
+    """Remembers each session's latest answer by its id, asks for a comparison with it, and logs what comes of that."""
+
+    def __init__(self) -> None:
+        self._latest: OrderedDict[str, str] = OrderedDict()
+
+    def wish(self, session: str) -> dict[str, Any]:
+        """Return the ``diagnostics`` of the next request of a session."""
+        return {"previous_message_id": self._latest.get(session)}
+
+    def hear(self, session: str, message: Any) -> None:
+        """Take the message that begins an answer."""
+        self._latest[session] = message.id
+        self._latest.move_to_end(session)
+        while len(self._latest) > _SESSIONS:
+            self._latest.popitem(last=False)
+        reason = getattr(getattr(message, "diagnostics", None), "cache_miss_reason", None)
+        if reason is not None:
+            told = reason.model_dump(mode="json", exclude_none=True)
+            kind = str(told.pop("type", "unknown")).replace("_", " ")
+            details = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in told.items())
+            log.info("the provider's prompt cache was missed: %s%s", kind, f" ({details})" if details else "")
+
 
 _STOPS: dict[str, Stop] = {
     "end_turn": "end",
