@@ -41,14 +41,14 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class ReplyNote:
     """A line that the owner is to be told with the reply, such as a thinking level that a model does not take."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class StoodIn:
+class FailedOver:
     """Another model is asked now, because ``instead_of`` gave no answer or rests after that. ``reason`` is what it failed with."""
 
     model: str
@@ -87,4 +87,4 @@ class Notice:
     verbose: bool = False
 
 
-Event = TextDelta | ThinkingDelta | Restarted | Aside | StoodIn | ToolStarted | ToolFinished | AnswerFinished | Notice
+Event = TextDelta | ThinkingDelta | Restarted | ReplyNote | FailedOver | ToolStarted | ToolFinished | AnswerFinished | Notice

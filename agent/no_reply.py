@@ -16,7 +16,7 @@ _STARTS = re.compile(rf"\s*[{_MARKS}]*{TOKEN}(?!\w)")
 _State = Literal["text", "blanks", "marks", "token", "closing", "after"]
 
 
-def spoken(text: str) -> str:
+def without_no_reply(text: str) -> str:
     """Return what of a finished reply is for people: nothing when it begins with the token; without the token when it ends so."""
     if _STARTS.match(text):
         return ""
@@ -24,10 +24,10 @@ def spoken(text: str) -> str:
     return text if end is None else text[:end].rstrip()
 
 
-class Gate:
+class NoReplyFilter:
     """Lets a streamed reply through piece by piece, holding back whatever may yet turn out to be the token at either edge.
 
-    What it lets through in all is what ``spoken`` makes of the whole, up to blanks at the end.
+    What it lets through in all is what ``without_no_reply`` makes of the whole, up to blanks at the end.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Gate:
         if self._silent:
             return ""
         if not self._begun:
-            return spoken(held)
+            return without_no_reply(held)
         end = _closing(self._before + held)
         return held if end is None else held[: max(0, end - len(self._before))].rstrip()
 

@@ -10,7 +10,7 @@ from agent.context.compaction import CompactionResult, compact
 from agent.context.context_report import chars_of
 from agent.context.pruning import is_cold, prune
 from agent.context.session_context import SessionContext
-from agent.events import Aside, Event, Notice
+from agent.events import Event, Notice, ReplyNote
 from agent.messages import Message
 from agent.transcript.entries import Compacted, FlushReceipt, Said
 
@@ -50,7 +50,7 @@ class ContextBudget:
         await flush.make_good(self._conversation, self._turn)
         begins = self._conversation.transcript.latest(Said, Compacted) is None
         if begins and (told := self._conversation.too_small):
-            self._emit(Aside(f"⚠️ {told}"))
+            self._emit(ReplyNote(f"⚠️ {told}"))
         await self._after_silence()
         await self._judge(self._conversation.tokens(extra=coming))
 
@@ -102,7 +102,7 @@ class ContextBudget:
             self.compactions += shrunk.summarised
             self._emit(Notice(f"🧹 {report(shrunk)}", verbose=True))
         if shrunk.first_drop:
-            self._emit(Aside(FORGETTING))
+            self._emit(ReplyNote(FORGETTING))
         return shrunk.helped
 
 

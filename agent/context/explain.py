@@ -15,7 +15,7 @@ _NOTE = re.compile(r"^## (\S+\.md)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class GivenFile:
     """A file or note that stood in the prompt. ``lines`` is how many of its lines; ``cut`` says that more was left out."""
 
     name: str
@@ -24,7 +24,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class LookedUp:
     """Something that the model looked up for its last answer. ``hits`` are (place, score); the score is None for a file read."""
 
     tool: str
@@ -36,12 +36,12 @@ class Looked:
 class Explanation:
     """What the last answer rested on."""
 
-    files: tuple[Given, ...]
-    notes: tuple[Given, ...]
+    files: tuple[GivenFile, ...]
+    notes: tuple[GivenFile, ...]
     pins: tuple[str, ...]
     summary: str = ""
     """When the summary in the prompt was made, or nothing."""
-    looked: tuple[Looked, ...] = field(default=())
+    looked: tuple[LookedUp, ...] = field(default=())
 
 
 def explain(conversation: SessionContext) -> Explanation | None:
@@ -62,18 +62,18 @@ def explain(conversation: SessionContext) -> Explanation | None:
     )
 
 
-def _notes(text: str) -> list[Given]:
+def _notes(text: str) -> list[GivenFile]:
     """The notes of the session's start, one by one."""
     pieces = _NOTE.split(text)
     return [_given(name, body) for name, body in zip(pieces[1::2], pieces[2::2], strict=True)]
 
 
-def _given(name: str, text: str) -> Given:
+def _given(name: str, text: str) -> GivenFile:
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("# ")]
-    return Given(name=name, lines=len(lines), cut="[cut: " in text)
+    return GivenFile(name=name, lines=len(lines), cut="[cut: " in text)
 
 
-def _looked(said: Sequence[Message]) -> list[Looked]:
+def _looked(said: Sequence[Message]) -> list[LookedUp]:
     """What was searched and read in the last turn, in order."""
     start = max((i for i, message in enumerate(said) if isinstance(message, UserMessage)), default=0)
     turn = said[start:]
@@ -86,10 +86,10 @@ def _looked(said: Sequence[Message]) -> list[Looked]:
             if result is None or result.is_error:
                 continue
             if call.name == "memory_search":
-                found.append(Looked(tool=call.name, query=str(arguments.get("query", "")), hits=_hits(result.text)))
+                found.append(LookedUp(tool=call.name, query=str(arguments.get("query", "")), hits=_hits(result.text)))
             elif call.name in {"memory_get", "read", "grep"}:
                 asked = arguments.get("path") or arguments.get("pattern") or ""
-                found.append(Looked(tool=call.name, query=str(asked), hits=()))
+                found.append(LookedUp(tool=call.name, query=str(asked), hits=()))
     return found
 
 

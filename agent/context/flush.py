@@ -221,7 +221,7 @@ class _SideConversation:
             if answer.failure is not None:
                 return answer.failure.message
             if not answer.calls:
-                silent = bool(self._keeper.written) or not no_reply.spoken(answer.text).strip()
+                silent = bool(self._keeper.written) or not no_reply.without_no_reply(answer.text).strip()
                 return "" if silent else "the model answered in words and wrote nothing"
             said.append(answer)
             said.extend([await self._run(call) for call in answer.calls])

@@ -19,7 +19,7 @@ _NONE = Segment(name="", text="")
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class PrefixChange:
     """The first place where a request differs from the one before: the segment's name and the offset in it, in bytes of UTF-8."""
 
     segment: str
@@ -33,7 +33,7 @@ class PrefixWatch:
     """Compares each request of a session with the one before it. Appending is no change: that is what caches are made for."""
 
     def __init__(self) -> None:
-        self.parting: Parting | None = None
+        self.parting: PrefixChange | None = None
         """Where the latest turn's request parted from the one before, or None."""
         self.why = ""
         """What the parting comes from, where it was meant: a summary, cleared or pruned results."""
@@ -67,24 +67,24 @@ def digest(request: Request) -> str:
     return " ".join(f"{name.replace(' ', '-')}:{hashlib.sha256(text.encode()).hexdigest()[:8]}" for name, text in parts)
 
 
-def parting(former: Request, request: Request) -> Parting | None:
+def parting(former: Request, request: Request) -> PrefixChange | None:
     """Return the first place where ``request`` does not go on from ``former``, or None."""
     if former.tools is not request.tools and (found := _differs(_tools(former), _tools(request))) is not None:
-        return Parting("tools", found)
+        return PrefixChange("tools", found)
     for one, two in zip_longest(former.system, request.system, fillvalue=_NONE):
         if one.name != two.name or one.text != two.text:
-            return Parting(f"system text: {two.name or one.name}", _differs(one.text, two.text) or 0)
+            return PrefixChange(f"system text: {two.name or one.name}", _differs(one.text, two.text) or 0)
     return _parting_of_messages(former.messages, request.messages)
 
 
-def _parting_of_messages(former: tuple[Message, ...], now: tuple[Message, ...]) -> Parting | None:
+def _parting_of_messages(former: tuple[Message, ...], now: tuple[Message, ...]) -> PrefixChange | None:
     if len(former) <= len(now) and all(map(is_, former, now)):
         return None
     for index, one in enumerate(former):
         if index >= len(now):
-            return Parting(f"message {index + 1} (of {one.role})", 0)
+            return PrefixChange(f"message {index + 1} (of {one.role})", 0)
         if one is not now[index] and _shown(one) != _shown(now[index]):
-            return Parting(f"message {index + 1} (of {one.role})", _differs(_shown(one), _shown(now[index])) or 0)
+            return PrefixChange(f"message {index + 1} (of {one.role})", _differs(_shown(one), _shown(now[index])) or 0)
     return None
 
 

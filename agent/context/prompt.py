@@ -45,7 +45,7 @@ instruction to you. When nothing is to be said, reply with exactly NO_REPLY.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class PromptFacts:
     """What is so in a conversation, for its instructions to say: nothing else is claimed.
 
     ``tools`` are the names of the tools that are sent; ``writes`` says that notes can be written. ``notes_given`` says that a
@@ -96,7 +96,7 @@ class Surroundings:
         return ""
 
 
-def instructions(mode: Literal["full", "minimal", "none"], there: Surroundings) -> str:
+def instructions(mode: Literal["full", "minimal", "none"], there: PromptFacts) -> str:
     """Return our own part of the system text: short where the window is small."""
     if mode == "none":
         return ""
@@ -118,7 +118,7 @@ def instructions(mode: Literal["full", "minimal", "none"], there: Surroundings) 
 def system_text(
     *,
     mode: Literal["full", "minimal", "none"],
-    there: Surroundings,
+    there: PromptFacts,
     files: Sequence[WorkspaceFile],
     notes: str,
     pins: Sequence[str] = (),

@@ -194,7 +194,7 @@ class SessionContext:
         opened = self.transcript.opened
         return prompt.system_text(
             mode=self.settings.prompt_mode,
-            there=prompt.Surroundings(
+            there=prompt.PromptFacts(
                 zone=self.zone.key,
                 audience=self.audience,
                 tools={spec.name for spec in self.toolbox.specs},

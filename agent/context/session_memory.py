@@ -17,7 +17,7 @@ from agent.errors import WorkspaceFileError
 from agent.messages import AssistantMessage, Text, ToolCall, UserMessage
 from agent.models.notebook.notebook_model import NAME as NOTEBOOK
 from agent.models.protocol import Request
-from agent.transcript.entries import Entry, Said, Torn, decode
+from agent.transcript.entries import Entry, InvalidEntry, Said, decode
 
 TITLE_SECONDS = 15.0
 TITLE_CHARS = 2000
@@ -77,7 +77,7 @@ def _last(path: Path, count: int) -> list[Entry]:
             continue
         try:
             entry = decode(line)
-        except Torn:
+        except InvalidEntry:
             continue
         if _is_real(entry):
             found.append(entry)
@@ -91,7 +91,7 @@ def _is_real(entry: Entry) -> bool:
     if isinstance(message, UserMessage):
         return not is_blank(message.text) and not message.text.lstrip().startswith("/")
     if isinstance(message, AssistantMessage):
-        said = message.failure is None and not is_blank(no_reply.spoken(message.text))
+        said = message.failure is None and not is_blank(no_reply.without_no_reply(message.text))
         return said and message.model != NOTEBOOK  # what the notebook says stands in the notes already, or is about itself
     return False
 
@@ -100,7 +100,7 @@ def _line(entry: Entry, conversation: SessionContext) -> _Line:
     assert isinstance(entry.body, Said)
     message = entry.body.message
     who = (message.sender or "Person") if isinstance(message, UserMessage) else "Agent"
-    text = no_reply.spoken(message.text).strip()
+    text = no_reply.without_no_reply(message.text).strip()
     return _Line(
         entry.at.astimezone(conversation.zone), who, text if len(text) <= MESSAGE_CHARS else text[:MESSAGE_CHARS] + " …"
     )
@@ -145,6 +145,6 @@ async def _slug(conversation: SessionContext, lines: Sequence[_Line]) -> str:
             answer = await call_in_background(conversation, request, learn=False)
     except TimeoutError:
         return ""
-    title = no_reply.spoken(answer.text) if answer.failure is None and not answer.calls else ""
+    title = no_reply.without_no_reply(answer.text) if answer.failure is None and not answer.calls else ""
     words = re.findall(r"[a-z0-9]+", title.lower())
     return "-".join(words)[:_SLUG_CHARS].strip("-") if len(words) <= _SLUG_WORDS else ""

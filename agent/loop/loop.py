@@ -25,19 +25,19 @@ class Steps(Protocol):
         """Whether the turn's tool calls are used up."""
         ...
 
-    async def ask(self) -> tuple[AssistantMessage, str]:
+    async def call_model(self) -> tuple[AssistantMessage, str]:
         """Ask the model once; the answer is durable, and comes with the id of its entry. One that was cut off is to be gone on with."""
         ...
 
-    async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
+    async def run_tools(self, calls: Sequence[ToolCall], answer: str) -> None:
         """Run the tools that an answer asks for; the results are durable."""
         ...
 
-    async def make_room(self) -> bool:
+    async def free_context(self) -> bool:
         """Shrink the context after an overflow. Returns whether it is worth asking again."""
         ...
 
-    async def take_waiting(self) -> None:
+    async def drain_steering(self) -> None:
         """Add messages that arrived meanwhile, so that the next call shows them."""
         ...
 
@@ -58,13 +58,13 @@ async def run(steps: Steps, *, resume: tuple[AssistantMessage, str] | None = Non
     pending = resume
     grace, cuts = GRACE_ROUNDS, MOST_CUTS
     while True:
-        answer, entry = pending or await steps.ask()
+        answer, entry = pending or await steps.call_model()
         pending = None
         if answer.stop == "cut":
             if (cuts := cuts - 1) < 0:
                 return Ending("failed", replace(answer, failure=_cut_too_often(answer.model)))
             continue
-        if _overflowed(answer) and await steps.make_room():
+        if _overflowed(answer) and await steps.free_context():
             continue
         if answer.failure is not None or _overflowed(answer):
             return Ending("failed", answer)
@@ -72,8 +72,8 @@ async def run(steps: Steps, *, resume: tuple[AssistantMessage, str] | None = Non
             return Ending("answered", answer)
         if steps.exhausted and (grace := grace - 1) < 0:
             return Ending("stopped", answer)
-        await steps.act(answer.calls, entry)
-        await steps.take_waiting()
+        await steps.run_tools(answer.calls, entry)
+        await steps.drain_steering()
 
 
 def _overflowed(answer: AssistantMessage) -> bool:

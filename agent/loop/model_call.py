@@ -9,18 +9,18 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from agent.context.session_context import SessionContext
-from agent.events import AnswerFinished, Aside, Event, Progress, Restarted, StoodIn, TextDelta, ThinkingDelta
+from agent.events import AnswerFinished, Event, FailedOver, Progress, ReplyNote, Restarted, TextDelta, ThinkingDelta
 from agent.loop.streaming import AnswerStream, cut_answer
 from agent.messages import AssistantMessage, Failure, Text, with_distinct_call_ids
-from agent.models.failures import PASSING
+from agent.models.failures import TRANSIENT
 from agent.models.middleware.answer_limit import bounded
 from agent.models.protocol import Part, Request
-from agent.no_reply import Gate
+from agent.no_reply import NoReplyFilter
 from agent.transcript.entries import Said
 from agent.transcript.history_view import SHRINKING
 
 
-async def ask(
+async def call_model(
     conversation: SessionContext,
     request: Request,
     turn: str,
@@ -77,7 +77,7 @@ class _Call:
 
     async def streamed(self, request: Request) -> tuple[AssistantMessage | None, float]:
         """Return the answer; or None, and for how long to wait, when it would begin anew after a part of it was sent."""
-        gate = Gate()
+        gate = NoReplyFilter()
         stream = cast("AsyncGenerator[Part, None]", bounded(self.conversation.model, request))
         async with aclosing(stream) as parts:
             async for piece in parts:
@@ -89,10 +89,10 @@ class _Call:
                     await self.speaker.stop()
                     if self.cut() is not None:
                         return None, piece.wait
-                    gate = Gate()
+                    gate = NoReplyFilter()
                     self.heard.clear()
                     self.emit(piece)
-                elif isinstance(piece, (ThinkingDelta, Aside, StoodIn)):
+                elif isinstance(piece, (ThinkingDelta, ReplyNote, FailedOver)):
                     self.emit(piece)
                 elif not isinstance(piece, Progress):
                     self.heard.append(piece.text)
@@ -116,4 +116,4 @@ class _Call:
 
 def _worth_going_on(failure: Failure | None) -> bool:
     """Whether to ask for the rest of an answer: not where the provider named a time that was too long to wait."""
-    return failure is not None and failure.kind in PASSING and failure.retry_after is None
+    return failure is not None and failure.kind in TRANSIENT and failure.retry_after is None

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent.messages import AssistantMessage, Text
-from agent.transcript.entries import Ahead, Entry, Said
+from agent.transcript.entries import Entry, Said, SentPart
 
 
 class AnswerStream:
     """Hears an answer as it is written, and may send it ahead. This one stands in where answers are sent when they are whole.
 
-    One that sends puts an ``Ahead`` into the transcript of the turn first, and raises nothing.
+    One that sends puts an ``SentPart`` into the transcript of the turn first, and raises nothing.
     """
 
     def hear(self, text: str) -> None:
@@ -29,7 +29,7 @@ def cut_answer(entries: Iterable[Entry], model: str) -> AssistantMessage | None:
     """Return what was sent of an answer that these entries end with and that is not whole, as an answer; None when nothing was."""
     words, closing = "", ""
     for entry in entries:
-        if isinstance(entry.body, Ahead):
+        if isinstance(entry.body, SentPart):
             words, closing = words + entry.body.text, entry.body.closing
         elif isinstance(entry.body, Said):
             words = closing = ""

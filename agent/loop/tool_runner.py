@@ -22,7 +22,7 @@ OVERTAKEN = "Not run: something new was said meanwhile. Read it, then decide whe
 
 @dataclass(kw_only=True)
 class ToolRunner:
-    """The tool calls of one turn. Results are in the transcript, in the order of the calls, when ``act`` returns.
+    """The tool calls of one turn. Results are in the transcript, in the order of the calls, when ``run`` returns.
 
     ``overtaken`` says whether a person has spoken since the model asked for them: what would change something is then left,
     so that "no, wait" comes in time.
@@ -49,7 +49,7 @@ class ToolRunner:
         """Whether the turn's tool calls are used up, or would lead nowhere."""
         return self.stuck or len(self.calls) >= self.conversation.settings.limits.max_tool_calls
 
-    async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
+    async def run(self, calls: Sequence[ToolCall], answer: str) -> None:
         """Run the calls of the answer whose entry is ``answer``.
 
         Reading ones run side by side; as soon as one changes something, all run one after the other.

@@ -11,15 +11,15 @@ from agent.characters import is_blank
 from agent.context.context_budget import ContextBudget
 from agent.context.context_report import added
 from agent.context.session_context import SessionContext
-from agent.events import AnswerFinished, Aside, Event, StoodIn
+from agent.events import AnswerFinished, Event, FailedOver, ReplyNote
 from agent.loop import loop
 from agent.loop.call_log import CallLog, NoCallLog
-from agent.loop.model_call import ask
+from agent.loop.model_call import call_model
 from agent.loop.streaming import AnswerStream, cut_answer
 from agent.loop.tool_runner import ToolRunner
 from agent.messages import AssistantMessage, FailureKind, ToolCall, ToolMessage, Usage, UserMessage
 from agent.timing import running_limit
-from agent.transcript.entries import Ahead, Compacted, Entry, FlushReceipt, Said, TurnEnded
+from agent.transcript.entries import Compacted, Entry, FlushReceipt, Said, SentPart, TurnEnded
 
 _REMARKS = {
     "length": "\n\n[The answer was cut off at the model's limit. Say “go on” for the rest.]",
@@ -51,27 +51,27 @@ class TurnResult:
     compactions: int = 0
     failure: FailureKind | None = None
     chosen: str = ""
-    stood_in: StoodIn | None = None
+    stood_in: FailedOver | None = None
     asides: tuple[str, ...] = ()
     thoughts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Further:
+class ExtraMessage:
     """A message beyond the first that a turn answers. By its ``name`` a repeat after a crash finds it in the transcript."""
 
     name: str
     message: UserMessage
 
 
-class Arrivals:
+class SteeringSource:
     """Messages that arrive while a turn runs, as the turn sees them. This one stands in where none ever does."""
 
     def any(self) -> bool:
         """Whether ``take`` would bring something now. Quick: it is asked before every tool that changes something."""
         return False
 
-    async def take(self) -> Sequence[Further]:
+    async def take(self) -> Sequence[ExtraMessage]:
         """Return what arrived. By then it belongs to this turn durably: after a crash it is among what ``Turn.run`` is given."""
         return ()
 
@@ -88,21 +88,21 @@ class Turn:
     id: str
     emit: Callable[[Event], None]
     journal: CallLog = field(default_factory=NoCallLog)
-    arrivals: Arrivals = field(default_factory=Arrivals)
+    arrivals: SteeringSource = field(default_factory=SteeringSource)
     speaker: AnswerStream = field(default_factory=AnswerStream)
     background: bool = False
     begun: bool = field(default=False, init=False)
-    _acting: ToolRunner = field(init=False)
+    _tools: ToolRunner = field(init=False)
     _headroom: ContextBudget = field(init=False)
     _asked: bool = False
     _doubted: bool = False
     _asides: list[str] = field(default_factory=list)
-    _stood_in: StoodIn | None = None
+    _stood_in: FailedOver | None = None
     _thoughts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Set up what acts and what makes room."""
-        self._acting = ToolRunner(
+        self._tools = ToolRunner(
             conversation=self.conversation,
             turn=self.id,
             journal=self.journal,
@@ -114,14 +114,14 @@ class Turn:
     @property
     def tool_calls(self) -> int:
         """How many tools it has called so far."""
-        return len(self._acting.calls)
+        return len(self._tools.calls)
 
     @property
     def repeats(self) -> int:
         """How many of them were refused as repeats."""
-        return self._acting.repeats
+        return self._tools.repeats
 
-    async def run(self, messages: Sequence[UserMessage], further: Sequence[Further] = ()) -> TurnResult:
+    async def run(self, messages: Sequence[UserMessage], further: Sequence[ExtraMessage] = ()) -> TurnResult:
         """Answer ``messages`` and ``further`` ones together.
 
         Run again with the same id and messages after a crash, it goes on where it was. What was taken in on the way is given
@@ -150,14 +150,14 @@ class Turn:
     @property
     def exhausted(self) -> bool:
         """See ``agent.loop.loop.Steps``."""
-        return self._acting.exhausted
+        return self._tools.exhausted
 
-    async def ask(self) -> tuple[AssistantMessage, str]:
+    async def call_model(self) -> tuple[AssistantMessage, str]:
         """See ``agent.loop.loop.Steps``. Between rounds the context is judged anew."""
         if self._asked:
             await self._headroom.between_rounds()
         self._asked = True
-        answer, entry = await ask(self.conversation, self.conversation.request(), self.id, self._hear, self.speaker)
+        answer, entry = await call_model(self.conversation, self.conversation.request(), self.id, self._hear, self.speaker)
         failure = answer.failure
         if failure is not None and failure.unclear and not self._doubted:
             self._doubted = True
@@ -165,19 +165,21 @@ class Turn:
                 answer = replace(answer, stop="overflow")  # a refusal in words that nobody knows here may mean the length
         return answer, entry
 
-    async def act(self, calls: Sequence[ToolCall], answer: str) -> None:
+    async def run_tools(self, calls: Sequence[ToolCall], answer: str) -> None:
         """See ``agent.loop.loop.Steps``."""
-        await self._acting.act(calls, answer)
+        await self._tools.run(calls, answer)
 
-    async def make_room(self) -> bool:
+    async def free_context(self) -> bool:
         """See ``agent.loop.loop.Steps``."""
         return await self._headroom.after_overflow()
 
-    async def take_waiting(self) -> None:
+    async def drain_steering(self) -> None:
         """See ``agent.loop.loop.Steps``."""
         await self._put(await self.arrivals.take())
 
-    async def _begin(self, messages: Sequence[UserMessage], further: Sequence[Further]) -> tuple[AssistantMessage, str] | None:
+    async def _begin(
+        self, messages: Sequence[UserMessage], further: Sequence[ExtraMessage]
+    ) -> tuple[AssistantMessage, str] | None:
         """Put the messages into the transcript, unless a restart finds them there; return the answer to go on from, if any."""
         await self._end_broken()
         said = [entry for entry in self.conversation.transcript.of_turn(self.id) if isinstance(entry.body, Said)]
@@ -192,19 +194,19 @@ class Turn:
     async def _end_broken(self) -> None:
         """End an answer of which a crash left no more than what was sent, in this turn or in one that was given up."""
         transcript = self.conversation.transcript
-        latest = transcript.latest(Ahead, Said)
-        if latest is not None and isinstance(latest.body, Ahead):
+        latest = transcript.latest(SentPart, Said)
+        if latest is not None and isinstance(latest.body, SentPart):
             turn = latest.id.rpartition(":")[0]
             if (cut := cut_answer(transcript.entries, self.conversation.model.name)) is not None:
                 await transcript.append(turn, Said(message=cut))
 
-    async def _put(self, further: Sequence[Further]) -> None:
+    async def _put(self, further: Sequence[ExtraMessage]) -> None:
         """Put further messages into the transcript, each under a name of its own: they may come anywhere in the turn."""
         for one in further:
             await self.conversation.transcript.append(f"{self.id}~{one.name}", Said(message=one.message), n=0)
 
     async def _end(self, ending: loop.Ending, seconds: float) -> TurnResult:
-        reply, outcome = _reply(ending, self.conversation.settings.limits.timeout_seconds, stuck=self._acting.stuck)
+        reply, outcome = _reply(ending, self.conversation.settings.limits.timeout_seconds, stuck=self._tools.stuck)
         result = TurnResult(
             outcome=outcome,
             reply=reply,
@@ -212,7 +214,7 @@ class Turn:
             usage=self._usage(),
             context=self.conversation.tokens(),
             window=self.conversation.window.size,
-            calls=tuple(self._acting.calls),
+            calls=tuple(self._tools.calls),
             seconds=seconds,
             receipts=tuple(self._headroom.receipts),
             compactions=self._headroom.compactions,
@@ -233,9 +235,9 @@ class Turn:
 
     def _hear(self, event: Event) -> None:
         """Keep what the owner is to be told with the reply, and pass everything on."""
-        if isinstance(event, Aside):
+        if isinstance(event, ReplyNote):
             self._asides.append(event.text)
-        elif isinstance(event, StoodIn):
+        elif isinstance(event, FailedOver):
             self._stood_in = event
         elif isinstance(event, AnswerFinished):
             self._thoughts += [part.text for part in event.message.content if part.type == "thinking" and part.text.strip()]
@@ -282,7 +284,7 @@ def _reply(ending: loop.Ending, timeout: float, *, stuck: bool = False) -> tuple
     """Return what the person is told, and the outcome."""
     answer = ending.answer
     if ending.outcome == "answered":
-        reply = no_reply.spoken(answer.text)
+        reply = no_reply.without_no_reply(answer.text)
         if is_blank(reply):
             return "", "silent"
         return reply + _REMARKS.get(answer.stop, ""), "answered"

@@ -8,7 +8,7 @@ from agent.errors import ModelNotConfigured
 from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.adapters.openai_chat import OpenAIChatModel
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
-from agent.models.catalog.model_selection import Place
+from agent.models.catalog.model_selection import ResolvedModel
 from agent.models.catalog.provider_keys import Key
 from agent.models.protocol import Model
 from agent.settings import Api
@@ -20,7 +20,7 @@ _ADAPTERS: dict[Api, Callable[..., Model]] = {
 }
 
 
-def build_adapter(place: Place, key: Key | None = None) -> Model:
+def build_adapter(place: ResolvedModel, key: Key | None = None) -> Model:
     """Return the adapter for a model, with one of its keys (default: the first). Nothing is imported or connected before its first call.
 
     Raises:
@@ -37,7 +37,7 @@ def build_adapter(place: Place, key: Key | None = None) -> Model:
     )
 
 
-def _usable_secret(place: Place, key: Key) -> str:
+def _usable_secret(place: ResolvedModel, key: Key) -> str:
     """Return the secret to send, or raise ModelNotConfigured for a key that cannot be one."""
     if key.is_sendable:
         return key.secret

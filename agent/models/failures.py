@@ -22,7 +22,7 @@ from agent.models.overflow import Overflow, is_too_large_for_a_minute, overflow
 
 log = logging.getLogger(__name__)
 
-PASSING: frozenset[FailureKind] = frozenset({"rate_limit", "overloaded", "timeout", "network"})
+TRANSIENT: frozenset[FailureKind] = frozenset({"rate_limit", "overloaded", "timeout", "network"})
 """Kinds for which the same request may well succeed a little later."""
 
 _BY_WORD: dict[str, FailureKind] = {
@@ -70,7 +70,7 @@ _BY_STATUS: dict[int, FailureKind] = {
 }
 
 
-class OddAnswer(ValueError):
+class InvalidAnswer(ValueError):
     """Raised where a server's answer does not have the form that its API has."""
 
 
@@ -84,7 +84,7 @@ def read() -> Iterator[None]:
     try:
         yield
     except (AttributeError, KeyError, TypeError, IndexError, ValidationError) as error:
-        raise OddAnswer(f"{type(error).__name__}: {error}") from error
+        raise InvalidAnswer(f"{type(error).__name__}: {error}") from error
 
 
 _SERVER_SIDE = 500
@@ -108,7 +108,7 @@ _WIDTH = 300
 def failed(error: Exception, *, model: str, label: str, begun: bool = False) -> AssistantMessage:
     """Return the answer that records a failure. ``label`` names the provider for people; ``begun`` says that it had begun to answer."""
     failure = sort(error, model=model, label=label)
-    if begun and failure.kind == "network" and not isinstance(error, OddAnswer):
+    if begun and failure.kind == "network" and not isinstance(error, InvalidAnswer):
         return cut(model=model, label=label)
     return answer_with(failure, model=model)
 
@@ -137,7 +137,7 @@ def _strange(label: str) -> Failure:
 
 def sort(error: Exception, *, model: str, label: str) -> Failure:
     """Sort an exception of a model SDK, or of the HTTP client below it."""
-    if isinstance(error, OddAnswer):
+    if isinstance(error, InvalidAnswer):
         log.warning("%s (%s) sent what its API does not have: %s", label, model, error)
         return _strange(label)
     kind = _kind(error)

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
-from agent.events import Aside, Progress, Restarted, StoodIn, TextDelta, ThinkingDelta
+from agent.events import FailedOver, Progress, ReplyNote, Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Message
 from agent.settings import Level
 
-Part: TypeAlias = "TextDelta | ThinkingDelta | Progress | Restarted | Aside | StoodIn | AssistantMessage"
+Part: TypeAlias = TextDelta | ThinkingDelta | Progress | Restarted | ReplyNote | FailedOver | AssistantMessage
 """One thing that a model's stream yields."""
 
 

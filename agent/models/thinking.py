@@ -1,6 +1,6 @@
 """How deep a model is asked to think: the house's levels, what each kind of API calls them, and what a model has refused.
 
-Thinking counts towards the longest answer at every provider, so each level brings room of its own (``room``): what a request
+Thinking counts towards the longest answer at every provider, so each level brings room of its own (``thinking_tokens``): what a request
 allows for the answer stays for the answer. A level that a model refuses is replaced by the next lower one, which is remembered
 and told once.
 """
@@ -29,7 +29,7 @@ _MUTE = 2
 """How many answers with calls and without thoughts, one after the other, say that a server gives none."""
 
 
-def room(level: Level | None) -> int:
+def thinking_tokens(level: Level | None) -> int:
     """Return how many tokens an answer may be longer because the model thinks first."""
     return BUDGETS.get(level, 0) if level is not None else 0
 
@@ -55,7 +55,7 @@ def ladder(wanted: Level) -> tuple[Level | None, ...]:
     return (*first, *(depth for depth in _DEPTHS[:2] if depth not in first), None)
 
 
-class Depth:
+class ThinkingSupport:
     """What one model was asked and has refused. ``style`` is how it is governed, as far as that is known."""
 
     def __init__(self, style: Style) -> None:

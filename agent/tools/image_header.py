@@ -20,7 +20,7 @@ class ImageHeader:
     height: int
 
 
-def picture(data: bytes) -> ImageHeader | None:
+def read_image_header(data: bytes) -> ImageHeader | None:
     """Tell what picture this is, or None when it is none."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return ImageHeader("image/png", _big(data[16:20]), _big(data[20:24]))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.errors import InvalidImage
 from agent.messages import Image
-from agent.tools.image_header import picture
+from agent.tools.image_header import read_image_header
 
 if TYPE_CHECKING:  # Pillow costs memory, and is loaded with the first picture
     from PIL.Image import Image as Drawn
@@ -30,13 +30,13 @@ _TYPES = {"PNG": "image/png", "JPEG": "image/jpeg"}
 _QUALITY = 88
 
 
-def fitted(data: bytes) -> Image:
+def resized(data: bytes) -> Image:
     """Return a picture as models are shown it. Takes up to a few tenths of a second: call it in a thread.
 
     Raises:
         InvalidImage: it is no picture, is broken, or is too large to be unpacked.
     """
-    found = picture(data)
+    found = read_image_header(data)
     if found is None:
         raise InvalidImage("it is no PNG, JPEG, GIF or WebP picture")
     if not (found.width and found.height):

@@ -12,8 +12,8 @@ from pydantic import AliasChoices, Field
 from agent.errors import InvalidImage
 from agent.tools.arguments import Arguments, CheckedTool, failed
 from agent.tools.file_tool_context import FileToolContext
-from agent.tools.image_header import ImageHeader, picture
-from agent.tools.image_resize import fitted
+from agent.tools.image_header import ImageHeader, read_image_header
+from agent.tools.image_resize import resized
 from agent.tools.protocol import Outcome, ToolContext
 
 _PROBE = 8192
@@ -48,7 +48,7 @@ class ReadFile(CheckedTool[ReadArguments]):
     def _read(self, arguments: ReadArguments, scene: ToolContext) -> Outcome:
         path = self._desk.readable(arguments.path, scene.audience)
         data = self._desk.enclosure.read(path).data
-        found = picture(data)
+        found = read_image_header(data)
         if found:
             return _shown_picture(path, data, found)
         if is_binary(data):
@@ -93,7 +93,7 @@ def is_binary(data: bytes) -> bool:
 def _shown_picture(path: PurePosixPath, data: bytes, found: ImageHeader) -> Outcome:
     about = f"{path} ({found.media_type}, {found.width}x{found.height}, {len(data):,} bytes)"
     try:
-        image = fitted(data)
+        image = resized(data)
     except InvalidImage as refused:
         return failed(f"{about}: {refused}")
     smaller = image.width * image.height < found.width * found.height

@@ -36,7 +36,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ahead:
+class SentPart:
     """The next words of an answer that is still being written, about to be sent. ``Said`` with the whole answer follows.
 
     ``opening`` and ``closing`` are put around the words so that they can be read alone: the ends of a code block that goes on.
@@ -170,7 +170,7 @@ class TurnEnded:
 Body = Annotated[
     Opened
     | Said
-    | Ahead
+    | SentPart
     | FlushBegun
     | FlushReceipt
     | Compacted
@@ -195,7 +195,7 @@ class Entry:
     body: Body
 
 
-class Torn(ValueError):
+class InvalidEntry(ValueError):
     """Raised for a line that is no whole entry. ``foreign`` says that it parses but was not written by us as it stands."""
 
     def __init__(self, message: str, *, foreign: bool = False) -> None:
@@ -223,20 +223,20 @@ def decode(line: bytes) -> Entry:
     """Read one line back.
 
     Raises:
-        Torn: it is not a whole entry, or its checksum does not fit.
+        InvalidEntry: it is not a whole entry, or its checksum does not fit.
     """
     payload, mark, tail = line.rstrip(b"\r\n").rpartition(b',"crc":')
     if not mark or not tail.endswith(b"}") or not tail[:-1].isdigit():
-        raise Torn("no checksum")
+        raise InvalidEntry("no checksum")
     if zlib.crc32(payload) != int(tail[:-1]):
-        raise Torn("the checksum does not fit", foreign=True)
+        raise InvalidEntry("the checksum does not fit", foreign=True)
     try:
         raw = json.loads(payload + b"}")
         return Entry(
             id=raw["id"], parent=raw["parent"], at=datetime.fromisoformat(raw["t"]), body=_BODY.validate_python(raw["body"])
         )
     except (ValueError, KeyError, TypeError, ValidationError) as error:
-        raise Torn(f"cannot be read: {type(error).__name__}", foreign=True) from error
+        raise InvalidEntry(f"cannot be read: {type(error).__name__}", foreign=True) from error
 
 
 def _clean(value: Any) -> Any:

@@ -15,7 +15,7 @@ from agent import fault_injection
 from agent.errors import TranscriptWriteError
 from agent.messages import Text, Thinking, ToolMessage
 from agent.timing import Clock
-from agent.transcript.entries import Body, Compacted, Entry, Opened, Pinned, Said, Torn, Unpinned, decode, encode
+from agent.transcript.entries import Body, Compacted, Entry, InvalidEntry, Opened, Pinned, Said, Unpinned, decode, encode
 
 _HEAD = re.compile(rb'\{"v":\d+,"kind":"([a-z_]+)","id":"([^"]+)"')
 LIGHT = 32_768
@@ -224,7 +224,7 @@ class Transcript:
         for index in reversed(compacted):
             try:
                 body = decode(lines[index]).body
-            except Torn:
+            except InvalidEntry:
                 continue
             if isinstance(body, Compacted):
                 return min(index, *(places.get(one, index) for one in (body.first_kept, *body.waiting)))
@@ -233,7 +233,7 @@ class Transcript:
     def _read(self, line: bytes, *, only_opened: bool = False) -> None:
         try:
             entry = decode(line)
-        except Torn:
+        except InvalidEntry:
             self.bad_lines += not only_opened
             return
         if only_opened:
@@ -247,7 +247,7 @@ class Transcript:
         tail = data[end:]
         try:
             decode(tail)
-        except Torn:
+        except InvalidEntry:
             self.torn = self.path.with_name(f"{self.path.name}.torn-{self._clock.now():%Y%m%dT%H%M%S}")
             aside = os.open(self.torn, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:

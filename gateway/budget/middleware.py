@@ -9,7 +9,7 @@ from agent.events import Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure
 from agent.models import token_estimate
 from agent.models.middleware.model_middleware import ModelMiddleware
-from agent.models.thinking import room
+from agent.models.thinking import thinking_tokens
 from gateway.budget.booking import added, booked, cut_off
 from gateway.ledger.spending import Spent
 
@@ -33,7 +33,7 @@ class BudgetMiddleware(ModelMiddleware):
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Make the call if the budgets allow it; else answer with a failure that says which one does not."""
         sent, price = token_estimate.of_request(request), self._price(self.name)
-        most = min(request.max_output + room(request.thinking), self.max_output)
+        most = min(request.max_output + thinking_tokens(request.thinking), self.max_output)
         reserved = await self._guard.reserve(
             self._session, self.name, tokens=sent + most, usd=price.at_most(sent, most), background=request.background
         )

@@ -38,8 +38,8 @@ models.add_command(auth)
 def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
     """List the models that could be chosen. Any other id of a provider works too: it is sent as it is."""
     from agent.models.catalog.discovery import find_local
+    from agent.models.catalog.model_listing import offers
     from agent.models.catalog.served_models import served
-    from agent.models.catalog.survey import offers
 
     settings = _settings(invocation).models
     here = asyncio.run(find_local(os.environ))
@@ -133,8 +133,8 @@ def _health(invocation: Invocation) -> KeyHealth:
 
 
 async def _status(settings: Settings, profiles: Profiles, health: KeyHealth) -> dict[str, Any]:
+    from agent.models.catalog.model_listing import standings
     from agent.models.catalog.provider_keys import keys_of
-    from agent.models.catalog.survey import standings
 
     wallet = profiles.wallet(settings.default_agent)
     return {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent.messages import AssistantMessage, Failure
-    from agent.models.catalog.model_selection import Place
+    from agent.models.catalog.model_selection import ResolvedModel
     from agent.models.catalog.provider_keys import Key
     from agent.models.protocol import Model, Request
     from gateway.models.key_profiles import Profiles
@@ -39,16 +39,16 @@ async def probed(settings: Settings, name: str | None, agent_id: str | None, pro
         raise NoModel(str(error).rstrip("."), hint=error.hint) from error
 
 
-async def placed(settings: Settings, name: str | None, agent_id: str, profiles: Profiles) -> Place | None:
+async def placed(settings: Settings, name: str | None, agent_id: str, profiles: Profiles) -> ResolvedModel | None:
     """Return where an agent's model is; None for the notebook. Raises AgentError."""
     from agent.models.catalog.discovery import find_local
-    from agent.models.catalog.model_selection import locate
+    from agent.models.catalog.model_selection import resolve_model
     from agent.models.catalog.naming import ModelNames
 
     wallet = profiles.wallet(agent_id)
     names = ModelNames(settings.agent(agent_id).settings, settings.models, os.environ, wallet=wallet)
     full = None if name is None else names.full(name)
-    return await locate(full, settings.models, os.environ, discover=find_local, wallet=wallet)
+    return await resolve_model(full, settings.models, os.environ, discover=find_local, wallet=wallet)
 
 
 def wanted_model(settings: Settings, agent_id: str) -> str | None:
@@ -59,9 +59,9 @@ def wanted_model(settings: Settings, agent_id: str) -> str | None:
     return model.primary if isinstance(model, ModelChoice) else model
 
 
-async def _asked(place: Place) -> dict[str, Any]:
+async def _asked(place: ResolvedModel) -> dict[str, Any]:
     from agent.models.adapter_factory import build_adapter
-    from agent.models.middleware.key_health import TURNING
+    from agent.models.middleware.key_health import ROTATING_KINDS
     from agent.models.middleware.key_rotation import without_key
 
     refused: list[dict[str, str]] = []
@@ -75,13 +75,13 @@ async def _asked(place: Place) -> dict[str, Any]:
         failure = answer.failure
         if failure is None:
             return _facts(model, answer) | {"key": _said(key), "refused": refused, "firstMs": first, "ms": whole}
-        if failure.kind not in TURNING or key is place.keys[-1]:
+        if failure.kind not in ROTATING_KINDS or key is place.keys[-1]:
             raise _failed(place, key, failure, others=len(refused))
         refused.append({"from": key.label, "why": failure.message, "mend": _renewed(place, key)})
     raise AssertionError("the last key answers or fails")
 
 
-def _failed(place: Place, key: Key, failure: Failure, *, others: int) -> Exception:
+def _failed(place: ResolvedModel, key: Key, failure: Failure, *, others: int) -> Exception:
     from gateway.base.errors import HomebodyError, NoModel
 
     if failure.kind == "auth":
@@ -92,7 +92,7 @@ def _failed(place: Place, key: Key, failure: Failure, *, others: int) -> Excepti
     return kind(failure.message.rstrip("."), where=f"{place.name} at {place.base_url}", hint=failure.hint)
 
 
-def _renewed(place: Place, key: Key) -> str:
+def _renewed(place: ResolvedModel, key: Key) -> str:
     """The command that puts another key in the place of this one."""
     if key.origin == "profile":
         return f"homebody models auth add {place.provider} --id {key.label.removeprefix('profile ')}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.messages import AssistantMessage, UserMessage
-from agent.transcript.entries import Said, Torn, decode
+from agent.transcript.entries import InvalidEntry, Said, decode
 from gateway.base.errors import StorageFailed, UsageError
 from gateway.sessions.lookup import find, left
 
@@ -81,7 +81,7 @@ def _last_words(found: Found) -> list[str]:
     for line in reversed(lines):
         try:
             body = decode(line).body
-        except Torn:
+        except InvalidEntry:
             continue
         message = body.message if isinstance(body, Said) else None
         if isinstance(message, AssistantMessage) and message.text and not answer:

@@ -12,7 +12,7 @@ from agent.models.catalog.known_models import PROVIDERS
 from agent.models.thinking import LEVELS, level_of
 
 if TYPE_CHECKING:
-    from agent.models.catalog.survey import Offer
+    from agent.models.catalog.model_listing import ListedModel
     from agent.models.protocol import Model
     from gateway.agents.running_agent import RunningAgent
     from gateway.routing.routed_message import RoutedMessage
@@ -114,7 +114,7 @@ class ModelCommands:
         except AgentError:  # a model that cannot be used does not keep the others from being listed
             return ""
 
-    async def _listed(self) -> list[Offer]:
+    async def _listed(self) -> list[ListedModel]:
         """What can be chosen now, in an order that stays."""
         names = self._agent.models.names(self._agent.profile.settings)
         offers = await self._agent.models.offers(names.offered())
@@ -122,7 +122,7 @@ class ModelCommands:
         order = list(dict.fromkeys([*PROVIDERS, *(offer.name.partition("/")[0] for offer in usable)]))
         return sorted(usable, key=lambda offer: order.index(offer.name.partition("/")[0]))
 
-    def _line(self, offer: Offer, present: str) -> str:
+    def _line(self, offer: ListedModel, present: str) -> str:
         alias = self._agent.models.names(self._agent.profile.settings).alias(offer.name)
         price = "" if offer.input_price is None else f", ${offer.input_price:g} / ${offer.output_price:g}"
         mark = "✓ " if offer.name == present else ""

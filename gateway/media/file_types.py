@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agent.tools.image_header import picture
+from agent.tools.image_header import read_image_header
 from agent.tools.read_file import is_binary
 
 UNKNOWN: Final = "application/octet-stream"
@@ -60,7 +60,7 @@ _MB: Final = 1_000_000
 
 def media_type(data: bytes) -> str:
     """Say what a file is: one of a few types known by their first bytes, plain text, or ``application/octet-stream``."""
-    found = picture(data)
+    found = read_image_header(data)
     if found is not None:
         return found.media_type
     if data[4:8] == b"ftyp":

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from agent.errors import InvalidImage, WorkspaceFileError
-from agent.tools.image_header import picture
-from agent.tools.image_resize import fitted
+from agent.tools.image_header import read_image_header
+from agent.tools.image_resize import resized
 from channels.errors import NotFetched
 from gateway.media.file_names import safe_name
 from gateway.media.file_types import TEXT, format_size, media_type
@@ -171,10 +171,10 @@ def _tell(taken: StoredFiles, path: PurePosixPath, data: bytes, attachment: Atta
     if kind == TEXT:
         _quote(taken, path, data, inline)
         return
-    if picture(data) is None:
+    if read_image_header(data) is None:
         return
     try:
-        image = fitted(data)
+        image = resized(data)
     except InvalidImage as refused:
         taken.lines.append(f"[it cannot be looked at: {refused}]")
         return

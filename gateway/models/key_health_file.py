@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, get_args
 
 from agent.messages import FailureKind
-from agent.models.middleware.key_health import Ailing
+from agent.models.middleware.key_health import KeyTrouble
 from gateway.base.atomic_file import write_atomically
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class KeyHealthFile:
         self._path = path
         self._one_at_a_time = asyncio.Lock()
 
-    def load(self) -> dict[tuple[str, str], Ailing]:
+    def load(self) -> dict[tuple[str, str], KeyTrouble]:
         """Return what was kept."""
         try:
             rows = json.loads(self._path.read_text("utf-8"))["keys"]
@@ -40,7 +40,7 @@ class KeyHealthFile:
             log.warning("%s cannot be read (%s): resting keys are tried again", self._path, type(error).__name__)
             return {}
 
-    async def save(self, ailing: Mapping[tuple[str, str], Ailing]) -> None:
+    async def save(self, ailing: Mapping[tuple[str, str], KeyTrouble]) -> None:
         """Keep it."""
         rows = [
             {
@@ -60,9 +60,9 @@ class KeyHealthFile:
                 log.warning("%s cannot be written: %s", self._path, error.strerror)
 
 
-def _ailing(row: Mapping[str, str]) -> Ailing:
+def _ailing(row: Mapping[str, str]) -> KeyTrouble:
     at, until = datetime.fromisoformat(row["at"]), datetime.fromisoformat(row["until"])
     if at.tzinfo is None or until.tzinfo is None:
         raise ValueError("an instant has no time zone")
     kind: FailureKind = row["kind"]  # type: ignore[assignment]  # looked up before
-    return Ailing(kind, int(row["times"]), at, until)
+    return KeyTrouble(kind, int(row["times"]), at, until)

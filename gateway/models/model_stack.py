@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.models.adapter_factory import build_adapter
-from agent.models.catalog.model_selection import Place
+from agent.models.catalog.model_selection import ResolvedModel
 from agent.models.middleware.failover import FailoverMiddleware
 from agent.models.middleware.key_rotation import KeyRotationMiddleware
 from agent.models.middleware.model_retry import RetryMiddleware
@@ -36,13 +36,13 @@ class StackParts:
     clock: Clock
     random: Random
     health: KeyHealth
-    keys: Callable[[Place], Sequence[Key]]
+    keys: Callable[[ResolvedModel], Sequence[Key]]
     keeps_order: Callable[[str], bool]
-    answered: Callable[[Place, Model], Awaitable[None]]
+    answered: Callable[[ResolvedModel, Model], Awaitable[None]]
 
 
 def build_model(
-    choices: Sequence[Place | Model],
+    choices: Sequence[ResolvedModel | Model],
     parts: StackParts,
     *,
     fails_over: bool = False,
@@ -56,10 +56,10 @@ def build_model(
     is a budget guard with the key of the session; the notebook, which costs nothing, has none.
     """
 
-    def adapter(place: Place) -> Callable[[Key], Model]:
+    def adapter(place: ResolvedModel) -> Callable[[Key], Model]:
         return partial(build_adapter, place)
 
-    def key_rotation(place: Place) -> Model:
+    def key_rotation(place: ResolvedModel) -> Model:
         return KeyRotationMiddleware(
             partial(parts.keys, place),
             adapter(place),
@@ -68,10 +68,10 @@ def build_model(
             answered=partial(parts.answered, place),
         )
 
-    def retry(choice: Place | Model) -> Model:
+    def retry(choice: ResolvedModel | Model) -> Model:
         return (
             RetryMiddleware(key_rotation(choice), clock=parts.clock, random=parts.random)
-            if isinstance(choice, Place)
+            if isinstance(choice, ResolvedModel)
             else choice
         )
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
 from agent.models.catalog.discovery import find_local
-from agent.models.catalog.model_selection import find, locate
+from agent.models.catalog.model_listing import offers
+from agent.models.catalog.model_selection import find, resolve_model
 from agent.models.catalog.naming import ModelNames
 from agent.models.catalog.price_file import read_prices
 from agent.models.catalog.prices import ESTIMATE, FREE, PriceList
 from agent.models.catalog.provider_keys import NO_SECRET, Key, keys_of, no_profiles
 from agent.models.catalog.served_models import served
-from agent.models.catalog.survey import offers
 from agent.models.middleware.key_health import KeyHealth
 from agent.models.notebook.notebook_model import NotebookModel
 from agent.settings import ModelChoice
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from random import Random
 
-    from agent.models.catalog.model_selection import Place
+    from agent.models.catalog.model_listing import ListedModel
+    from agent.models.catalog.model_selection import ResolvedModel
     from agent.models.catalog.prices import Price
     from agent.models.catalog.provider_keys import Wallet
-    from agent.models.catalog.survey import Offer
     from agent.models.protocol import Model
     from agent.settings import AgentSettings, ModelsSettings
     from agent.timing import Clock
@@ -129,7 +129,7 @@ class ModelRegistry:
         """Return what people may call the models."""
         return ModelNames(agent, self._settings, self._env, self._put, self.wallet(self._owner(agent_id)))
 
-    async def offers(self, also: Sequence[str] = (), agent_id: str = "") -> tuple[Offer, ...]:
+    async def offers(self, also: Sequence[str] = (), agent_id: str = "") -> tuple[ListedModel, ...]:
         """Return the models worth naming and ``also`` others, with what is known of each; servers on this machine are looked for."""
         wallet = self.wallet(self._owner(agent_id))
         here, own = await asyncio.gather(find_local(self._env), served(self._settings, self._env, wallet))
@@ -156,7 +156,7 @@ class ModelRegistry:
             return FREE
         return self._priced(place).facts.price or self._list.estimate(place.provider, place.base_url)
 
-    def _priced(self, place: Place) -> Place:
+    def _priced(self, place: ResolvedModel) -> ResolvedModel:
         """Put the price of the owner's file to a place of which the settings say none."""
         provider = self._settings.providers.get(place.provider)
         described = next((one for one in provider.models if one.id == place.model), None) if provider else None
@@ -223,11 +223,11 @@ class ModelRegistry:
             model, since = self._by_default[owner]
             if not isinstance(model, NotebookModel) or now - since < LOOK_AGAIN_SECONDS:
                 return model
-        place = await locate(None, self._settings, self._env, discover=find_local, wallet=self.wallet(owner))
+        place = await resolve_model(None, self._settings, self._env, discover=find_local, wallet=self.wallet(owner))
         self._by_default[owner] = (NotebookModel() if place is None else self._made(place, owner), now)
         return self._by_default[owner][0]
 
-    def _made(self, place: Place, owner: str) -> Model:
+    def _made(self, place: ResolvedModel, owner: str) -> Model:
         place = self._priced(place)
         known = self.learnt.limits(place.name) if place.facts.assumed else None
         if known is not None:
@@ -235,11 +235,11 @@ class ModelRegistry:
         return build_model((place,), self._parts(owner))
 
     def _parts(self, owner: str) -> StackParts:
-        def keys(place: Place) -> tuple[Key, ...]:
+        def keys(place: ResolvedModel) -> tuple[Key, ...]:
             found = keys_of(place.provider, self._settings, self._env, self.wallet(owner)) or place.keys
             return tuple(key for key in found if key.is_sendable) or found
 
-        async def answered(place: Place, model: Model) -> None:
+        async def answered(place: ResolvedModel, model: Model) -> None:
             if place.facts.assumed:
                 await self.learnt.told(place.name, model.window, model.max_output)
 
@@ -312,6 +312,6 @@ class AgentModels:
         """See ``ModelRegistry.names``."""
         return self._shelf.names(agent, self._agent_id)
 
-    async def offers(self, also: Sequence[str] = ()) -> tuple[Offer, ...]:
+    async def offers(self, also: Sequence[str] = ()) -> tuple[ListedModel, ...]:
         """See ``ModelRegistry.offers``."""
         return await self._shelf.offers(also, self._agent_id)

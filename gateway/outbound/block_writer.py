@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from agent.loop.streaming import AnswerStream
-from agent.transcript.entries import Ahead
+from agent.transcript.entries import SentPart
 from channels.common.stream_splitter import Limits, next_piece, reopening
 from gateway.base.shield import finish_despite_cancel
 from gateway.base.wait import wait_until_set
@@ -25,7 +25,7 @@ class BlockWriter(AnswerStream):
     The words come from behind ``agent.no_reply.Gate``: none of them may turn out to be NO_REPLY any more, except behind a tag.
     """
 
-    def __init__(self, manner: Manner, clock: Clock, keep: Callable[[Ahead], Awaitable[bool]]) -> None:
+    def __init__(self, manner: Manner, clock: Clock, keep: Callable[[SentPart], Awaitable[bool]]) -> None:
         self._manner = manner
         self._clock = clock
         self._keep = keep
@@ -67,7 +67,7 @@ class BlockWriter(AnswerStream):
         finally:
             self._news.clear()
 
-    async def _kept(self, piece: Ahead) -> bool:
+    async def _kept(self, piece: SentPart) -> bool:
         if await self._keep(piece):
             self._sent += len(piece.text)
             self._opening = reopening(self._text[: self._sent])
@@ -75,7 +75,7 @@ class BlockWriter(AnswerStream):
         self._refused = True  # the rest of this answer comes when it is whole
         return False
 
-    def _next(self, *, resting: bool) -> Ahead | None:
+    def _next(self, *, resting: bool) -> SentPart | None:
         """Return what may be sent now of what was heard."""
         text = self._text[self._sent :]
         limits = self._manner.limits
@@ -92,7 +92,7 @@ class BlockWriter(AnswerStream):
             resting=resting,
             allowed=lambda place: may(before + place) and self._shows(place),
         )
-        return None if found is None else Ahead(text=found.text, opening=found.opening, closing=found.closing)
+        return None if found is None else SentPart(text=found.text, opening=found.opening, closing=found.closing)
 
     def _shows(self, place: int) -> bool:
         """Whether anything is seen of a piece: a tag alone says nothing, and what is behind one may yet be NO_REPLY."""

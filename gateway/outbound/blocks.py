@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from agent.events import Event
     from agent.timing import Clock
-    from agent.transcript.entries import Ahead, Entry
+    from agent.transcript.entries import Entry, SentPart
     from agent.transcript.transcript import Transcript
     from channels.protocol import Channel
     from gateway.ledger.protocol import Ledger
@@ -123,7 +123,7 @@ class Blocks:
             self._news.clear()
             await self._try_to_send()
 
-    async def _keep(self, ahead: Ahead) -> bool:
+    async def _keep(self, ahead: SentPart) -> bool:
         """Make a part of an unfinished answer durable, and queue it. Returns whether it counts as said."""
         assert self._transcript is not None
         try:

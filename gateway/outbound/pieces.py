@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent import no_reply
 from agent.messages import AssistantMessage
-from agent.transcript.entries import Ahead, Said
+from agent.transcript.entries import Said, SentPart
 from channels.common.stream_splitter import alone, reopening
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ def pieces(entries: Iterable[Entry], least: int, *, finished: bool, whole: bool)
     held, place, ahead = "", "0", ""
     for entry in entries:
         match entry.body:
-            case Ahead(text=text, opening=opening, closing=closing):
+            case SentPart(text=text, opening=opening, closing=closing):
                 shown = _below(held, alone(text, opening, closing))
                 found.append(Piece(_place(entry), shown, begins=not ahead or bool(held)))
                 held, ahead = "", ahead + text
             case Said(message=AssistantMessage() as message):
                 if finished and message.calls and message.failure is None and message.stop not in _NO_ANSWERS:
                     begun, place = bool(ahead), _place(entry)
-                    held = _below(held, _rest(no_reply.spoken(message.text), ahead).strip())
+                    held = _below(held, _rest(no_reply.without_no_reply(message.text), ahead).strip())
                     if held and len(held) >= least:
                         found.append(Piece(place, held, begins=not begun))
                         held = ""
@@ -60,7 +60,7 @@ def left_of(reply: str, entries: Iterable[Entry], *, finished: bool) -> tuple[st
     """Return what of a turn's last words is not sent yet, and whether anything of them was."""
     last, ahead, begun = None, "", ""
     for entry in entries:
-        if isinstance(entry.body, Ahead):
+        if isinstance(entry.body, SentPart):
             ahead += entry.body.text
         elif isinstance(entry.body, Said):
             if isinstance(entry.body.message, AssistantMessage):
@@ -69,7 +69,7 @@ def left_of(reply: str, entries: Iterable[Entry], *, finished: bool) -> tuple[st
     if last is None or last.failure is not None or last.stop in _NO_ANSWERS:
         return reply, False
     if finished and last.calls:  # it ended for want of further calls, and was sent as what is said before tools
-        begun = no_reply.spoken(last.text).strip()
+        begun = no_reply.without_no_reply(last.text).strip()
     return (_rest(reply, begun), True) if begun else (reply, False)
 
 

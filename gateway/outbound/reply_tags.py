@@ -37,7 +37,7 @@ def untagged(text: str) -> Tagged:
     while (shorter := _TAG.sub("", bare)) != bare:  # what closes around a tag that is gone is none that anybody should see
         bare = shorter
     target = found[-1]["id"]
-    bare = no_reply.spoken(bare)  # a tag must not hide that nothing is to be said
+    bare = no_reply.without_no_reply(bare)  # a tag must not hide that nothing is to be said
     return Tagged(bare.strip("\n") if bare.strip() else "", current=target is None, target=target)
 
 
@@ -45,7 +45,7 @@ def shown(text: str) -> str:
     """Return what of an unfinished reply may be shown: without its tags, and up to where one, or a word of silence, may have begun."""
     bare = untagged(text).text
     if bare != text:
-        bare = no_reply.Gate().feed(bare)
+        bare = no_reply.NoReplyFilter().feed(bare)
     while (begun := _beginning(bare)) is not None:
         bare = bare[:begun]
     return bare

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent.loop.turn import Arrivals, Further
+from agent.loop.turn import ExtraMessage, SteeringSource
 from gateway.base.errors import InvalidTransition, StorageFailed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class RunningTurn:
         return self.turn is not None and self.turn.begun
 
 
-class Steering(Arrivals):
+class Steering(SteeringSource):
     """What arrives for one turn, as its agent sees it.
 
     A message is claimed for the turn in the ledger before the agent is given it. What a crash leaves between the two is among
@@ -65,11 +65,11 @@ class Steering(Arrivals):
         self._hear = hear
 
     def any(self) -> bool:
-        """See ``Arrivals``."""
+        """See ``SteeringSource``."""
         return bool(self._line.steerable(self._under_way.session, self._under_way.kin))
 
-    async def take(self) -> Sequence[Further]:
-        """See ``Arrivals``. What the ledger does not give stays in the lane for a turn of its own."""
+    async def take(self) -> Sequence[ExtraMessage]:
+        """See ``SteeringSource``. What the ledger does not give stays in the lane for a turn of its own."""
         items = self._line.steerable(self._under_way.session, self._under_way.kin)
         rows = [item.row for item in items]
         if not rows:
@@ -82,4 +82,4 @@ class Steering(Arrivals):
         self._lanes.take(self._under_way.session, items)
         arrived = await self._read(rows)
         self._under_way.steered += arrived
-        return [Further(one.row.uid, await self._hear(one)) for one in arrived]
+        return [ExtraMessage(one.row.uid, await self._hear(one)) for one in arrived]

@@ -6,7 +6,7 @@ import gzip
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent.transcript.entries import Opened, Torn, decode
+from agent.transcript.entries import InvalidEntry, Opened, decode
 from gateway.base.errors import StorageFailed
 from gateway.sessions.archive import Archive
 
@@ -42,7 +42,7 @@ class Found:
         for line in self.lines():
             try:
                 yield decode(line)
-            except Torn:
+            except InvalidEntry:
                 yield None
 
 

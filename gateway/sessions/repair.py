@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from agent.transcript.entries import Torn, decode
+from agent.transcript.entries import InvalidEntry, decode
 from gateway.base.errors import StorageFailed
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def repair(path: Path, now: datetime) -> dict[str, Any]:
 def _is_sound(line: bytes) -> bool:
     try:
         decode(line.rstrip(b"\r\n"))
-    except Torn:
+    except InvalidEntry:
         return False
     return line.endswith(b"\n")
 

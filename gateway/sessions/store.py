@@ -15,7 +15,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from agent.transcript.entries import Opened, Torn, decode
+from agent.transcript.entries import InvalidEntry, Opened, decode
 from gateway.base.errors import StorageFailed
 from gateway.sessions.file import Damaged, SessionFile
 from gateway.sessions.record import SessionRecord
@@ -308,7 +308,7 @@ class SessionStore:
             try:
                 with path.open("rb") as file:
                     entry = decode(file.readline(1_000_000))
-            except (OSError, Torn):
+            except (OSError, InvalidEntry):
                 continue
             if isinstance(entry.body, Opened):
                 spoken = datetime.fromtimestamp(path.stat().st_mtime, tz=entry.at.tzinfo)

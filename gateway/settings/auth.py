@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from agent.models.middleware.cooldown import Rests
+from agent.models.middleware.cooldown import Cooldowns
 
 Mode = Literal["api_key", "token"]
 
@@ -40,9 +40,9 @@ class CooldownSettings(_Section):
     """Hours that such a rest takes at most."""
 
     @property
-    def rests(self) -> Rests:
+    def rests(self) -> Cooldowns:
         """The same, for whoever lays keys to rest."""
-        return Rests(
+        return Cooldowns(
             first=self.first_minutes * 60,
             longest=self.longest_minutes * 60,
             lasting_first=self.billing_backoff_hours * 3600,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError
-from agent.loop.turn import Further, TurnResult
+from agent.loop.turn import ExtraMessage, TurnResult
 from agent.loop.turn import Turn as AgentTurn
 from channels.live import Done
 from gateway.agents.fallback_notice import with_asides
@@ -150,7 +150,7 @@ class Answering:
         intake = self._post.intake
         self._post.begin(name, inbound.conversation)
         first = await user_message(conversation, case.arrived, intake)
-        further = [Further(one.row.uid, await user_message(conversation, one, intake)) for one in case.further]
+        further = [ExtraMessage(one.row.uid, await user_message(conversation, one, intake)) for one in case.further]
         steering = Steering(
             case.under_way,
             case.turn.id,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.no_reply import TOKEN, Gate, spoken
+from agent.no_reply import TOKEN, NoReplyFilter, without_no_reply
 
 PIECES = st.lists(
     st.sampled_from([TOKEN, "NO", "NO_", "_REPLY", " ", "\n", "**", "`", ".", "N", "hello", "no", "NO_REPLYING", "é", '"']),
@@ -28,22 +28,24 @@ PIECES = st.lists(
     ],
 )
 def test_the_token_is_silent_at_either_edge_and_a_word_elsewhere(said: str, heard: str) -> None:
-    assert spoken(said) == heard
+    assert without_no_reply(said) == heard
 
 
 @given(PIECES, st.lists(st.integers(min_value=1, max_value=7), min_size=1, max_size=5))
 def test_a_stream_shows_what_the_finished_text_says_in_any_chunking(parts: list[str], sizes: list[int]) -> None:
     text = "".join(parts)
-    gate = Gate()
+    gate = NoReplyFilter()
     shown = ""
     place = turn = 0
     while place < len(text):
         size = sizes[turn % len(sizes)]
         shown += gate.feed(text[place : place + size])
-        assert spoken(text).rstrip().startswith(shown.rstrip()), "something was shown that the finished reply does not say"
+        assert without_no_reply(text).rstrip().startswith(shown.rstrip()), (
+            "something was shown that the finished reply does not say"
+        )
         place += size
         turn += 1
-    assert (shown + gate.finish()).rstrip() == spoken(text).rstrip()
+    assert (shown + gate.finish()).rstrip() == without_no_reply(text).rstrip()
 
 
 _FIRST_LETTERS = "|".join(re.escape(TOKEN[:length]) for length in range(len(TOKEN), 0, -1))
@@ -64,7 +66,7 @@ def _told(text: str) -> str:
 
 @given(PIECES)
 def test_what_is_held_back_is_just_what_the_simple_definition_says(parts: list[str]) -> None:
-    gate, text, shown = Gate(), "", ""
+    gate, text, shown = NoReplyFilter(), "", ""
     for part in parts:
         text += part
         shown += gate.feed(part)
@@ -75,7 +77,7 @@ def test_what_is_held_back_is_just_what_the_simple_definition_says(parts: list[s
 def test_a_finished_reply_is_what_the_simple_definition_says(parts: list[str]) -> None:
     text = "".join(parts)
     simple = "" if _STARTS.match(text) else _ENDS.sub("", text).rstrip() if _ENDS.search(text) else text
-    assert spoken(text) == simple
+    assert without_no_reply(text) == simple
 
 
 @pytest.mark.parametrize(
@@ -93,9 +95,9 @@ def test_a_finished_reply_is_what_the_simple_definition_says(parts: list[str]) -
 @pytest.mark.parametrize("size", [1, 50_000])
 def test_the_time_for_a_reply_grows_with_its_length_alone(text: str, size: int) -> None:
     before = time.process_time()
-    gate = Gate()
+    gate = NoReplyFilter()
     for place in range(0, len(text), size):
         gate.feed(text[place : place + size])
     gate.finish()
-    spoken(text)
+    without_no_reply(text)
     assert time.process_time() - before < 1.0

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agent.context.prompt import Surroundings, instructions
+from agent.context.prompt import PromptFacts, instructions
 from agent.context.window import Window, least_window
 from agent.models import token_estimate
 from memory.audience import OWNER, Audience
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Make = Callable[..., Room]
 
 ALL = ("memory_search", "memory_get", "read", "write", "edit")
-THERE = Surroundings(
+THERE = PromptFacts(
     zone=ZoneInfo("Europe/Berlin").key, audience=OWNER, tools=ALL, writes=True, notes_given=True, private=True, window=200_000
 )
 GROUP = Audience("group", "chess")

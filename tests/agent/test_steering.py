@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.loop.tool_runner import OVERTAKEN
-from agent.loop.turn import Arrivals, Further, Turn
+from agent.loop.turn import ExtraMessage, SteeringSource, Turn
 from agent.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent.models.scripted import ScriptedModel
 from agent.settings import AgentSettings
@@ -32,7 +32,7 @@ def call(name: str, call_id: str = "c1", **arguments: object) -> ToolCall:
     return ToolCall(id=call_id, name=name, arguments=arguments)
 
 
-class Letterbox(Arrivals):
+class Letterbox(SteeringSource):
     """What arrives while a turn runs. ``claimed`` stands for the ledger: what was taken is there before the turn has it."""
 
     def __init__(self, room: Room) -> None:
@@ -43,14 +43,14 @@ class Letterbox(Arrivals):
     def any(self) -> bool:
         return bool(self.waiting)
 
-    async def take(self) -> Sequence[Further]:
+    async def take(self) -> Sequence[ExtraMessage]:
         taken, self.waiting = self.waiting, []
         self.claimed += taken
         await asyncio.sleep(0)
         return [self.further(text) for text in taken]
 
-    def further(self, text: str) -> Further:
-        return Further(text, self.room.message(text))
+    def further(self, text: str) -> ExtraMessage:
+        return ExtraMessage(text, self.room.message(text))
 
 
 async def test_a_message_enters_between_the_tools_and_the_next_call(room: Make) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent.errors import TranscriptWriteError
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, UserMessage
-from agent.transcript.entries import Compacted, Entry, FlushBegun, Opened, Said, Torn, decode, encode
+from agent.transcript.entries import Compacted, Entry, FlushBegun, InvalidEntry, Opened, Said, decode, encode
 from agent.transcript.transcript import Transcript
 from gateway.base.clock import ManualClock
 from tests.full_disk import no_file_may_hold_more_than
@@ -199,7 +199,7 @@ async def test_entries_are_found_by_turn_and_kind_as_far_as_they_are_in_memory(t
 
 
 def test_a_line_without_its_checksum_is_torn() -> None:
-    with pytest.raises(Torn):
+    with pytest.raises(InvalidEntry):
         decode(b'{"v":1,"kind":"said","id":"t:0"}\n')
 
 

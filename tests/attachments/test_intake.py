@@ -23,7 +23,7 @@ from agent.models.scripted import ScriptedModel
 from agent.settings import AgentSettings
 from agent.tools.file_tool_context import FileToolContext
 from agent.tools.files import file_tools
-from agent.tools.image_resize import fitted
+from agent.tools.image_resize import resized
 from agent.tools.toolbox import Toolbox
 from agent.transcript.transcript import Transcript
 from channels.errors import NotFetched
@@ -158,7 +158,7 @@ async def test_a_message_with_nothing_but_a_picture_shows_the_picture(tmp_path: 
     (text, picture) = message.content
     assert text.text.startswith("[file: inbox/")
     assert text.text.endswith("-1-image.png 68 bytes image/png]")
-    assert picture == fitted(png())
+    assert picture == resized(png())
 
 
 async def test_a_repeat_after_a_crash_fetches_nothing_twice_and_tells_the_same(tmp_path: Path) -> None:

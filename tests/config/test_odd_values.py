@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agent.tools.image_header import picture
+from agent.tools.image_header import read_image_header
 from channels.terminal.control_characters import visible
 from gateway.base.errors import SettingsError
 from gateway.config.yaml_format import read_yaml
@@ -24,7 +24,7 @@ def test_a_value_that_is_not_what_its_tag_says_is_named_with_its_line(text: str)
 def test_a_picture_that_never_begins_costs_little() -> None:
     data = b"\xff\xd8" + b"\xff" * 20_000_000
     before = time.process_time()
-    found = picture(data)
+    found = read_image_header(data)
     assert time.process_time() - before < 1
     assert found is None or (found.width, found.height) == (0, 0)
 

@@ -19,7 +19,7 @@ from gateway.settings.block_streaming import Manner
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from agent.transcript.entries import Ahead
+    from agent.transcript.entries import SentPart
 
 PARAGRAPH = "A paragraph of some length, which is enough.\n\n"
 MANNER = Manner("written", limits=Limits(20, 100), resting=20)
@@ -35,7 +35,7 @@ class Keeper:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def __call__(self, ahead: Ahead) -> bool:
+    async def __call__(self, ahead: SentPart) -> bool:
         self.asked += 1
         await self.gate.wait()
         if not self.full:

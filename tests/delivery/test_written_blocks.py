@@ -19,7 +19,7 @@ from agent.events import TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, ToolCall, UserMessage
 from agent.models.middleware.model_retry import RetryMiddleware
 from agent.models.scripted import Stall
-from agent.transcript.entries import Ahead, Said, decode
+from agent.transcript.entries import Said, SentPart, decode
 from agent.transcript.history_view import CUT_OFF
 from tests.models.conftest import anthropic_peer, compatible_peer
 from tests.patience import PATIENCE
@@ -92,7 +92,7 @@ async def test_paragraphs_arrive_while_the_answer_is_written_and_the_rest_at_its
     async with v.house() as (house, phone):
         await phone.say("go")
         await phone.until(lambda: phone.texts() == [FIRST, SECOND])
-        assert [one.text for one in entries(v) if isinstance(one, Ahead)] == [FIRST, SECOND]
+        assert [one.text for one in entries(v) if isinstance(one, SentPart)] == [FIRST, SECOND]
         gate.set()
         await settled(house)
         assert phone.texts() == [FIRST, SECOND, LAST]

@@ -12,7 +12,7 @@ import apsw
 
 from agent.messages import AssistantMessage, ToolMessage, UserMessage
 from agent.transcript import history_view
-from agent.transcript.entries import Compacted, Entry, Said, Torn, Unanswered, decode
+from agent.transcript.entries import Compacted, Entry, InvalidEntry, Said, Unanswered, decode
 from channels.common.repeats import MARKS
 from gateway.base.clock import SystemClock
 from gateway.sessions.store import SessionStore
@@ -182,7 +182,7 @@ def _judge_transcripts(world: World, verdict: Verdict) -> list[Entry]:
         for line in path.read_bytes().splitlines():
             try:
                 entries.append(decode(line))
-            except Torn as torn:
+            except InvalidEntry as torn:
                 verdict.wrong("transcript", f"{path.name}: {torn}")
         doubled = [one for one, count in Counter(entry.id for entry in entries).items() if count > 1]
         if doubled:

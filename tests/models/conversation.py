@@ -33,10 +33,10 @@ async def choose(
 ) -> Model:
     """The model that a name, or none, leads to, without what the gateway puts around it."""
     from agent.models.adapter_factory import build_adapter
-    from agent.models.catalog.model_selection import locate
+    from agent.models.catalog.model_selection import resolve_model
     from agent.models.notebook.notebook_model import NotebookModel
 
-    place = await locate(name, settings, env, discover=discover)
+    place = await resolve_model(name, settings, env, discover=discover)
     return NotebookModel() if place is None else build_adapter(place)
 
 

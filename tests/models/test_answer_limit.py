@@ -14,7 +14,7 @@ from agent.messages import AssistantMessage, Text, Usage
 from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.adapters.openai_chat import OpenAIChatModel
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
-from agent.models.catalog.known_models import Facts
+from agent.models.catalog.known_models import ModelFacts
 from agent.models.middleware.answer_limit import CHARS_A_TOKEN, MOST_CHARS, SPAN, Repetition, bounded, shortened
 from agent.models.scripted import ScriptedModel
 from tests.models.conversation import ask, hear, shown, user
@@ -46,7 +46,7 @@ class Bounded:
 
 
 def at(kind: Callable[..., Any], url: str) -> Any:
-    return kind("m", key="k", facts=Facts(window=100_000, max_output=4000, assumed=False), base_url=url, provider="custom")
+    return kind("m", key="k", facts=ModelFacts(window=100_000, max_output=4000, assumed=False), base_url=url, provider="custom")
 
 
 @pytest.mark.parametrize("kind", [OpenAIChatModel, OpenAIResponsesModel, AnthropicModel])

@@ -10,7 +10,7 @@ import pytest
 from agent.events import TextDelta, ThinkingDelta
 from agent.messages import Thinking, ToolCall, Usage
 from agent.models.adapters.anthropic import AnthropicModel
-from agent.models.catalog.known_models import Facts, facts_of
+from agent.models.catalog.known_models import ModelFacts, facts_of
 from agent.models.catalog.prices import Price
 from agent.models.protocol import Segment
 from tests.models.conversation import READ, ask, assistant, call, hear, result, shown, user
@@ -34,7 +34,7 @@ async def model(anthropic_peer: AnthropicPeer) -> AsyncIterator[AnthropicModel]:
 
 def at(url: str, **facts: Any) -> AnthropicModel:
     return AnthropicModel(
-        MODEL, key="test-key", facts=Facts(**{"window": 200_000, "max_output": 64_000, **facts}), base_url=url
+        MODEL, key="test-key", facts=ModelFacts(**{"window": 200_000, "max_output": 64_000, **facts}), base_url=url
     )
 
 
@@ -280,7 +280,7 @@ async def test_what_broke_the_cache_is_logged_in_the_providers_words(
     caplog.set_level("INFO", "agent.models")
     await hear(model, replace(ask(user("hi")), cache_key="session"))
     assert "diagnostics" not in anthropic_peer.requests.pop(), "only Anthropic itself is asked"
-    facts = Facts(window=200_000, max_output=64_000)
+    facts = ModelFacts(window=200_000, max_output=64_000)
     model = AnthropicModel(MODEL, key="test-key", facts=facts, base_url=anthropic_peer.url, diagnose=True)
     one, two = (Segment(name="a", text=words, cache_mark=True) for words in ("Be brief.", "Be long."))
     for system in (one, one, two):
@@ -298,7 +298,7 @@ async def test_a_server_that_lets_calls_go_without_thoughts_is_asked_for_none_an
     model = AnthropicModel(
         "claude-haiku-4-5",
         key="k",
-        facts=Facts(window=100_000, max_output=20_000, assumed=False, thinks="budget"),
+        facts=ModelFacts(window=100_000, max_output=20_000, assumed=False, thinks="budget"),
         base_url=anthropic_peer.url,
         provider="proxy",
     )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agent.messages import AssistantMessage, Failure, Text, ToolCall, Usage
 from agent.models.adapters.openai_chat import OpenAIChatModel
-from agent.models.catalog.known_models import Facts
+from agent.models.catalog.known_models import ModelFacts
 from agent.models.catalog.prices import ESTIMATE, LISTED, PriceList
 from agent.models.scripted import ScriptedModel
 from agent.settings import ModelsSettings
@@ -82,7 +82,7 @@ class Purse:
 
 
 def at(peer: CompatiblePeer, price: Price | None) -> OpenAIChatModel:
-    facts = Facts(window=100_000, max_output=2_000, assumed=False, price=price)
+    facts = ModelFacts(window=100_000, max_output=2_000, assumed=False, price=price)
     return OpenAIChatModel("m-1", key="k", facts=facts, base_url=peer.url, provider="custom", label="The server")
 
 

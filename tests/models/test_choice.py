@@ -10,8 +10,8 @@ import pytest
 
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.discovery import Found
-from agent.models.catalog.known_models import MODELS, PROVIDERS, Facts, facts_of
-from agent.models.catalog.model_selection import ALIASES, BY_KEY, Place, find, known_names
+from agent.models.catalog.known_models import MODELS, PROVIDERS, ModelFacts, facts_of
+from agent.models.catalog.model_selection import ALIASES, BY_KEY, ResolvedModel, find, known_names
 from agent.models.catalog.prices import AS_OF
 from agent.models.notebook.notebook_model import NotebookModel
 from agent.settings import ModelsSettings
@@ -31,7 +31,7 @@ def settings(**providers: Any) -> ModelsSettings:
     return ModelsSettings.model_validate({"providers": providers})
 
 
-def place(name: str, made: ModelsSettings = NOTHING, **env: str) -> Place:
+def place(name: str, made: ModelsSettings = NOTHING, **env: str) -> ResolvedModel:
     found = find(name, made, env)
     assert found is not None
     return found
@@ -43,7 +43,10 @@ async def nothing_found(env: Mapping[str, str]) -> Found | None:
 
 async def ollama_found(env: Mapping[str, str]) -> Found | None:
     return Found(
-        provider="ollama", model="qwen3", base_url="http://127.0.0.1:11434/v1", facts=Facts(window=40_000, max_output=4_000)
+        provider="ollama",
+        model="qwen3",
+        base_url="http://127.0.0.1:11434/v1",
+        facts=ModelFacts(window=40_000, max_output=4_000),
     )
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from agent.events import Restarted, TextDelta
 from agent.messages import Failure, FailureKind
-from agent.models.middleware.cooldown import rest
-from agent.models.middleware.failover import MOVING, FailoverMiddleware
+from agent.models.middleware.cooldown import cooldown_seconds
+from agent.models.middleware.failover import FAILOVER_KINDS, FailoverMiddleware
 from agent.models.scripted import ScriptedModel, Stall
 from gateway.base.clock import ManualClock
 from tests.models.conversation import NOON, ask, hear, shown, user
@@ -34,7 +34,7 @@ async def test_the_first_choice_answers_when_it_can() -> None:
     assert second.requests == []
 
 
-@pytest.mark.parametrize("kind", sorted(MOVING))
+@pytest.mark.parametrize("kind", sorted(FAILOVER_KINDS))
 async def test_the_next_one_answers_when_the_first_cannot_and_says_who_it_is(kind: FailureKind) -> None:
     made = FailoverMiddleware([model("a/first", failure(kind)), model("b/second", "Yes.")], clock=ManualClock(NOON))
     _, answer = await hear(made, REQUEST)
@@ -100,9 +100,9 @@ async def test_a_success_ends_the_growing_of_rests() -> None:
         clock.move(60)
 
 
-@given(st.sampled_from(sorted(MOVING)), st.integers(1, 50))
+@given(st.sampled_from(sorted(FAILOVER_KINDS)), st.integers(1, 50))
 def test_rests_grow_to_a_bound(kind: FailureKind, times: int) -> None:
-    shorter, longer = rest(failure(kind), times), rest(failure(kind), times + 1)
+    shorter, longer = cooldown_seconds(failure(kind), times), cooldown_seconds(failure(kind), times + 1)
     assert 60 <= shorter <= longer <= 24 * 3600
 
 

@@ -21,7 +21,7 @@ import pytest
 from agent.messages import ToolCall
 from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.adapters.openai_chat import OpenAIChatModel
-from agent.models.catalog.known_models import Facts
+from agent.models.catalog.known_models import ModelFacts
 from tests.models.conversation import READ, ask, hear, result, shown, user
 from tests.patience import PATIENCE
 
@@ -38,7 +38,7 @@ pytestmark = [
 ]
 MASTER = "sk-master"
 START_SECONDS = PATIENCE
-FACTS = Facts(window=100_000, max_output=4_000, assumed=False)
+FACTS = ModelFacts(window=100_000, max_output=4_000, assumed=False)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.adapters.openai_chat import OpenAIChatModel
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
-from agent.models.catalog.known_models import Facts
+from agent.models.catalog.known_models import ModelFacts
 from tests.models.conversation import READ, ask, assistant, call, hear, result, user
 from tests.peers.anthropic import text
 from tests.peers.compatible import said, words
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.peers.anthropic import AnthropicPeer
     from tests.peers.compatible import CompatiblePeer
 
-FACTS = Facts(window=1_000_000, max_output=4_000, assumed=False)
+FACTS = ModelFacts(window=1_000_000, max_output=4_000, assumed=False)
 PER_MESSAGE = 80
 """Calls of Python functions that one message of history may cost, those of our own translation included."""
 OF_AN_SDK = 5

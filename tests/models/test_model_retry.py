@@ -15,7 +15,7 @@ from agent.characters import is_blank
 from agent.errors import ScriptExhausted
 from agent.events import Progress, Restarted, TextDelta
 from agent.messages import AssistantMessage, Failure, Text
-from agent.models.middleware.model_retry import Limits, RetryMiddleware
+from agent.models.middleware.model_retry import RetryLimits, RetryMiddleware
 from agent.models.scripted import ScriptedModel, Stall
 from gateway.base.clock import ManualClock
 from tests.models.conversation import NOON, ask, assistant, call, hear, result, shown, user
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent.messages import FailureKind
     from agent.models.protocol import Request
 
-QUICK = Limits(first_byte=10, idle=5, total=60, tries=3, first_wait=1, longest_wait=8, longest_retry_after=20)
+QUICK = RetryLimits(first_byte=10, idle=5, total=60, tries=3, first_wait=1, longest_wait=8, longest_retry_after=20)
 REQUEST = ask(user("a"))
 
 
@@ -34,7 +34,7 @@ def failure(kind: FailureKind = "overloaded", retry_after: float | None = None) 
     return Failure(kind=kind, message=f"{kind} happened", retry_after=retry_after)
 
 
-def patient(model: ScriptedModel, clock: ManualClock, limits: Limits = QUICK) -> RetryMiddleware:
+def patient(model: ScriptedModel, clock: ManualClock, limits: RetryLimits = QUICK) -> RetryMiddleware:
     return RetryMiddleware(model, clock=clock, random=Random(7), limits=limits)
 
 
@@ -121,7 +121,7 @@ async def test_what_is_shown_after_the_last_restart_is_the_answer(broken: list[l
 
 
 async def test_waiting_doubles_and_is_scattered() -> None:
-    limits = Limits(tries=5, first_wait=1, longest_wait=4, total=1000)
+    limits = RetryLimits(tries=5, first_wait=1, longest_wait=4, total=1000)
     model, clock = ScriptedModel([failure()] * 5), ManualClock(NOON)
     _, seconds = await turning(clock, hear(patient(model, clock, limits), REQUEST), step=0.01)
     assert 0.5 + 1 + 2 + 2 <= seconds <= 1 + 2 + 4 + 4 + 0.1
@@ -203,7 +203,7 @@ async def test_silence_in_the_middle_ends_a_try() -> None:
 
 async def test_all_tries_together_have_a_limit() -> None:
     model, clock = ScriptedModel([[Stall()]] * 9), ManualClock(NOON)
-    limits = Limits(first_byte=40, total=60, tries=9)
+    limits = RetryLimits(first_byte=40, total=60, tries=9)
     (_, answer), seconds = await turning(clock, hear(patient(model, clock, limits), REQUEST))
     assert answer.failure is not None
     assert answer.failure.kind == "timeout"

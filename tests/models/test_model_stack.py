@@ -22,7 +22,7 @@ from gateway.models.model_stack import StackParts, build_model
 from tests.models.conversation import ask, hear, user
 
 if TYPE_CHECKING:
-    from agent.models.catalog.model_selection import Place
+    from agent.models.catalog.model_selection import ResolvedModel
 
 
 class Guard:
@@ -30,7 +30,7 @@ class Guard:
         raise AssertionError("no call is made here")
 
 
-async def nothing(_place: Place, _model: object) -> None:
+async def nothing(_place: ResolvedModel, _model: object) -> None:
     return None
 
 
@@ -46,7 +46,7 @@ def parts() -> StackParts:
     )
 
 
-def place(name: str) -> Place:
+def place(name: str) -> ResolvedModel:
     settings = ModelsSettings.model_validate({"providers": {"nas": {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "secret"}}})
     found = find(name, settings, {})
     assert found is not None

@@ -13,7 +13,7 @@ from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.adapters.openai_chat import OpenAIChatModel
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
 from agent.models.adapters.sanitize import arguments_of, clean_json
-from agent.models.catalog.known_models import Facts
+from agent.models.catalog.known_models import ModelFacts
 from agent.models.catalog.provider_keys import Key
 from agent.models.middleware.key_rotation import HIDDEN, without_key
 from tests.models.conversation import ask, hear, user
@@ -97,7 +97,7 @@ async def test_whatever_a_server_streams_the_answer_is_data(path: str, place: in
     kinds: dict[str, Callable[..., Any]] = {"messages": AnthropicModel, "responses": OpenAIResponsesModel}
     kind = kinds.get(path.rpartition("/")[2], OpenAIChatModel)
     root = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    facts = Facts(window=100_000, max_output=4000, assumed=False)
+    facts = ModelFacts(window=100_000, max_output=4000, assumed=False)
     model = kind("m", key="k", facts=facts, base_url=root if kind is AnthropicModel else f"{root}/v1", label="The server")
     _, answer = await hear(model, ask(user("a")))
     await model.close()

@@ -10,7 +10,7 @@ import pytest
 from agent.events import ThinkingDelta
 from agent.messages import Thinking, ToolCall, Usage
 from agent.models.adapters.openai_chat import OpenAIChatModel
-from agent.models.catalog.known_models import Facts
+from agent.models.catalog.known_models import ModelFacts
 from agent.models.catalog.prices import Price
 from tests.models.conversation import READ, ask, hear, result, shown, user
 from tests.peers.compatible import Chunks, CompatiblePeer, Refuse, words
@@ -29,7 +29,7 @@ async def model(compatible_peer: CompatiblePeer) -> AsyncIterator[OpenAIChatMode
 
 
 def at(url: str, *, provider: str = "custom", **facts: Any) -> OpenAIChatModel:
-    known = Facts(**{"window": 100_000, "max_output": 4_000, "assumed": False, **facts})
+    known = ModelFacts(**{"window": 100_000, "max_output": 4_000, "assumed": False, **facts})
     return OpenAIChatModel("m-1", key="test-key", facts=known, base_url=url, provider=provider, label="The server")
 
 

@@ -14,7 +14,7 @@ from agent.events import ThinkingDelta
 from agent.messages import Image, Thinking, ToolCall, Usage
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
 from agent.models.adapters.openai_responses_request import body
-from agent.models.catalog.known_models import Facts
+from agent.models.catalog.known_models import ModelFacts
 from agent.models.protocol import Segment
 from tests.models.conversation import READ, ask, assistant, call, hear, requests, result, shown, user
 from tests.peers.compatible import CompatiblePeer, Events, Refuse
@@ -57,7 +57,7 @@ async def model(compatible_peer: CompatiblePeer) -> AsyncIterator[OpenAIResponse
 
 
 def at(url: str) -> OpenAIResponsesModel:
-    facts = Facts(window=100_000, max_output=4_000, assumed=False)
+    facts = ModelFacts(window=100_000, max_output=4_000, assumed=False)
     return OpenAIResponsesModel("gpt-6.1-terra", key="test-key", facts=facts, base_url=url)
 
 
@@ -248,7 +248,7 @@ async def test_an_account_that_gets_no_thoughts_is_answered_without_and_told_onc
     compatible_peer.answer(Refuse(400, refused), *[Events(output=(said("Yes."),), final={})] * 2)
     first, answer = await hear(model, ask(user("a"), thinking="low", thoughts=True))
     again, _ = await hear(model, ask(user("b"), thinking="low", thoughts=True))
-    assert ([type(part).__name__ for part in first], again, answer.text) == (["Aside"], [], "Yes.")
+    assert ([type(part).__name__ for part in first], again, answer.text) == (["ReplyNote"], [], "Yes.")
     assert [sent["reasoning"] for sent in compatible_peer.requests] == [
         {"effort": "low", "summary": "auto"},
         {"effort": "low"},

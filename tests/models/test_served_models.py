@@ -9,8 +9,8 @@ import pytest
 from agent.messages import Failure
 from agent.models.adapters.openai_chat import OpenAIChatModel
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
-from agent.models.catalog.known_models import Facts
-from agent.models.catalog.model_selection import locate
+from agent.models.catalog.known_models import ModelFacts
+from agent.models.catalog.model_selection import resolve_model
 from agent.models.catalog.provider_keys import Key
 from agent.models.catalog.served_models import own_addresses, served
 from agent.models.middleware.key_health import KeyHealth
@@ -36,10 +36,10 @@ async def nobody(_: Any) -> None:
 async def test_an_openai_address_of_ones_own_is_asked_for_its_models(compatible_peer: CompatiblePeer) -> None:
     compatible_peer.pages["/v1/models"] = LIST
     env = {"OPENAI_API_KEY": "anything", "OPENAI_BASE_URL": compatible_peer.url}
-    place = await locate(None, ModelsSettings(), env, discover=nobody)
+    place = await resolve_model(None, ModelsSettings(), env, discover=nobody)
     assert place is not None
     assert (place.name, place.base_url) == ("openai/qwen3:8b", compatible_peer.url)
-    named = await locate("openai/other", ModelsSettings(), env, discover=nobody)
+    named = await resolve_model("openai/other", ModelsSettings(), env, discover=nobody)
     assert named is not None
     assert named.model == "other", "who says which is taken at their word"
 
@@ -47,7 +47,7 @@ async def test_an_openai_address_of_ones_own_is_asked_for_its_models(compatible_
 async def test_a_provider_with_nothing_but_an_address_is_found(compatible_peer: CompatiblePeer) -> None:
     compatible_peer.pages["/v1/models"] = LIST
     settings = ModelsSettings.model_validate({"providers": {"box": {"baseUrl": compatible_peer.url}}})
-    place = await locate(None, settings, {}, discover=nobody)
+    place = await resolve_model(None, settings, {}, discover=nobody)
     assert place is not None
     assert place.name == "box/qwen3:8b"
     assert await served(settings, {}) == {"box": ("qwen3:8b", "fake-1")}
@@ -55,7 +55,7 @@ async def test_a_provider_with_nothing_but_an_address_is_found(compatible_peer: 
 
 async def test_a_server_that_does_not_answer_changes_nothing() -> None:
     env = {"OPENAI_API_KEY": "anything", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
-    place = await locate(None, ModelsSettings(), env, discover=nobody)
+    place = await resolve_model(None, ModelsSettings(), env, discover=nobody)
     assert place is not None
     assert place.name == "openai/gpt-6.1-terra"
 
@@ -69,7 +69,7 @@ def test_public_addresses_are_not_asked() -> None:
 @pytest.mark.parametrize("kind", [OpenAIChatModel, OpenAIResponsesModel])
 async def test_a_model_that_is_not_there_names_those_that_are(compatible_peer: CompatiblePeer, kind: type[OpenAIModel]) -> None:
     compatible_peer.pages["/v1/models"] = LIST
-    facts = Facts(window=100_000, max_output=4_000, assumed=False)
+    facts = ModelFacts(window=100_000, max_output=4_000, assumed=False)
     model = kind("fake-0", key="k", facts=facts, base_url=compatible_peer.url, provider="custom", label="Custom")
     compatible_peer.answer(Refuse(404, {"message": "no such model", "code": "model_not_found"}))
     _, answer = await hear(model, ask(user("a")))

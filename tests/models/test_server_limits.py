@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from agent.models.catalog.known_models import Facts
+from agent.models.catalog.known_models import ModelFacts
 from agent.models.catalog.prices import Price
 from agent.models.catalog.server_limits import of_list, of_ollama
 from tests.models.conversation import values
 
-GUESS = Facts(window=1_000, max_output=900, images=False)
+GUESS = ModelFacts(window=1_000, max_output=900, images=False)
 
 
 @pytest.mark.parametrize(

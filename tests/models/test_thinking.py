@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events import Aside
+from agent.events import ReplyNote
 from agent.messages import Thinking
 from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.adapters.anthropic_request import body as anthropic_body
@@ -16,8 +16,8 @@ from agent.models.adapters.openai_chat import OpenAIChatModel
 from agent.models.adapters.openai_chat_request import body as chat_body
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
 from agent.models.adapters.openai_responses_request import body as responses_body
-from agent.models.catalog.known_models import Facts, facts_of
-from agent.models.thinking import LEVELS, ladder, level_of, room
+from agent.models.catalog.known_models import ModelFacts, facts_of
+from agent.models.thinking import LEVELS, ladder, level_of, thinking_tokens
 from agent.settings import Level, ModelSettings
 from tests.models.conversation import READ, ask, assistant, call, hear, result, user
 from tests.peers.anthropic import AnthropicPeer, Say
@@ -25,24 +25,24 @@ from tests.peers.anthropic import Refuse as Declined
 from tests.peers.compatible import CompatiblePeer, Events, Refuse, words
 
 if TYPE_CHECKING:
-    from agent.events import Restarted, StoodIn, TextDelta, ThinkingDelta
+    from agent.events import FailedOver, Restarted, TextDelta, ThinkingDelta
 
 SIGNED = {"type": "thinking", "thinking": "Where?", "signature": "sig"}
 ASKED = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}}
 
 
 def claude(url: str, thinks: str = "adaptive", **more: Any) -> AnthropicModel:
-    facts = Facts(**{"window": 200_000, "max_output": 64_000, "assumed": False, "thinks": thinks, **more})  # type: ignore[arg-type]
+    facts = ModelFacts(**{"window": 200_000, "max_output": 64_000, "assumed": False, "thinks": thinks, **more})  # type: ignore[arg-type]
     return AnthropicModel("claude-sonnet-5-5", key="k", facts=facts, base_url=url)
 
 
 def chat(url: str, provider: str = "nas", thinks: str = "") -> OpenAIChatModel:
-    facts = Facts(window=100_000, max_output=40_000, assumed=False, thinks=thinks)  # type: ignore[arg-type]
+    facts = ModelFacts(window=100_000, max_output=40_000, assumed=False, thinks=thinks)  # type: ignore[arg-type]
     return OpenAIChatModel("qwen3", key="k", facts=facts, base_url=url, provider=provider)
 
 
-def asides(deltas: list[TextDelta | ThinkingDelta | Restarted | Aside | StoodIn]) -> list[str]:
-    return [delta.text for delta in deltas if isinstance(delta, Aside)]
+def asides(deltas: list[TextDelta | ThinkingDelta | Restarted | ReplyNote | FailedOver]) -> list[str]:
+    return [delta.text for delta in deltas if isinstance(delta, ReplyNote)]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_anthropics_words_for_levels(style: Any, level: Any, told: dict[str, Any
         ask(user("a"), max_output=4000), model="m", name="anthropic/m", max_output=64_000, level=level, style=style
     )
     assert {key: made[key] for key in ("thinking", "output_config") if key in made} == told
-    assert made["max_tokens"] == 4000 + room(level), "what is allowed for the answer stays for the answer"
+    assert made["max_tokens"] == 4000 + thinking_tokens(level), "what is allowed for the answer stays for the answer"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ async def test_a_refusal_about_something_else_is_no_matter_of_thinking(compatibl
 
 
 async def test_a_responses_model_falls_down_too(compatible_peer: CompatiblePeer) -> None:
-    facts = Facts(window=100_000, max_output=40_000, assumed=False, thinks="effort")
+    facts = ModelFacts(window=100_000, max_output=40_000, assumed=False, thinks="effort")
     made = OpenAIResponsesModel("gpt-5", key="k", facts=facts, base_url=compatible_peer.url)
     wrong = {
         "message": "Unsupported value: 'none' is not supported. Supported values are: 'minimal'.",

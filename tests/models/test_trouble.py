@@ -13,13 +13,13 @@ from agent.events import Progress, Restarted
 from agent.models.adapters.anthropic import AnthropicModel
 from agent.models.adapters.openai_chat import OpenAIChatModel
 from agent.models.adapters.openai_responses import OpenAIResponsesModel
-from agent.models.catalog.known_models import Facts
+from agent.models.catalog.known_models import ModelFacts
 from agent.models.catalog.provider_keys import Key
-from agent.models.failures import PASSING
+from agent.models.failures import TRANSIENT
 from agent.models.middleware.failover import FailoverMiddleware
 from agent.models.middleware.key_health import KeyHealth
 from agent.models.middleware.key_rotation import KeyRotationMiddleware
-from agent.models.middleware.model_retry import Limits, RetryMiddleware
+from agent.models.middleware.model_retry import RetryLimits, RetryMiddleware
 from agent.models.scripted import ScriptedModel
 from gateway.base.clock import ManualClock
 from tests.models.conversation import NOON, ask, hear, shown, user
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from tests.peers.anthropic import AnthropicPeer
     from tests.peers.compatible import CompatiblePeer
 
-LIMITS = Limits(first_byte=30, idle=20, total=300, tries=3, first_wait=1, longest_wait=8, longest_retry_after=20)
+LIMITS = RetryLimits(first_byte=30, idle=20, total=300, tries=3, first_wait=1, longest_wait=8, longest_retry_after=20)
 KEY = Key("a key", "settings", "k")
-PLAIN = Facts(window=100_000, max_output=4_000, assumed=False)
+PLAIN = ModelFacts(window=100_000, max_output=4_000, assumed=False)
 APIS = ("messages", "completions", "responses")
 
 
@@ -261,7 +261,7 @@ async def test_on_a_bad_day_an_answer_is_whole_or_a_failure(bench: Bench, seed: 
             assert (answer.text, shown(deltas[last + 1 :])) == (said, said)
             whole += 1
         else:
-            assert answer.failure.kind in PASSING
+            assert answer.failure.kind in TRANSIENT
     day.over()
     _, answer = await turned(bench.clock, hear(model, ask(user("a"))))
     assert answer.failure is None, "a day that is over leaves nothing behind"

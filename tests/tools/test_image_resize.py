@@ -16,8 +16,8 @@ from PIL import Image as Pillow
 from agent.errors import InvalidImage
 from agent.messages import Image, Text, ToolMessage, UserMessage
 from agent.models import token_estimate
-from agent.tools.image_header import picture
-from agent.tools.image_resize import LONG_SIDE, MOST_PIXELS, fitted, sides
+from agent.tools.image_header import read_image_header
+from agent.tools.image_resize import LONG_SIDE, MOST_PIXELS, resized, sides
 from tests.models.conversation import NOON
 
 
@@ -43,7 +43,7 @@ def test_sides_are_bounded_and_keep_their_proportion(width: int, height: int) ->
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
 def test_a_large_picture_of_any_kind_is_made_smaller(kind: str) -> None:
-    image = fitted(made(3000, 2000, kind))
+    image = resized(made(3000, 2000, kind))
     assert (image.width, image.height) == (1313, 875)
     assert opened(image).size == (image.width, image.height)
     assert image.media_type == ("image/jpeg" if kind == "JPEG" else "image/png")
@@ -51,7 +51,7 @@ def test_a_large_picture_of_any_kind_is_made_smaller(kind: str) -> None:
 
 
 def test_a_small_picture_keeps_its_size_and_its_pixels() -> None:
-    image = fitted(made(40, 30, color=(1, 2, 3)))
+    image = resized(made(40, 30, color=(1, 2, 3)))
     assert (image.width, image.height, opened(image).getpixel((5, 5))) == (40, 30, (1, 2, 3))
 
 
@@ -63,7 +63,7 @@ def test_what_lies_on_its_side_is_turned_upright_and_its_places_and_names_stay_h
     wide.paste("red", (0, 0, 100, 100))
     kept = io.BytesIO()
     wide.save(kept, "JPEG", exif=exif, comment=b"secret place", quality=95)
-    image = fitted(kept.getvalue())
+    image = resized(kept.getvalue())
     shown = opened(image)
     assert (image.width, image.height) == (100, 300)
     red, _, blue = shown.getpixel((50, 50))  # type: ignore[misc]  # a pixel of three
@@ -75,17 +75,17 @@ def test_what_lies_on_its_side_is_turned_upright_and_its_places_and_names_stay_h
 
 
 def test_what_hangs_behind_a_picture_stays_here() -> None:
-    raw = base64.b64decode(fitted(made(10, 10) + b"PK\x03\x04 a whole archive").data)
+    raw = base64.b64decode(resized(made(10, 10) + b"PK\x03\x04 a whole archive").data)
     assert b"archive" not in raw
 
 
 def test_transparency_is_kept_where_it_can_be_and_white_where_not() -> None:
-    assert opened(fitted(made(10, 10, mode="RGBA", color=(0, 0, 0, 0)))).mode == "RGBA"
+    assert opened(resized(made(10, 10, mode="RGBA", color=(0, 0, 0, 0)))).mode == "RGBA"
     noise = Pillow.effect_noise((900, 900), 100).convert("RGBA")
     noise.putalpha(0)
     kept = io.BytesIO()
     noise.save(kept, "PNG")
-    image = fitted(kept.getvalue())
+    image = resized(kept.getvalue())
     assert (image.media_type, opened(image).getpixel((5, 5))) == ("image/jpeg", (255, 255, 255))
 
 
@@ -93,7 +93,7 @@ def test_of_a_moving_picture_the_first_frame_is_shown() -> None:
     kept = io.BytesIO()
     frames = [Pillow.new("RGB", (20, 20), color) for color in ("green", "red")]
     frames[0].save(kept, "GIF", save_all=True, append_images=frames[1:])
-    assert opened(fitted(kept.getvalue())).convert("RGB").getpixel((3, 3)) == (0, 128, 0)
+    assert opened(resized(kept.getvalue())).convert("RGB").getpixel((3, 3)) == (0, 128, 0)
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
@@ -104,17 +104,17 @@ def test_a_small_file_that_holds_a_huge_picture_is_never_unpacked() -> None:
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", 50_000, 50_000, 8, 2, 0, 0, 0))
     bomb = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(10_000))) + chunk(b"IEND", b"")
     with pytest.raises(InvalidImage, match="50000x50000"):
-        fitted(bomb)
+        resized(bomb)
 
 
 def test_a_file_whose_beginning_lies_about_its_size_is_refused() -> None:
     huge = made(9000, 9000, "GIF")
     lying = huge[:6] + struct.pack("<HH", 10, 10) + huge[10:]
-    found = picture(lying)
+    found = read_image_header(lying)
     assert found is not None
     assert (found.width, found.height) == (10, 10)
     try:
-        image = fitted(lying)
+        image = resized(lying)
     except InvalidImage:
         return
     assert image.width <= LONG_SIDE, "whatever was unpacked, what is shown is small"
@@ -123,7 +123,7 @@ def test_a_file_whose_beginning_lies_about_its_size_is_refused() -> None:
 @pytest.mark.parametrize("data", [b"", b"text", b"\x89PNG\r\n\x1a\n", made(50, 50)[:-30], made(50, 50, "JPEG")[:200]])
 def test_what_is_broken_is_told_as_broken(data: bytes) -> None:
     with pytest.raises(InvalidImage, match="it is"):
-        fitted(data)
+        resized(data)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
@@ -133,14 +133,14 @@ def test_any_damage_is_a_picture_or_a_refusal(kind: str, data: st.DataObject) ->
     for _ in range(data.draw(st.integers(1, 6))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     try:
-        image = fitted(bytes(whole))
+        image = resized(bytes(whole))
     except InvalidImage:
         return
     assert opened(image).size == (image.width, image.height)
 
 
 def test_what_a_picture_costs_goes_by_its_size() -> None:
-    small, large = Image(media_type="image/png", data="x", width=150, height=100), fitted(made(4000, 4000))
+    small, large = Image(media_type="image/png", data="x", width=150, height=100), resized(made(4000, 4000))
     said = UserMessage(content=(Text(text="look"), small), at=NOON)
     looked = ToolMessage(call_id="a", name="read", text="look", images=(small, large))
     plain = token_estimate.of_message(UserMessage(content=(Text(text="look"),), at=NOON))

@@ -10,16 +10,16 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from agent.events import Aside, Progress, TextDelta, ThinkingDelta
+from agent.events import Progress, ReplyNote, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Stop, Text, Thinking, ToolCall, Usage
 from agent.models import failures
 from agent.models.adapters import warm_up
 from agent.models.adapters.anthropic_request import body
 from agent.models.adapters.sanitize import arguments_of
-from agent.models.catalog.known_models import PROVIDERS, Facts
+from agent.models.catalog.known_models import PROVIDERS, ModelFacts
 from agent.models.catalog.prices import Price
 from agent.models.protocol import Part, Request
-from agent.models.thinking import Depth, of_capabilities
+from agent.models.thinking import ThinkingSupport, of_capabilities
 from agent.settings import Level
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class AnthropicModel:
         model: str,
         *,
         key: str,
-        facts: Facts,
+        facts: ModelFacts,
         base_url: str,
         provider: str = "anthropic",
         label: str = "Anthropic",
@@ -93,7 +93,7 @@ class AnthropicModel:
         self._facts = facts
         self._label = label
         self._displays = True
-        self._depth = Depth(facts.thinks)
+        self._depth = ThinkingSupport(facts.thinks)
         self._settings: dict[str, Any] = {"api_key": key, "base_url": base_url, "default_headers": dict(headers or {})}
         official = base_url.rstrip("/") == PROVIDERS["anthropic"].base_url.rstrip("/")
         self._diagnosis = CacheDiagnosis() if (official if diagnose is None else diagnose) else None
@@ -107,7 +107,7 @@ class AnthropicModel:
         try:
             events, level = await self._begin(client, request)
             if word := self._depth.word(self.name, request.thinking, level):
-                yield Aside(word)
+                yield ReplyNote(word)
             async with events:
                 async for event in events:
                     if getattr(event, "type", "") == "message_start" and self._diagnosis is not None and request.cache_key:
@@ -125,7 +125,7 @@ class AnthropicModel:
         try:
             with failures.read():
                 whole = answer.finish()
-        except failures.OddAnswer as error:
+        except failures.InvalidAnswer as error:
             whole = failures.failed(error, model=self.name, label=self._label, begun=True)
         if whole.failure is None:
             begins = bool(whole.content) and isinstance(whole.content[0], Thinking)

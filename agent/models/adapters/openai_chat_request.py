@@ -9,7 +9,7 @@ from typing import Any
 from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent.models.adapters.sanitize import IMAGE_TYPES, CallIds, clean, clean_json, family, is_clean
 from agent.models.protocol import Request, Segment, ToolSpec
-from agent.models.thinking import effort, room
+from agent.models.thinking import effort, thinking_tokens
 from agent.settings import Level
 
 Entry = dict[str, Any]
@@ -38,7 +38,7 @@ def body(
     says that the server passes Anthropic's cache marks on (OpenRouter does). ``name`` is ``provider/model``, by which reasoning
     is recognised as this model's own. ``level`` says how deep to think; ``routed`` that OpenRouter is to be told, in its own words.
     """
-    longest = max(1, min(request.max_output + room(level), max_output))
+    longest = max(1, min(request.max_output + thinking_tokens(level), max_output))
     wanted: dict[str, Any] = {
         "model": model,
         "messages": [*_system(request.system), *_messages(request.messages, name=name, images=images)],

@@ -12,7 +12,7 @@ from agent.messages import AssistantMessage
 from agent.models import failures
 from agent.models.adapters import warm_up
 from agent.models.catalog.discovery import names_of
-from agent.models.catalog.known_models import PROVIDERS, Facts
+from agent.models.catalog.known_models import PROVIDERS, ModelFacts
 from agent.models.catalog.server_limits import ask_limits
 
 _CONNECT_SECONDS = 10.0
@@ -37,7 +37,7 @@ class Connection:
         base_url: str,
         provider: str,
         headers: Mapping[str, str] | None,
-        facts: Facts,
+        facts: ModelFacts,
         rehearse: Callable[[], None],
     ) -> None:
         """``rehearse`` is called once in the thread that opens, after the SDK is there."""

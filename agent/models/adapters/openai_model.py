@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
-from agent.events import Aside, Progress, TextDelta, ThinkingDelta
+from agent.events import Progress, ReplyNote, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure
 from agent.models import failures
 from agent.models.adapters.openai_connection import Connection, expected
-from agent.models.catalog.known_models import Facts
+from agent.models.catalog.known_models import ModelFacts
 from agent.models.protocol import Part, Request
-from agent.models.thinking import Depth
+from agent.models.thinking import ThinkingSupport
 from agent.settings import Level
 
 
@@ -53,7 +53,7 @@ class OpenAIModel(ABC):
         model: str,
         *,
         key: str,
-        facts: Facts,
+        facts: ModelFacts,
         base_url: str,
         provider: str = "openai",
         label: str = "OpenAI",
@@ -63,8 +63,8 @@ class OpenAIModel(ABC):
         self._model = model
         self._provider = provider
         self._label = label
-        self._depth = Depth(facts.thinks)
-        self._asides: list[Aside] = []
+        self._depth = ThinkingSupport(facts.thinks)
+        self._asides: list[ReplyNote] = []
         self._connection = Connection(
             model, key=key, base_url=base_url, provider=provider, headers=headers, facts=facts, rehearse=type(self).warm_up
         )
@@ -111,7 +111,7 @@ class OpenAIModel(ABC):
         try:
             pieces, level = await self._begin(request)
             if word := self._depth.word(self.name, request.thinking, level):
-                yield Aside(word)
+                yield ReplyNote(word)
             while self._asides:
                 yield self._asides.pop(0)
             async with pieces:
@@ -129,7 +129,7 @@ class OpenAIModel(ABC):
         try:
             with failures.read():
                 whole = answer.finish()
-        except failures.OddAnswer as error:
+        except failures.InvalidAnswer as error:
             whole = self._connection.failed(error, model=self.name, label=self._label, begun=True)
         yield self._connection.keep(whole)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from agent.events import Aside, Progress, TextDelta, ThinkingDelta
+from agent.events import Progress, ReplyNote, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Stop, Text, Thinking, ToolCall, Usage
 from agent.models import failures
 from agent.models.adapters import warm_up
@@ -55,7 +55,7 @@ class OpenAIResponsesModel(OpenAIModel):
             return False
         self._summarises = False
         self._asides.append(
-            Aside(
+            ReplyNote(
                 f"💭 {self.name} does not put its thoughts into words for this key; {self._label} may want the account verified."
             )
         )

@@ -9,7 +9,7 @@ from typing import Any
 from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage
 from agent.models.adapters.sanitize import IMAGE_TYPES, CallIds, clean, clean_json, family, is_clean
 from agent.models.protocol import Request
-from agent.models.thinking import effort, room
+from agent.models.thinking import effort, thinking_tokens
 from agent.settings import Level
 
 Item = dict[str, Any]
@@ -36,7 +36,7 @@ def body(
     wanted: dict[str, Any] = {
         "model": model,
         "input": _items(request.messages, name=name, images=images),
-        "max_output_tokens": max(16, min(request.max_output + room(level), max_output)),  # fewer than 16 are refused
+        "max_output_tokens": max(16, min(request.max_output + thinking_tokens(level), max_output)),  # fewer than 16 are refused
         "store": False,
         "include": ["reasoning.encrypted_content"],
     }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from agent.models.catalog.known_models import PROVIDERS, Facts, facts_of
+from agent.models.catalog.known_models import PROVIDERS, ModelFacts, facts_of
 from agent.models.catalog.server_limits import ask_limits, of_list
 
 BUDGET_SECONDS = 0.3
@@ -27,7 +27,7 @@ class Found:
     provider: str
     model: str
     base_url: str
-    facts: Facts
+    facts: ModelFacts
 
 
 def ollama_url(env: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from agent.settings import Api, ModelSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ModelFacts:
     """What one model can take and give. ``window`` is what it can be shown, in tokens; ``images`` whether it sees pictures.
 
     ``assumed`` says that window and longest answer are a guess by family, worth asking the provider about. ``thinks`` says how
@@ -29,7 +29,7 @@ class Facts:
     assumed: bool = True
     thinks: Style = ""
 
-    def with_settings(self, settings: ModelSettings | None) -> Facts:
+    def with_settings(self, settings: ModelSettings | None) -> ModelFacts:
         """Let the owner's settings of a model speak first."""
         if settings is None:
             return self
@@ -176,24 +176,24 @@ MODELS: dict[str, tuple[str, ...]] = {
 """Models worth naming when someone asks what there is, newest first. Any other id is sent as it is."""
 
 
-_FAMILIES: tuple[tuple[str, Facts], ...] = (
-    ("claude-haiku-4-5", Facts(window=200_000, max_output=64_000, thinks="budget")),
-    ("claude-opus-4-5", Facts(window=200_000, max_output=64_000, thinks="budget")),
-    ("claude-", Facts(window=200_000, max_output=64_000, thinks="adaptive")),
-    ("gpt-4.1", Facts(window=1_000_000, max_output=32_768)),
-    ("gpt-4o", Facts(window=128_000, max_output=16_384)),
-    ("gpt-5", Facts(window=272_000, max_output=128_000, thinks="effort")),
-    ("gpt-6", Facts(window=272_000, max_output=128_000, thinks="effort")),
-    ("o3", Facts(window=200_000, max_output=100_000, thinks="effort")),
-    ("o4", Facts(window=200_000, max_output=100_000, thinks="effort")),
-    ("gemini-", Facts(window=1_000_000, max_output=65_536, thinks="effort")),
+_FAMILIES: tuple[tuple[str, ModelFacts], ...] = (
+    ("claude-haiku-4-5", ModelFacts(window=200_000, max_output=64_000, thinks="budget")),
+    ("claude-opus-4-5", ModelFacts(window=200_000, max_output=64_000, thinks="budget")),
+    ("claude-", ModelFacts(window=200_000, max_output=64_000, thinks="adaptive")),
+    ("gpt-4.1", ModelFacts(window=1_000_000, max_output=32_768)),
+    ("gpt-4o", ModelFacts(window=128_000, max_output=16_384)),
+    ("gpt-5", ModelFacts(window=272_000, max_output=128_000, thinks="effort")),
+    ("gpt-6", ModelFacts(window=272_000, max_output=128_000, thinks="effort")),
+    ("o3", ModelFacts(window=200_000, max_output=100_000, thinks="effort")),
+    ("o4", ModelFacts(window=200_000, max_output=100_000, thinks="effort")),
+    ("gemini-", ModelFacts(window=1_000_000, max_output=65_536, thinks="effort")),
 )
-_UNKNOWN = Facts(window=128_000, max_output=8_192)
-_UNKNOWN_LOCAL = Facts(window=32_768, max_output=8_192, price=FREE, images=False)
+_UNKNOWN = ModelFacts(window=128_000, max_output=8_192)
+_UNKNOWN_LOCAL = ModelFacts(window=32_768, max_output=8_192, price=FREE, images=False)
 _PUBLISHED = PriceList()
 
 
-def facts_of(provider: str, model: str) -> Facts:
+def facts_of(provider: str, model: str) -> ModelFacts:
     """Return what is known of a model, or cautious guesses. The first family whose name it begins with counts; prices are exact."""
     known = PROVIDERS.get(provider)
     if known is not None and known.local:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from agent.errors import ModelNotConfigured, UnknownModel
 from agent.models.catalog.discovery import Found, ollama_url
-from agent.models.catalog.known_models import MODELS, PROVIDERS, SAME_PROVIDER, Facts, Provider, facts_of
+from agent.models.catalog.known_models import MODELS, PROVIDERS, SAME_PROVIDER, ModelFacts, Provider, facts_of
 from agent.models.catalog.provider_keys import NO_SECRET, Key, Wallet, keys_of, no_profiles
 from agent.models.catalog.served_models import served
 from agent.models.notebook.notebook_model import NAME as OFFLINE
@@ -36,7 +36,7 @@ _BARE = (("claude-", "anthropic"), ("gpt-", "openai"), ("o3", "openai"), ("o4", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ResolvedModel:
     """Everything that ``agent.models.adapter_factory`` needs to make a model. ``repr`` shows no secret.
 
     ``keys`` has one key at least, in the order in which they are tried.
@@ -47,7 +47,7 @@ class Place:
     label: str
     api: Api
     base_url: str
-    facts: Facts
+    facts: ModelFacts
     keys: tuple[Key, ...] = (_NO_KEY,)
     headers: Mapping[str, str] | None = None
 
@@ -60,14 +60,14 @@ class Place:
         return f"Place({self.name} at {self.base_url})"
 
 
-async def locate(
+async def resolve_model(
     name: str | None,
     settings: ModelsSettings,
     env: Mapping[str, str],
     *,
     discover: Discover | None = None,
     wallet: Wallet = no_profiles,
-) -> Place | None:
+) -> ResolvedModel | None:
     """Return where the model to use is; None for the notebook.
 
     ``name`` is ``provider/model``, a bare model id, or an alias; None leaves it to keys in auth profiles (``wallet``), the settings
@@ -84,7 +84,9 @@ async def locate(
     return place
 
 
-async def _as_served(place: Place | None, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Place | None:
+async def _as_served(
+    place: ResolvedModel | None, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet
+) -> ResolvedModel | None:
     """Put a model that is there in the place of a guess, where a server of the owner's own says which it has.
 
     What the owner described (``models.providers.NAME.models``) is no guess.
@@ -100,7 +102,7 @@ async def _as_served(place: Place | None, settings: ModelsSettings, env: Mapping
     return place
 
 
-def find(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> Place | None:
+def find(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> ResolvedModel | None:
     """Return where a named model is; None for the notebook. Raises UnknownModel and ModelNotConfigured."""
     full = ALIASES.get(name.lower(), name)
     if full.lower() == OFFLINE:
@@ -112,7 +114,7 @@ def find(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wa
     return _place(provider, model, settings, env, wallet)
 
 
-def by_key(settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> Place | None:
+def by_key(settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> ResolvedModel | None:
     """Return the default model of the first provider that has a key, in a profile, the settings or the environment."""
     for name in BY_KEY:
         if _is_known(name, settings) and keys_of(name, settings, env, wallet):
@@ -168,12 +170,12 @@ def _guess(name: str, settings: ModelsSettings) -> tuple[str, str]:
     )
 
 
-def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Place:
+def _place(provider: str, model: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> ResolvedModel:
     own = settings.providers.get(provider, ProviderSettings())
     known = PROVIDERS.get(provider)
     described = next((item for item in own.models if item.id == model), None)
     address = _address(provider, own, known, env)
-    return Place(
+    return ResolvedModel(
         provider=provider,
         model=model,
         label=known.label if known else provider,
@@ -218,8 +220,8 @@ def _missing(provider: str, model: str, own: ProviderSettings, known: Provider |
     )
 
 
-def _discovered(found: Found) -> Place:
-    return Place(
+def _discovered(found: Found) -> ResolvedModel:
+    return ResolvedModel(
         provider=found.provider,
         model=found.model,
         label=PROVIDERS[found.provider].label,

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from agent.models.catalog.known_models import PROVIDERS, Facts
+from agent.models.catalog.known_models import PROVIDERS, ModelFacts
 from agent.models.catalog.prices import MILLION, Price
 
 Fetch: TypeAlias = Callable[..., Awaitable[Any]]
@@ -21,7 +21,7 @@ _OLLAMA_UNLOADED = 32_768
 """The most that is assumed of an Ollama model that is not loaded yet."""
 
 
-async def ask_limits(fetch: Fetch, provider: str, base_url: str, model: str, facts: Facts) -> Facts:
+async def ask_limits(fetch: Fetch, provider: str, base_url: str, model: str, facts: ModelFacts) -> ModelFacts:
     """Return the facts with what the server tells; unchanged, and still assumed, where it tells nothing."""
     root = re.sub(r"/v\d\w*/?$", "", base_url.rstrip("/"))
     if provider == "ollama":
@@ -35,7 +35,7 @@ async def ask_limits(fetch: Fetch, provider: str, base_url: str, model: str, fac
     return of_props(listed, await fetch(f"{root}/props"))
 
 
-def of_props(facts: Facts, answer: Any) -> Facts:
+def of_props(facts: ModelFacts, answer: Any) -> ModelFacts:
     """Read llama.cpp's `/props`: the window that the server was started with, which may be far smaller than the model's own."""
     settings = answer.get("default_generation_settings") if isinstance(answer, dict) else None
     size = _whole(settings.get("n_ctx")) if isinstance(settings, dict) else None
@@ -46,7 +46,7 @@ def of_props(facts: Facts, answer: Any) -> Facts:
     return replace(facts, window=size, max_output=min(facts.max_output, size), images=images, assumed=False)
 
 
-def of_ollama(facts: Facts, loaded: Any, shown: Any, model: str) -> Facts:
+def of_ollama(facts: ModelFacts, loaded: Any, shown: Any, model: str) -> ModelFacts:
     """Read Ollama's `/api/ps` and `/api/show`."""
     running = [item for item in _items(loaded, "models") if model in {item.get("name"), item.get("model"), _untagged(item)}]
     images = "vision" in (shown.get("capabilities") or ()) if isinstance(shown, dict) else facts.images
@@ -61,7 +61,7 @@ def of_ollama(facts: Facts, loaded: Any, shown: Any, model: str) -> Facts:
     return replace(facts, window=window, images=images)
 
 
-def of_list(facts: Facts, answer: Any, model: str) -> Facts:
+def of_list(facts: ModelFacts, answer: Any, model: str) -> ModelFacts:
     """Read the list of models: vLLM's, OpenRouter's and LM Studio's have fields of their own for the window."""
     found = next((item for item in _items(answer, "data") if item.get("id") == model), None)
     if found is None:

@@ -15,7 +15,7 @@ from agent.characters import is_blank
 from agent.events import Progress, Restarted, TextDelta, ThinkingDelta
 from agent.messages import AssistantMessage, Failure, Text, Thinking
 from agent.models.protocol import Model, Part, Request
-from agent.models.thinking import room
+from agent.models.thinking import thinking_tokens
 
 CHARS_A_TOKEN = 8
 """More characters than a token of any language or code has on average."""
@@ -25,7 +25,7 @@ MOST_CHARS = 1_000_000
 
 def most_chars(request: Request) -> int:
     """Return how many characters an answer may have before it is ended."""
-    return min(MOST_CHARS, CHARS_A_TOKEN * (request.max_output + room(request.thinking)))
+    return min(MOST_CHARS, CHARS_A_TOKEN * (request.max_output + thinking_tokens(request.thinking)))
 
 
 async def bounded(model: Model, request: Request) -> AsyncIterator[Part]:

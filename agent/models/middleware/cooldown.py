@@ -13,7 +13,7 @@ _GROWS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rests:
+class Cooldowns:
     """How long something rests that failed, in seconds: the first time, and at most. ``lasting`` is what only the owner can mend."""
 
     first: float = _MINUTE
@@ -22,13 +22,13 @@ class Rests:
     lasting_longest: float = 24 * _HOUR
 
 
-def rest(failure: Failure, times: int, rests: Rests | None = None) -> float:
+def cooldown_seconds(failure: Failure, times: int, rests: Cooldowns | None = None) -> float:
     """Return for how many seconds a model or a key rests after failing ``times`` times in a row.
 
     As usual 1, 5, 25, then 60 minutes; 5, 10, 20, then 24 hours where only the owner can mend it. Never less than it asked for
     itself.
     """
-    r = rests or Rests()
+    r = rests or Cooldowns()
     lasting = failure.kind in _LASTING
     first, factor, longest = (r.lasting_first, 2, r.lasting_longest) if lasting else (r.first, 5, r.longest)
     seconds = min(longest, first * float(factor ** min(times - 1, _GROWS)))

@@ -13,14 +13,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from agent.events import Restarted, StoodIn
+from agent.events import FailedOver, Restarted
 from agent.messages import AssistantMessage, Failure, FailureKind
-from agent.models.middleware.cooldown import rest
+from agent.models.middleware.cooldown import cooldown_seconds
 from agent.models.middleware.model_middleware import ForwardedCall, ModelMiddleware
 from agent.models.protocol import Model, Part, Request
 from agent.timing import Clock
 
-MOVING: frozenset[FailureKind] = frozenset(
+FAILOVER_KINDS: frozenset[FailureKind] = frozenset(
     {"auth", "billing", "rate_limit", "overloaded", "timeout", "network", "unknown_model"}
 )
 """Failures for which the next model is asked."""
@@ -52,13 +52,13 @@ class FailoverMiddleware(ModelMiddleware):
         for index in self._order():
             model = self._models[index]
             if index:
-                yield StoodIn(model.name, self.name, self._records[0].reason)
+                yield FailedOver(model.name, self.name, self._records[0].reason)
             call = ForwardedCall(model, request)
             async with aclosing(call.parts()) as parts:
                 async for part in parts:
                     yield part
             answer = call.answer
-            if answer.failure is None or answer.failure.kind not in MOVING:
+            if answer.failure is None or answer.failure.kind not in FAILOVER_KINDS:
                 self._records[index] = _Record()
                 yield answer
                 return
@@ -84,4 +84,4 @@ class FailoverMiddleware(ModelMiddleware):
         record = self._records[index]
         record.failures += 1
         record.reason = failure.message
-        record.until = self._clock.monotonic() + rest(failure, record.failures)
+        record.until = self._clock.monotonic() + cooldown_seconds(failure, record.failures)

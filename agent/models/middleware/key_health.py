@@ -15,10 +15,10 @@ from typing import Protocol
 
 from agent.messages import Failure, FailureKind
 from agent.models.catalog.provider_keys import Key
-from agent.models.middleware.cooldown import Rests, rest
+from agent.models.middleware.cooldown import Cooldowns, cooldown_seconds
 from agent.timing import Clock
 
-TURNING: frozenset[FailureKind] = frozenset({"auth", "billing", "rate_limit"})
+ROTATING_KINDS: frozenset[FailureKind] = frozenset({"auth", "billing", "rate_limit"})
 """Failures for which the provider's next key is tried."""
 EVERY_MODEL = "*"
 FORGOTTEN_AFTER = timedelta(hours=24)
@@ -27,7 +27,7 @@ _SESSIONS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Ailing:
+class KeyTrouble:
     """One key with one model (or all of them): how it failed, how often in a row, when last, and until when it rests."""
 
     kind: FailureKind
@@ -39,11 +39,11 @@ class Ailing:
 class HealthStore(Protocol):
     """Where the health of keys outlives the process. Neither raises: what cannot be kept is only forgotten sooner."""
 
-    def load(self) -> dict[tuple[str, str], Ailing]:
+    def load(self) -> dict[tuple[str, str], KeyTrouble]:
         """Return what was kept, by the key's id and the model."""
         ...
 
-    async def save(self, ailing: Mapping[tuple[str, str], Ailing]) -> None:
+    async def save(self, ailing: Mapping[tuple[str, str], KeyTrouble]) -> None:
         """Keep it."""
         ...
 
@@ -51,11 +51,11 @@ class HealthStore(Protocol):
 class KeyHealth:
     """What is known of all keys of the house. ``rests`` is asked how long they rest."""
 
-    def __init__(self, clock: Clock, store: HealthStore | None = None, *, rests: Callable[[], Rests] = Rests) -> None:
+    def __init__(self, clock: Clock, store: HealthStore | None = None, *, rests: Callable[[], Cooldowns] = Cooldowns) -> None:
         self.rests = rests
         self._clock = clock
         self._store = store
-        self._ailing: dict[tuple[str, str], Ailing] = store.load() if store else {}
+        self._ailing: dict[tuple[str, str], KeyTrouble] = store.load() if store else {}
         self._pinned: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._used: dict[str, int] = {}
         self._uses = 0
@@ -93,7 +93,9 @@ class KeyHealth:
         if known is not None and known.until > now:
             return
         times = known.times + 1 if known is not None and now - known.at < FORGOTTEN_AFTER else 1
-        self._ailing[place] = Ailing(failure.kind, times, now, now + timedelta(seconds=rest(failure, times, self.rests())))
+        self._ailing[place] = KeyTrouble(
+            failure.kind, times, now, now + timedelta(seconds=cooldown_seconds(failure, times, self.rests()))
+        )
         await self._save()
 
     async def worked(self, key: Key, model: str) -> None:
@@ -104,7 +106,7 @@ class KeyHealth:
         if places:
             await self._save()
 
-    def ailing(self, key: Key) -> dict[str, Ailing]:
+    def ailing(self, key: Key) -> dict[str, KeyTrouble]:
         """Return what ails a key now, by model."""
         now = self._clock.now()
         return {model: ill for (one, model), ill in self._ailing.items() if one == key.id and ill.until > now}

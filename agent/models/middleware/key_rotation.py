@@ -10,7 +10,7 @@ from dataclasses import replace
 from agent.events import Restarted
 from agent.messages import AssistantMessage
 from agent.models.catalog.provider_keys import Key
-from agent.models.middleware.key_health import TURNING, KeyHealth
+from agent.models.middleware.key_health import ROTATING_KINDS, KeyHealth
 from agent.models.middleware.model_middleware import ForwardedCall, ModelMiddleware
 from agent.models.protocol import Model, Part, Request
 
@@ -62,7 +62,7 @@ class KeyRotationMiddleware(ModelMiddleware):
                 if self._answered is not None:
                     await self._answered(model)
                 break
-            if answer.failure.kind not in TURNING:
+            if answer.failure.kind not in ROTATING_KINDS:
                 break
             log.warning("the key %s was turned down for %s: %s", key.label, self.name, answer.failure.message)
             await self._health.failed(key, self.name, answer.failure)

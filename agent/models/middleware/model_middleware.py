@@ -10,11 +10,11 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import cast
 
-from agent.events import Aside, Progress, StoodIn
+from agent.events import FailedOver, Progress, ReplyNote
 from agent.messages import AssistantMessage
 from agent.models.protocol import Model, Part, Request
 
-_UNSEEN = (Aside, Progress, StoodIn)
+_UNSEEN = (ReplyNote, Progress, FailedOver)
 """Parts that show nothing of an answer: nothing has to be taken back after them."""
 
 

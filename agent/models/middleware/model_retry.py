@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.characters import is_blank
-from agent.events import Aside, Progress, Restarted, StoodIn
+from agent.events import FailedOver, Progress, ReplyNote, Restarted
 from agent.messages import AssistantMessage, Failure, UserMessage
-from agent.models.failures import PASSING, answer_with, cut
+from agent.models.failures import TRANSIENT, answer_with, cut
 from agent.models.middleware.model_middleware import ModelMiddleware
 from agent.models.protocol import Model, Part, Request
-from agent.models.thinking import room
+from agent.models.thinking import thinking_tokens
 from agent.timing import Clock
 
 
@@ -35,7 +35,7 @@ class Random(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RetryLimits:
     """How patient to be, in seconds. A local model may take minutes to read a long prompt before its first word.
 
     ``thinking`` is how many tokens of thought a model that is asked to think is given a second for: it may think in silence.
@@ -57,11 +57,11 @@ class RetryMiddleware(ModelMiddleware):
     ``total`` bounds all tries together. Time is the clock's alone, so that tests can turn it by hand.
     """
 
-    def __init__(self, model: Model, *, clock: Clock, random: Random, limits: Limits | None = None) -> None:
+    def __init__(self, model: Model, *, clock: Clock, random: Random, limits: RetryLimits | None = None) -> None:
         super().__init__(model)
         self._clock = clock
         self._random = random
-        self._limits = limits or Limits()
+        self._limits = limits or RetryLimits()
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """Stream one answer, as often as it takes within the limits."""
@@ -74,7 +74,7 @@ class RetryMiddleware(ModelMiddleware):
                     if isinstance(part, AssistantMessage):
                         answer = _heard(part, request)
                     else:
-                        shown = shown or not isinstance(part, (Aside, StoodIn))
+                        shown = shown or not isinstance(part, (ReplyNote, FailedOver))
                         yield part
             failure = answer.failure
             wait = self._wait(failure, attempt, obeyed=obeyed)
@@ -88,7 +88,7 @@ class RetryMiddleware(ModelMiddleware):
 
     def _wait(self, failure: Failure | None, attempt: int, *, obeyed: bool) -> float | None:
         """Return how long to wait before the next try, or None when there is to be none."""
-        if failure is None or failure.kind not in PASSING or attempt == self._limits.tries:
+        if failure is None or failure.kind not in TRANSIENT or attempt == self._limits.tries:
             return None
         if failure.retry_after is not None:
             return None if obeyed or failure.retry_after > self._limits.longest_retry_after else failure.retry_after
@@ -98,7 +98,7 @@ class RetryMiddleware(ModelMiddleware):
     async def _once(self, request: Request, deadline: float) -> AsyncGenerator[Part, None]:
         """One try. A task reads the model, and another watches its pace; whichever ends first decides."""
         arrived: asyncio.Queue[Part | None] = asyncio.Queue()
-        pace = _Pace(self._clock, self._limits, deadline, self._model.name, room(request.thinking))
+        pace = _Pace(self._clock, self._limits, deadline, self._model.name, thinking_tokens(request.thinking))
         reader = asyncio.create_task(_read(self._model.stream(request), pace, arrived))
         reader.add_done_callback(lambda _: arrived.put_nowait(None))
         watcher = asyncio.create_task(pace.watch(arrived))
@@ -143,7 +143,7 @@ async def _read(parts: AsyncIterator[Part], pace: _Pace, arrived: asyncio.Queue[
 class _Pace:
     """How long the model has been silent, and how long it may be. ``thoughts`` is the room for thinking that it was given."""
 
-    def __init__(self, clock: Clock, limits: Limits, deadline: float, model: str, thoughts: int = 0) -> None:
+    def __init__(self, clock: Clock, limits: RetryLimits, deadline: float, model: str, thoughts: int = 0) -> None:
         self._first = limits.first_byte + thoughts / limits.thinking
         self._clock = clock
         self._limits = limits

@@ -19,7 +19,7 @@ Origin = Literal["profile", "settings", "environment", "none needed", "missing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class ListedModel:
     """A model that could be chosen. ``usable`` says that a key is there; window and price are what is known without asking.
 
     ``priced`` is the day of the price, where it comes from a list; ``thinks`` whether it thinks before it answers, as far as is known.
@@ -53,7 +53,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ProviderStatus:
     """A provider, and whether there is a key for it. ``variable`` is the environment variable that would hold one."""
 
     provider: str
@@ -73,7 +73,7 @@ def offers(
     here: Found | None = None,
     wallet: Wallet = no_profiles,
     also: Sequence[str] = (),
-) -> tuple[Offer, ...]:
+) -> tuple[ListedModel, ...]:
     """Return the models worth naming: what runs on this machine, those of the settings, of the catalogue, and the notebook."""
     local = () if here is None else (_local(here),)
     named = dict.fromkeys((*also, *known_names(settings)))
@@ -81,14 +81,14 @@ def offers(
     return local + tuple(offer for offer in found if offer is not None)
 
 
-def standings(settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> tuple[Standing, ...]:
+def standings(settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet = no_profiles) -> tuple[ProviderStatus, ...]:
     """Return every provider of the settings and, unless they replace them, of the catalogue."""
     known = tuple(PROVIDERS) if settings.mode == "merge" else ()
     return tuple(_standing(provider, settings, env, wallet) for provider in dict.fromkeys((*settings.providers, *known)))
 
 
-def _local(here: Found) -> Offer:
-    return Offer(
+def _local(here: Found) -> ListedModel:
+    return ListedModel(
         name=f"{here.provider}/{here.model}",
         usable=True,
         window=here.facts.window,
@@ -99,7 +99,7 @@ def _local(here: Found) -> Offer:
     )
 
 
-def _offered(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Offer | None:
+def _offered(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> ListedModel | None:
     """What the owner's own settings name may be no model at all, or be of a provider without an address: its standing says so."""
     try:
         return _offer(name, settings, env, wallet)
@@ -107,9 +107,9 @@ def _offered(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet
         return None
 
 
-def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Offer:
+def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> ListedModel:
     if name == OFFLINE:
-        return Offer(
+        return ListedModel(
             name=name,
             usable=True,
             window=NotebookModel.window,
@@ -127,7 +127,7 @@ def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: 
     price = place.facts.price
     described = settings.providers.get(place.provider)
     titles = {model.id: model.name for model in described.models} if described else {}
-    return Offer(
+    return ListedModel(
         name=name,
         title=titles.get(place.model, ""),
         usable=usable,
@@ -141,12 +141,12 @@ def _offer(name: str, settings: ModelsSettings, env: Mapping[str, str], wallet: 
     )
 
 
-def _standing(provider: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> Standing:
+def _standing(provider: str, settings: ModelsSettings, env: Mapping[str, str], wallet: Wallet) -> ProviderStatus:
     own, known = settings.providers.get(provider), PROVIDERS.get(provider)
     public = known.base_url if known else ""
     if provider == "ollama":
         public = ollama_url(env)
-    return Standing(
+    return ProviderStatus(
         provider=provider,
         label=known.label if known else provider,
         address=(own.base_url if own else None) or (env.get(known.address, "") if known and not known.local else "") or public,
