@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.settings import ChunkingSettings, FusedSettings, MemorySettings, QuerySettings
-from memory.tokens import estimate
-from memory.workspace import WorkspaceMemory
+from memory.text.tokens import estimate
+from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

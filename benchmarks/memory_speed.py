@@ -21,7 +21,7 @@ import numpy as np
 from gateway.base.clock import SystemClock
 from memory.audience import OWNER
 from memory.settings import MemorySettings
-from memory.workspace import WorkspaceMemory
+from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from memory.audience import Audience
-    from memory.journal import Author
+    from memory.notes.version_store import Author
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

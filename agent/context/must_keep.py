@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from memory import function_words
-from memory.words import UNSPACED
+from memory.text import stop_words
+from memory.text.terms import UNSPACED
 
 HEAD = "## Kept word for word"
 LINE_CHARS = 240
@@ -280,7 +280,7 @@ def _words(text: str) -> tuple[set[str], set[str]]:
     """Return the words of a sentence that must be found (names, figures, a negation) and its other ones."""
     tokens = _TOKEN.findall(text)
     plain = [_bare(token) for token in tokens]
-    empty = function_words.of(plain)
+    empty = stop_words.of(plain)
     strong: set[str] = {_NO} if _NEGATED.search(text) else set()
     other: set[str] = set()
     for n, (token, word) in enumerate(zip(tokens, plain, strict=True)):

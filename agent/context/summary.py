@@ -18,8 +18,8 @@ from agent.models import token_estimate
 from agent.models.protocol import Request
 from agent.transcript.entries import Compacted
 from agent.transcript.history_view import SUMMARY_HEAD
-from memory.function_words import ENGLISH
-from memory.words import UNSPACED
+from memory.text.stop_words import ENGLISH
+from memory.text.terms import UNSPACED
 
 HEADINGS = (
     "Exact details",

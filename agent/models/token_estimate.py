@@ -1,6 +1,6 @@
 """How many tokens a text is likely to be: an estimate by script, corrected by what the provider reported.
 
-No tokenizer is used: none that works offline counts every provider's tokens. The rates of ``memory.tokens`` hold for prose and
+No tokenizer is used: none that works offline counts every provider's tokens. The rates of ``memory.text.tokens`` hold for prose and
 for dense scripts; code and encoded data, which notes hardly hold and tool results often do, have rates of their own here.
 ``Calibration`` takes out what is wrong with all of them for a session, kind by kind.
 """
@@ -17,7 +17,7 @@ from operator import is_
 
 from agent.messages import AssistantMessage, Image, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent.models.protocol import Request, ToolSpec
-from memory.tokens import estimate as of_prose
+from memory.text.tokens import estimate as of_prose
 
 IMAGE_TOKENS = 1600
 """What a picture of the largest size that is sent costs (1.15 million pixels / 750, rounded up), where its size is not known."""

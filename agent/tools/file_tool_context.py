@@ -16,9 +16,9 @@ from agent.tools.read_tracker import ReadTracker
 from agent.tools.workspace_sandbox import Entry, WorkspaceSandbox
 from memory.audience import SHARED, Audience
 from memory.errors import MemoryTrouble
-from memory.journal import Author
+from memory.notes.sources import is_received
+from memory.notes.version_store import Author
 from memory.protocol import Memory
-from memory.sources import is_received
 
 log = logging.getLogger(__name__)
 

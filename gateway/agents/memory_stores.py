@@ -17,9 +17,9 @@ from gateway.base.errors import UsageError
 from gateway.config.secrets import revealed
 from gateway.models.key_profiles import Profiles
 from gateway.routing.router import is_owners
-from memory.embedding.choice import Choice, Surroundings, choose
-from memory.embedding.keys import EMBEDDING, KeyRing, ProviderAccess
-from memory.workspace import WorkspaceMemory
+from memory.embedding.keys import EMBEDDING_PROVIDERS, KeyRing, ProviderAccess
+from memory.embedding.selection import EmbedderDependencies, Selection, select_embedder
+from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from gateway.base.paths import Paths
     from gateway.settings.root import AgentProfile, Settings
-    from memory.embedding.download import Progress
+    from memory.embedding.engines.model_download import DownloadProgress
     from memory.embedding.protocol import Embedder
     from memory.protocol import KeptMemory
 
@@ -124,17 +124,17 @@ def open_memory(
     clock: SystemClock,
     random: Random,
     tell: Callable[[str], None],
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
     present: Callable[[], Settings] | None = None,
     profiles: Profiles | None = None,
     meter: Meter = unmetered,
-) -> tuple[WorkspaceMemory, Choice]:
+) -> tuple[WorkspaceMemory, Selection]:
     """Make the memory of an agent and say which embedder it has and why. Opens nothing and loads nothing yet.
 
     ``present`` gives the settings in force at any time, so that a changed key is sent with the next call; ``profiles`` are the
     house's keys in files; ``meter`` puts a budget around what the embedder sends to a provider.
     """
-    around = Surroundings(
+    around = EmbedderDependencies(
         keys=_key_ring(profile.id, present or (lambda: settings), profiles or Profiles(paths, settings.auth), env),
         clock=clock,
         random=random.random,
@@ -142,7 +142,7 @@ def open_memory(
         tell=tell,
         progress=progress,
     )
-    choice = choose(profile.memory, around)
+    choice = select_embedder(profile.memory, around)
     memory = WorkspaceMemory(
         profile.workspace,
         index_file(profile, paths),
@@ -174,10 +174,10 @@ def embedder_key(profile: AgentProfile, settings: Settings, paths: Paths, env: M
     The key itself does not count: it is looked up for each call.
     """
     keys = _key_ring(profile.id, lambda: settings, Profiles(paths, settings.auth), env)
-    choice = choose(
-        profile.memory, Surroundings(keys=keys, clock=SystemClock(), random=float, cache_dir=paths.home, tell=_unheard)
+    choice = select_embedder(
+        profile.memory, EmbedderDependencies(keys=keys, clock=SystemClock(), random=float, cache_dir=paths.home, tell=_unheard)
     )
-    places = {name: (access.base_url, access.headers) for name in EMBEDDING for access in [keys.providers(name)]}
+    places = {name: (access.base_url, access.headers) for name in EMBEDDING_PROVIDERS for access in [keys.providers(name)]}
     return choice.reason, None if choice.embedder is None else choice.embedder.fingerprint, places
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.models.catalog.prices import EMBEDDING_ESTIMATE, FREE, is_own
 from gateway.ledger.spending import Spent
-from memory.embedding.batching import estimated_tokens
+from memory.embedding.inputs import estimated_tokens
 from memory.errors import EmbeddingFailed
 
 if TYPE_CHECKING:

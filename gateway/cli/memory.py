@@ -19,7 +19,7 @@ from gateway.cli.notes import as_json, opened
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from memory.journal import Author, Version
+    from memory.notes.version_store import Author, Version
 
 
 _ADD_AN_EMBEDDER = [
@@ -193,8 +193,8 @@ def diff(invocation: Invocation, /, version: str, **options: Any) -> None:
 
     async def work() -> None:
         async with opened(invocation, options) as notes:
-            found = notes.history.journal.version(version)
-            text = await asyncio.to_thread(notes.history.journal.diff, found)
+            found = notes.history.versions.version(version)
+            text = await asyncio.to_thread(notes.history.versions.diff, found)
         _print({**_facts(found), "diff": text}, text, as_json=options["as_json"])
 
     _run(work())
@@ -228,7 +228,7 @@ def blame(invocation: Invocation, /, path: str, **options: Any) -> None:
     async def work() -> None:
         async with opened(invocation, options) as notes:
             await notes.sync(vectors=False)
-            lines = await asyncio.to_thread(lambda: list(notes.history.journal.blame(path)))
+            lines = await asyncio.to_thread(lambda: list(notes.history.versions.blame(path)))
         rows = [
             f"{v.name if v else 0:>5}  {v.at if v else '':25}  {_by(v.author) if v else '':12}  {line}" for line, v in lines
         ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gateway.cli.invocation import Invocation
     from memory.protocol import SearchAnswer
-    from memory.workspace import WorkspaceMemory
+    from memory.workspace_memory import WorkspaceMemory
 
 
 @asynccontextmanager

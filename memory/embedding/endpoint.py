@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-OFFICIAL = {"openai": "https://api.openai.com/v1", "gemini": "https://generativelanguage.googleapis.com/v1beta"}
+OFFICIAL_URLS = {"openai": "https://api.openai.com/v1", "gemini": "https://generativelanguage.googleapis.com/v1beta"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Endpoint:
     @property
     def official(self) -> bool:
         """Say whether this is the provider's own address."""
-        return self.base_url.rstrip("/") == OFFICIAL.get(self.provider)
+        return self.base_url.rstrip("/") == OFFICIAL_URLS.get(self.provider)
 
     @property
     def host(self) -> str:
@@ -38,7 +38,7 @@ class Endpoint:
         return parts.hostname or self.base_url
 
 
-def in_the_house(base_url: str) -> bool:
+def is_local_address(base_url: str) -> bool:
     """Say whether an address is on this machine or network (Ollama and the like), where no key is usual."""
     host = (urlsplit(base_url).hostname or "").casefold()
     if host.endswith((".local", ".lan", ".internal", ".localhost")) or (host and "." not in host and ":" not in host):

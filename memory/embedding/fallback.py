@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
     from memory.embedding.protocol import Embedder
 
-PATIENCE = 3
+MAX_TRANSIENT_FAILURES = 3
 """So many calls in a row may fail in passing (each after its own retries) before the second embedder takes over."""
 
 
-class Fallback:
+class FallbackEmbedder:
     """Is the first embedder until it fails for good, and the second one from then on.
 
     Vectors of two models must never meet in one index. So the call that fails still raises; the identity (``provider``,
@@ -79,7 +79,7 @@ class Fallback:
         if failure.about_text:
             return False
         self._failed_in_passing += 1
-        return not failure.passing or self._failed_in_passing >= PATIENCE
+        return not failure.passing or self._failed_in_passing >= MAX_TRANSIENT_FAILURES
 
     async def _switch(self, reason: EmbeddingFailed) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from memory.embedding.endpoint import OFFICIAL, Endpoint, in_the_house, merged_headers
+from memory.embedding.endpoint import OFFICIAL_URLS, Endpoint, is_local_address, merged_headers
 from memory.errors import EmbeddingFailed
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MODELS_KEY = {"openai": "openai", "gemini": "google"}
 """Under which name models.providers.* knows each embedding provider."""
-EMBEDDING = tuple(_MODELS_KEY.values())
+EMBEDDING_PROVIDERS = tuple(_MODELS_KEY.values())
 """The entries of models.providers.* that matter to embeddings."""
 
 _ENVIRONMENT = {"openai": ("OPENAI_API_KEY",), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
@@ -68,13 +68,13 @@ class KeyRing:
         but not by automatic choice: a server for chat need not serve embeddings. Raises ``EmbeddingFailed`` without a key.
         """
         access = self.providers(_MODELS_KEY[provider])
-        official = OFFICIAL[provider]
+        official = OFFICIAL_URLS[provider]
         base_url = (remote.base_url or access.base_url or official).rstrip("/")
         own = {name: value.get_secret_value() for name, value in remote.headers.items()}
         headers = merged_headers(_fit_for(base_url, access, official), own)
         key, key_from = self._key(provider, remote, access, base_url, chosen=chosen)
         authorised = key_from is not None or bool(_AUTHORISING & {name.casefold() for name in headers})
-        if not authorised and not (remote.base_url and in_the_house(base_url)):
+        if not authorised and not (remote.base_url and is_local_address(base_url)):
             raise _no_key(provider, base_url, official)
         return Endpoint(provider=provider, base_url=base_url, key=key, key_from=key_from or "", headers=headers)
 
@@ -84,10 +84,10 @@ class KeyRing:
         if remote.api_key is not None and remote.api_key.get_secret_value():
             return remote.api_key.get_secret_value, "memorySearch.remote.apiKey"
         name = _MODELS_KEY[provider]
-        own = base_url == OFFICIAL[provider]
+        own = base_url == OFFICIAL_URLS[provider]
         if own and self.profile(name):
             return lambda: self.profile(name), f"the auth profile for {name}"
-        of_this_door = (access.base_url or OFFICIAL[provider]).rstrip("/") == base_url
+        of_this_door = (access.base_url or OFFICIAL_URLS[provider]).rstrip("/") == base_url
         if access.secret and of_this_door and (own or chosen):
             return lambda: self.providers(name).secret, f"models.providers.{name}.apiKey"
         variable = next((name for name in _ENVIRONMENT[provider] if self.environ.get(name, "").strip()), None)

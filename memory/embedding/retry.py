@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from memory.embedding.attempt import note_failure
+from memory.embedding.call_progress import note_failure
 from memory.errors import EmbeddingFailed
 
 if TYPE_CHECKING:

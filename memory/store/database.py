@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from memory.errors import IndexBroken
-from memory.store.drivers import Drivers, Parts, detect
+from memory.store.features import AllowedFeatures, Features, detect_features
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,14 +71,16 @@ class Database:
     ``told`` is what the owner should know of the opening: that a broken file was set aside, and where.
     """
 
-    def __init__(self, path: Path, connection: apsw.Connection, drivers: Drivers, told: str = "") -> None:
+    def __init__(self, path: Path, connection: apsw.Connection, drivers: Features, told: str = "") -> None:
         self.path = path
         self.connection = connection
         self.drivers = drivers
         self.told = told
 
     @classmethod
-    def open(cls, path: Path, settings: VectorStoreSettings, *, now: datetime, parts: Parts | None = None) -> Database:
+    def open(
+        cls, path: Path, settings: VectorStoreSettings, *, now: datetime, parts: AllowedFeatures | None = None
+    ) -> Database:
         """Open or create the file. One that is broken, or of another format, is renamed with the date, and a new one made.
 
         Raises:
@@ -90,7 +92,7 @@ class Database:
         for attempt in (1, 2):
             try:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                return cls._open(path, settings, parts or Parts(), told)
+                return cls._open(path, settings, parts or AllowedFeatures(), told)
             except (apsw.NotADBError, apsw.CorruptError, _OtherFormat) as error:
                 if attempt == 2:  # noqa: PLR2004 - a fresh file was refused too
                     raise IndexBroken(f"the memory index {path} cannot be made: {error}", hint="homebody doctor") from error
@@ -101,7 +103,7 @@ class Database:
         raise AssertionError("unreachable")
 
     @classmethod
-    def _open(cls, path: Path, settings: VectorStoreSettings, parts: Parts, told: str) -> Database:
+    def _open(cls, path: Path, settings: VectorStoreSettings, parts: AllowedFeatures, told: str) -> Database:
         import apsw
 
         connection = apsw.Connection(str(path))
@@ -109,7 +111,7 @@ class Database:
             connection.set_busy_timeout(_BUSY_MS)
             connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216")
             _check(connection)
-            drivers = detect(connection, settings, parts)
+            drivers = detect_features(connection, settings, parts)
             database = cls(path, connection, drivers, told)
             with database.writing():
                 connection.execute(_TABLES)

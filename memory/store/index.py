@@ -6,24 +6,24 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
-from memory.nearness import Nearness
-from memory.ranking import Candidate
-from memory.store.cache import EmbeddingCache
+from memory.search.ranking import Candidate
+from memory.store.chunk_store import INDEXING_VERSION, ChunkStore, Generation
 from memory.store.database import Database
-from memory.store.keywords import Keywords
-from memory.store.notes import RULES, Generation, Notes
-from memory.store.vectors import Vectors, packed
-from memory.telling import is_bare
+from memory.store.embedding_cache import EmbeddingCache
+from memory.store.keyword_index import KeywordIndex
+from memory.store.similarity_threshold import SimilarityThreshold
+from memory.store.vector_store import VectorStore, packed
+from memory.text.boilerplate import is_only_headings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
     from pathlib import Path
 
-    from memory.dates import Span
     from memory.settings import MemorySettings
-    from memory.store.drivers import Parts
-    from memory.words import Terms
+    from memory.store.features import AllowedFeatures
+    from memory.text.dates import Span
+    from memory.text.terms import Terms
 
 Identity = tuple[str, str, str]
 """Provider, model and fingerprint of an embedder."""
@@ -71,16 +71,16 @@ class Index:
 
     def __init__(self, database: Database, settings: MemorySettings) -> None:
         self.database = database
-        self.notes = Notes(database)
-        self.keywords = Keywords(database, self.notes)
-        self.vectors = Vectors(database)
-        self.nearness = Nearness()
+        self.notes = ChunkStore(database)
+        self.keywords = KeywordIndex(database, self.notes)
+        self.vectors = VectorStore(database)
+        self.similarity_threshold = SimilarityThreshold()
         self.notes.on_drop = self.vectors.removed
         self.cache = EmbeddingCache(database, enabled=settings.cache.enabled, most=settings.cache.max_entries)
         self._settings = settings
 
     @classmethod
-    def open(cls, path: Path, settings: MemorySettings, *, now: datetime, parts: Parts | None = None) -> Index:
+    def open(cls, path: Path, settings: MemorySettings, *, now: datetime, parts: AllowedFeatures | None = None) -> Index:
         """Open the file and make sure that there is a generation that answers.
 
         Raises:
@@ -91,7 +91,9 @@ class Index:
             live = index.notes.live()
             if live is None:
                 chunking = settings.chunking
-                index.notes.keep("live", Generation(index.notes.next_number(), chunking.tokens, chunking.overlap, rules=RULES))
+                index.notes.keep(
+                    "live", Generation(index.notes.next_number(), chunking.tokens, chunking.overlap, rules=INDEXING_VERSION)
+                )
             elif not index.vectors.fits(live):
                 index.notes.keep("live", replace(live, provider="", model="", fingerprint="", dims=0, table=""))
                 index.database.connection.execute("UPDATE chunks SET embedded = 0 WHERE embedded = 1")
@@ -109,13 +111,13 @@ class Index:
         live, building = self.live, self.notes.building()
         chunking = (self._settings.chunking.tokens, self._settings.chunking.overlap)
         other_vectors = embedder is not None and live.table != "" and live.embedder != embedder and self.vectors.usable
-        wanted = (live.tokens, live.overlap, live.rules) != (*chunking, RULES) or other_vectors
+        wanted = (live.tokens, live.overlap, live.rules) != (*chunking, INDEXING_VERSION) or other_vectors
         if building is not None and (not wanted or not self._serves(building, chunking, embedder)):
             self._give_up(building)
             building = None
         if wanted and building is None:
             with self.database.writing():
-                building = Generation(self.notes.next_number(), *chunking, rules=RULES)
+                building = Generation(self.notes.next_number(), *chunking, rules=INDEXING_VERSION)
                 self.notes.keep("building", building)
         return [live] if building is None else [live, building]
 
@@ -258,7 +260,7 @@ class Index:
         candidates = self.fetch(sorted(ids))
         for candidate in candidates:
             candidate.keyword = words.scores.get(candidate.id)
-            if candidate.keyword is not None and is_bare(candidate.text):
+            if candidate.keyword is not None and is_only_headings(candidate.text):
                 candidate.keyword *= _BARE
             candidate.vector = cosines.get(candidate.id)
         scan = self.vectors.scan_of(live) if vector is not None else "none"
@@ -303,7 +305,7 @@ class Index:
 
     def _serves(self, building: Generation, chunking: tuple[int, int], embedder: Identity | None) -> bool:
         fits_vectors = not building.table or (building.embedder == embedder and self.vectors.fits(building))
-        return (building.tokens, building.overlap, building.rules) == (*chunking, RULES) and fits_vectors
+        return (building.tokens, building.overlap, building.rules) == (*chunking, INDEXING_VERSION) and fits_vectors
 
     def _give_up(self, building: Generation) -> None:
         with self.database.writing():

@@ -6,8 +6,8 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from memory.store.chunk_store import ChunkStore
     from memory.store.database import Database
-    from memory.store.notes import Notes
 
 _SHORTEST = 4
 _SHORTEST_PART = 5
@@ -20,7 +20,7 @@ _LONGEST = 40
 class Vocabulary:
     """Every word that the keyword index holds, in RAM once somebody asks, and read again when the index has changed."""
 
-    def __init__(self, database: Database, notes: Notes) -> None:
+    def __init__(self, database: Database, notes: ChunkStore) -> None:
         self._db = database
         self._notes = notes
         self._words = ""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memory.embedding.endpoint import Endpoint
-from memory.embedding.gemini import GeminiEmbedder
-from memory.embedding.openai import OpenAIEmbedder
+from memory.embedding.engines.gemini import GeminiEmbedder
+from memory.embedding.engines.openai import OpenAIEmbedder
 from memory.embedding.retry import Retries
 from tests.peers.embeddings import KEY, EmbeddingPeer, serving
 

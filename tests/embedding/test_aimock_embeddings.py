@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory.embedding.backfill import Backfill
-from memory.embedding.batch import BatchBookInMemory
-from memory.embedding.batch_openai import OpenAIBatches
+from memory.embedding.batch.backfill import Backfill
+from memory.embedding.batch.openai_batch import OpenAIBatches
+from memory.embedding.batch.protocol import InMemoryBatchJobs
 from memory.embedding.endpoint import Endpoint
+from memory.embedding.engines.openai import OpenAIEmbedder
 from memory.embedding.identity import text_hash
-from memory.embedding.openai import OpenAIEmbedder
 from memory.embedding.retry import Retries
 from memory.embedding.settings import BatchSettings
 
@@ -52,7 +52,7 @@ async def test_a_job_that_brings_zeros_alone_is_told_of_and_made_good_by_direct_
 ) -> None:
     """Uploads, polling, results and clean-up are real; the peer's batch vectors are always [0, 0, 0]."""
     told: list[str] = []
-    book = BatchBookInMemory()
+    book = InMemoryBatchJobs()
     backfill = Backfill(
         embedder, batch=OpenAIBatches(embedder), book=book, settings=BatchSettings(), clock=clock, tell=told.append, large=5
     )

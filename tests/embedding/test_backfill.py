@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memory.embedding.backfill import Backfill
-from memory.embedding.batch import BatchBookInMemory, BatchService
-from memory.embedding.batch_gemini import GeminiBatches
-from memory.embedding.batch_openai import OpenAIBatches
-from memory.embedding.fake import BagOfWords
+from memory.embedding.batch.backfill import Backfill
+from memory.embedding.batch.gemini_batch import GeminiBatches
+from memory.embedding.batch.openai_batch import OpenAIBatches
+from memory.embedding.batch.protocol import BatchService, InMemoryBatchJobs
+from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.embedding.identity import text_hash
 from memory.embedding.settings import BatchSettings
 from memory.errors import EmbeddingFailed
@@ -36,7 +36,7 @@ class House:
     def __init__(self, service: BatchService, clock: ImpatientClock) -> None:
         self.service = service
         self.clock = clock
-        self.book = BatchBookInMemory()
+        self.book = InMemoryBatchJobs()
         self.told: list[str] = []
         self._numbers = itertools.count()
 

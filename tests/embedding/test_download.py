@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.embedding.download import HubFile, fetch
+from memory.embedding.engines.model_download import HubFile, download
 from memory.errors import EmbeddingFailed
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ CONTENT = b"GGUF" + bytes(range(256)) * 20_000
 
 
 async def get(peer: EmbeddingPeer, folder: Path, **how: Any) -> Path:
-    return await fetch(FILE, cache_dir=folder, hub_url=peer.url, pause=0.0, **how)
+    return await download(FILE, cache_dir=folder, hub_url=peer.url, pause=0.0, **how)
 
 
 @pytest.fixture(autouse=True)
@@ -90,9 +90,9 @@ async def test_a_damaged_file_is_thrown_away(peer: EmbeddingPeer, tmp_path: Path
 async def test_a_file_that_the_hub_does_not_have(peer: EmbeddingPeer, tmp_path: Path) -> None:
     missing = HubFile.parse("hf:owner/repo/other.gguf")
     with pytest.raises(EmbeddingFailed, match="answered 404") as failed:
-        await fetch(missing, cache_dir=tmp_path, hub_url=peer.url, pause=0.0)
+        await download(missing, cache_dir=tmp_path, hub_url=peer.url, pause=0.0)
     assert not failed.value.passing
-    path = await fetch(missing, cache_dir=tmp_path, hub_url=peer.url, pause=0.0, may_be_missing=True)
+    path = await download(missing, cache_dir=tmp_path, hub_url=peer.url, pause=0.0, may_be_missing=True)
     assert not path.exists()
 
 
@@ -107,11 +107,11 @@ async def test_a_disk_that_fills_up_is_given_its_space_back(peer: EmbeddingPeer,
     code = (
         "import asyncio, resource, sys\n"
         "from pathlib import Path\n"
-        "from memory.embedding.download import HubFile, fetch\n"
+        "from memory.embedding.engines.model_download import HubFile, download\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))\n"
         "file = HubFile.parse('hf:owner/repo/model-Q8_0.gguf')\n"
         "try:\n"
-        "    asyncio.run(fetch(file, cache_dir=Path(sys.argv[1]), hub_url=sys.argv[2], pause=0.0))\n"
+        "    asyncio.run(download(file, cache_dir=Path(sys.argv[1]), hub_url=sys.argv[2], pause=0.0))\n"
         "except Exception as error:\n"
         "    print(type(error).__name__, error)\n"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memory.embedding.onnx import OnnxEmbedder
+from memory.embedding.engines.onnx import OnnxEmbedder
 from memory.errors import EmbeddingFailed
 from tests.embedding.tiny_models import DIMS, skip_without, write_onnx
 

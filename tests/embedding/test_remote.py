@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memory.embedding.endpoint import Endpoint
-from memory.embedding.fake import BagOfWords
-from memory.embedding.openai import OpenAIEmbedder
+from memory.embedding.engines.bag_of_words import BagOfWords
+from memory.embedding.engines.openai import OpenAIEmbedder
 from memory.embedding.retry import Retries
 from memory.errors import EmbeddingFailed
 from tests.peers.mood import Mood
 
 if TYPE_CHECKING:
-    from memory.embedding.gemini import GeminiEmbedder
+    from memory.embedding.engines.gemini import GeminiEmbedder
     from tests.embedding.conftest import ImpatientClock
     from tests.peers.embeddings import EmbeddingPeer
 

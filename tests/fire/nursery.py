@@ -38,7 +38,7 @@ HEAVY = (
     "gateway.api.server",
     "gateway.logs.wiring",
     "gateway.supervision.platforms",
-    "memory.workspace",
+    "memory.workspace_memory",
     "openai.resources.chat",
     "structlog",
     "uvicorn",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.messages import ToolCall, ToolMessage
-from memory.workspace import WorkspaceMemory
+from memory.workspace_memory import WorkspaceMemory
 from tests.peers.embeddings import KEY, EmbeddingPeer, serving
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import pytest
 
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER
-from memory.embedding.fake import BagOfWords
-from memory.nearness import Nearness
+from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.settings import MemorySettings
-from memory.workspace import WorkspaceMemory
+from memory.store.similarity_threshold import SimilarityThreshold
+from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,11 +65,11 @@ async def test_how_near_is_near_is_learned_of_each_model(tmp_path: Path, embedde
 
 
 def test_twenty_answers_tell_and_those_of_another_model_do_not() -> None:
-    nearness = Nearness()
+    similarity_threshold = SimilarityThreshold()
     for number in range(20):
-        assert nearness.level(A) is None
-        nearness.learn(A, 0.5 + number / 100)
-    assert nearness.level(A) == 0.5
-    assert nearness.level(B) is None
-    nearness.learn(B, 0.1)
-    assert nearness.level(A) is None
+        assert similarity_threshold.level(A) is None
+        similarity_threshold.learn(A, 0.5 + number / 100)
+    assert similarity_threshold.level(A) == 0.5
+    assert similarity_threshold.level(B) is None
+    similarity_threshold.learn(B, 0.1)
+    assert similarity_threshold.level(A) is None

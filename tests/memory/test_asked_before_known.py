@@ -10,7 +10,7 @@ import pytest
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.settings import MemorySettings
-from memory.workspace import WorkspaceMemory
+from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
     from pathlib import Path

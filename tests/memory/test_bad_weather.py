@@ -17,10 +17,10 @@ import pytest
 
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER
-from memory.embedding.fake import BagOfWords
+from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.errors import EmbeddingFailed, MemoryUnreadable
 from memory.settings import MemorySettings
-from memory.workspace import WorkspaceMemory
+from memory.workspace_memory import WorkspaceMemory
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ _AS_NOBODY = """
     from gateway.base.clock import SystemClock
     from memory.audience import OWNER
     from memory.settings import MemorySettings
-    from memory.workspace import WorkspaceMemory
+    from memory.workspace_memory import WorkspaceMemory
 
     async def main():
         root = Path(sys.argv[1])
@@ -162,7 +162,7 @@ _ON_A_FULL_DISK = """
     from memory.audience import OWNER
     from memory.errors import MemoryTrouble
     from memory.settings import MemorySettings
-    from memory.workspace import WorkspaceMemory
+    from memory.workspace_memory import WorkspaceMemory
 
     async def main():
         root = Path(sys.argv[1])

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memory.audience import OWNER
-from memory.embedding.batch_gemini import GeminiBatches
-from memory.embedding.batch_openai import OpenAIBatches
+from memory.embedding.batch.gemini_batch import GeminiBatches
+from memory.embedding.batch.openai_batch import OpenAIBatches
 from memory.embedding.endpoint import Endpoint
-from memory.embedding.gemini import GeminiEmbedder
-from memory.embedding.openai import OpenAIEmbedder
+from memory.embedding.engines.gemini import GeminiEmbedder
+from memory.embedding.engines.openai import OpenAIEmbedder
 from memory.embedding.retry import Retries
 from memory.settings import MemorySettings
-from memory.workspace import WorkspaceMemory
+from memory.workspace_memory import WorkspaceMemory
 from tests.patience import PATIENCE
 from tests.peers.embeddings import KEY, EmbeddingPeer, serving
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from memory.embedding.batch import BatchService
+    from memory.embedding.batch.protocol import BatchService
     from memory.embedding.protocol import Embedder
 
 NOTES = 24

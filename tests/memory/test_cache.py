@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.base.clock import ManualClock
-from memory.embedding.fake import BagOfWords
+from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.settings import MemorySettings, VectorStoreSettings
-from memory.store.cache import EmbeddingCache
 from memory.store.database import Database
-from memory.workspace import WorkspaceMemory
+from memory.store.embedding_cache import EmbeddingCache
+from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

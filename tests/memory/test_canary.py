@@ -23,9 +23,9 @@ from agent.tools.toolbox import Toolbox
 from agent.transcript.transcript import Transcript
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER, Audience
-from memory.embedding.fake import BagOfWords
+from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.settings import MemorySettings
-from memory.workspace import WorkspaceMemory
+from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

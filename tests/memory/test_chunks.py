@@ -5,9 +5,9 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.chunks import chunk, split_lines
-from memory.telling import telling
-from memory.tokens import estimate
+from memory.text.boilerplate import informative_lines
+from memory.text.chunks import chunk, split_lines
+from memory.text.tokens import estimate
 
 LINE = st.text(alphabet=st.sampled_from("ab é咖啡🙂#` \t"), max_size=120)
 SIZES = st.tuples(st.integers(16, 60), st.integers(0, 40))
@@ -24,7 +24,7 @@ def test_every_line_that_says_something_is_in_a_chunk_and_ranges_are_exact(lines
         else:
             assert piece.start_line == piece.end_line
             assert piece.text in lines[piece.start_line - 1]
-    assert covered >= {number for number, tells in enumerate(telling(lines, frozenset()), 1) if tells}
+    assert covered >= {number for number, tells in enumerate(informative_lines(lines, frozenset()), 1) if tells}
 
 
 @given(st.lists(LINE, max_size=60), SIZES)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.dates import Span, day_of, header, spans
+from memory.text.dates import Span, day_of, header, spans
 
 TODAY = date(2026, 3, 18)  # a Wednesday
 

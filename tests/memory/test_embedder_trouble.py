@@ -11,15 +11,15 @@ import pytest
 
 from gateway.base.clock import ManualClock, SystemClock
 from memory.audience import OWNER
-from memory.embedding.attempt import loading
+from memory.embedding.call_progress import loading_client
 from memory.embedding.endpoint import Endpoint
-from memory.embedding.fake import BagOfWords
-from memory.embedding.fallback import Fallback
-from memory.embedding.openai import OpenAIEmbedder
+from memory.embedding.engines.bag_of_words import BagOfWords
+from memory.embedding.engines.openai import OpenAIEmbedder
+from memory.embedding.fallback import FallbackEmbedder
 from memory.embedding.retry import Retries
 from memory.errors import EmbeddingFailed
 from memory.settings import MemorySettings
-from memory.workspace import WorkspaceMemory
+from memory.workspace_memory import WorkspaceMemory
 from tests.peers.embeddings import KEY, EmbeddingPeer, serving
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ async def test_after_a_fallback_the_vectors_are_made_at_once(workspace: Path, *,
         first = opened(workspace, BagOfWords(model="old"))
         await first.sync()
         await first.close()
-    embedder = Fallback(Gone(), BagOfWords(), tell=lambda _: None)
+    embedder = FallbackEmbedder(Gone(), BagOfWords(), tell=lambda _: None)
     memory = opened(workspace, embedder)
     await memory.sync()
     status = await memory.status()
@@ -219,7 +219,7 @@ async def test_a_fallback_that_a_question_brought_makes_its_vectors_too(workspac
     working = BagOfWords()
     breaks = Refusing("")
     breaks.word = "never said"
-    embedder = Fallback(breaks, working, tell=lambda _: None)
+    embedder = FallbackEmbedder(breaks, working, tell=lambda _: None)
     working.model, working.fingerprint = "second", "second"
     memory = opened(workspace, embedder)
     await memory.sync()
@@ -311,7 +311,7 @@ class SlowToLoad(BagOfWords):
     """An embedder whose client takes its time before it asks anybody."""
 
     async def embed(self, texts: Sequence[str], *, purpose: Any) -> list[list[float]]:
-        with loading():
+        with loading_client():
             await asyncio.sleep(0.5)
         return await super().embed(texts, purpose=purpose)
 

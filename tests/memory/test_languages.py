@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.base.clock import ManualClock
-from memory import function_words
 from memory.audience import OWNER
 from memory.settings import MemorySettings
-from memory.words import pairs_of, terms
-from memory.workspace import WorkspaceMemory
+from memory.text import stop_words
+from memory.text.terms import bigrams, query_terms
+from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,14 +111,14 @@ async def test_a_question_finds_the_note_and_one_of_something_else_finds_none(la
 
 
 def test_function_words_of_the_language_of_the_question_go_alone() -> None:
-    assert terms("Die hard, or die trying?").words == ("Die", "hard", "trying")
-    assert terms("Wann kommt die Post?").words == ("kommt", "Post")
+    assert query_terms("Die hard, or die trying?").words == ("Die", "hard", "trying")
+    assert query_terms("Wann kommt die Post?").words == ("kommt", "Post")
 
 
 def test_pairs_that_are_grammar_tell_nothing() -> None:
-    assert function_words.telling("小明的生日是什么时候", pairs_of("小明的生日是什么时候")) == ["小明", "生日"]
-    assert function_words.telling("誕生日はいつ", pairs_of("誕生日はいつ")) == ["誕生", "生日"]
-    assert function_words.telling("いつですか", pairs_of("いつですか")) == ["いつ", "つで", "です", "すか"]
+    assert stop_words.content_bigrams("小明的生日是什么时候", bigrams("小明的生日是什么时候")) == ["小明", "生日"]
+    assert stop_words.content_bigrams("誕生日はいつ", bigrams("誕生日はいつ")) == ["誕生", "生日"]
+    assert stop_words.content_bigrams("いつですか", bigrams("いつですか")) == ["いつ", "つで", "です", "すか"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from gateway.base.errors import UsageError
 from gateway.base.paths import Paths
 from gateway.settings.root import Settings
 from memory.audience import OWNER
-from memory.workspace import WorkspaceMemory
+from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER
-from memory.dates import spans, spelt_out
-from memory.relative_days import counted
 from memory.settings import MemorySettings
-from memory.workspace import WorkspaceMemory
+from memory.text.dates import spans, spelt_out
+from memory.text.relative_days import counted
+from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
     from datetime import tzinfo

@@ -14,7 +14,7 @@ from gateway.routing.router import is_owners
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryUnreadable
 from memory.settings import ExperimentalSettings, MemorySettings, SessionSyncSettings, SyncSettings
-from memory.workspace import WorkspaceMemory
+from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
     from pathlib import Path

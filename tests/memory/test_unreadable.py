@@ -16,7 +16,7 @@ from gateway.cli import main
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryUnreadable
 from memory.settings import MemorySettings
-from memory.workspace import WorkspaceMemory
+from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

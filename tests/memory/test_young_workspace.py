@@ -11,9 +11,9 @@ from agent.context.workspace_files import workspace_templates
 from gateway.agents.memory_stores import template_lines
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER
-from memory.embedding.fake import BagOfWords
+from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.settings import MemorySettings
-from memory.workspace import WorkspaceMemory
+from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from agent.tools.workspace_sandbox import WorkspaceSandbox
 from agent.transcript.history_view import SUMMARY_HEAD
 from gateway.base.clock import SystemClock
 from memory.settings import MemorySettings
-from memory.workspace import WorkspaceMemory
+from memory.workspace_memory import WorkspaceMemory
 from tests.models.conversation import ask, assistant, hear, requests, result, shown, user
 
 if TYPE_CHECKING:

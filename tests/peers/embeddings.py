@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from memory.embedding.fake import BagOfWords
+from memory.embedding.engines.bag_of_words import BagOfWords
 from tests.peers.failing import failing
 from tests.peers.mood import Mood, today
 

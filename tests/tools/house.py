@@ -20,7 +20,7 @@ from memory.protocol import Excerpt, Hit, SearchAnswer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memory.journal import Author
+    from memory.notes.version_store import Author
 
 CANARY = "the vault opens with 7731"
 

@@ -1,0 +1,1 @@
+"""Batch jobs: embedding many passages at half the price, within hours."""

@@ -1,0 +1,1 @@
+"""Embedding engines: one module for each provider or runtime."""

@@ -1,0 +1,148 @@
+"""Embeddings by a GGUF model inside this process, through llama.cpp."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import os
+import shlex
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal
+
+from memory.embedding.engines.gguf_header import NotGguf, context_length
+from memory.embedding.engines.model_download import HubFile, download
+from memory.embedding.identity import file_identity, fingerprint
+from memory.embedding.inputs import clean_input
+from memory.embedding.prompts import prompted
+from memory.embedding.vector_checks import unit_vectors
+from memory.errors import EmbeddingFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from memory.embedding.engines.model_download import DownloadProgress
+
+INSTALL = f"{shlex.quote(sys.executable)} -m pip install 'llama-cpp-python>=0.3.16,<0.4'"
+
+_CONTEXT = 2048
+"""Tokens of one text at most, or what the model was trained for if that is less."""
+
+_USUAL_CONTEXT = 512
+"""What a model is taken to read when its file does not say: the size of the original BERT."""
+
+
+class GgufEmbedder:
+    """One GGUF file, or one on a hub that is fetched at the first call.
+
+    llama.cpp runs in one thread of its own: a context must not be used by two at once, and a call takes its time.
+    """
+
+    provider = "local"
+    max_batch_tokens = 4_000
+    max_batch_texts = 16
+
+    def __init__(
+        self,
+        source: HubFile | Path,
+        *,
+        cache_dir: Path,
+        hub_url: str,
+        threads: int | None = None,
+        progress: DownloadProgress | None = None,
+    ) -> None:
+        self._source = source
+        self._cache_dir = cache_dir
+        self._hub_url = hub_url
+        self._progress = progress
+        self._threads = threads or max(1, (os.cpu_count() or 2) // 2)
+        self.model = source.path.rpartition("/")[2] if isinstance(source, HubFile) else source.name
+        self.fingerprint = fingerprint(
+            self.provider, self.model, file=str(source) if isinstance(source, HubFile) else file_identity(source)
+        )
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="llama")
+        self._loading = asyncio.Lock()
+        self._llama: Any = None
+
+    @property
+    def trouble(self) -> str:
+        """What is missing on this machine, in a sentence, or ""."""
+        return "" if importlib.util.find_spec("llama_cpp") else f"The package llama-cpp-python is not installed. Run: {INSTALL}"
+
+    async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
+        """Return one unit-length vector per text, in order. The first call loads the model, after fetching it if need be."""
+        if not texts:
+            return []
+        await self._load()
+        ready = [clean_input(prompted(text, model=self.model, purpose=purpose), max_tokens=_CONTEXT * 2) for text in texts]
+        raw = await asyncio.get_running_loop().run_in_executor(self._worker, self._run, ready)
+        return await unit_vectors(raw, count=len(ready), dims=None, who=self.model)
+
+    async def close(self) -> None:
+        """Give the model's memory back, once the call under way has ended."""
+        await asyncio.get_running_loop().run_in_executor(self._worker, self._unload)
+        await asyncio.to_thread(self._worker.shutdown)
+
+    async def _load(self) -> None:
+        async with self._loading:
+            if self._llama is not None:
+                return
+            package = await asyncio.to_thread(_llama_cpp)
+            path = self._source
+            if isinstance(path, HubFile):
+                path = await download(path, cache_dir=self._cache_dir, hub_url=self._hub_url, progress=self._progress)
+            self._llama = await asyncio.get_running_loop().run_in_executor(self._worker, self._open, package, path)
+
+    def _open(self, package: Any, path: Path) -> Any:
+        try:
+            context = min(_CONTEXT, context_length(path) or _USUAL_CONTEXT)
+        except OSError as error:
+            raise EmbeddingFailed(
+                f"{path} cannot be read: {error.strerror}.", hint="Check memorySearch.local.modelPath."
+            ) from error
+        except NotGguf as error:
+            raise EmbeddingFailed(
+                f"{path} is not a GGUF model: {error}.", hint="Delete it if it was downloaded, or name another file."
+            ) from error
+        try:
+            return package.Llama(
+                model_path=str(path),
+                embedding=True,
+                n_ctx=context,
+                n_batch=context,  # encoders take a whole text at once
+                n_ubatch=context,
+                n_threads=self._threads,
+                n_threads_batch=self._threads,
+                verbose=False,
+            )
+        except (ValueError, RuntimeError, OSError) as error:
+            raise EmbeddingFailed(
+                f"llama.cpp cannot load {path}: {error}", hint="Use a GGUF file of an embedding model."
+            ) from error
+
+    def _run(self, texts: list[str]) -> list[list[float]]:
+        try:
+            return [_pooled(vector) for vector in self._llama.embed(texts, normalize=False, truncate=True)]
+        except (RuntimeError, ValueError) as error:
+            raise EmbeddingFailed(f"{self.model} failed on a text: {error}", about_text=True) from error
+
+    def _unload(self) -> None:
+        if self._llama is not None:
+            self._llama.close()
+            self._llama = None
+
+
+def _pooled(vector: Any) -> list[float]:
+    """Average the token vectors that a model without a pooling layer gives."""
+    if vector and isinstance(vector[0], list):
+        return [sum(column) / len(vector) for column in zip(*vector, strict=True)]
+    return list(vector)
+
+
+def _llama_cpp() -> Any:
+    try:
+        return importlib.import_module("llama_cpp")
+    except ImportError as error:
+        raise EmbeddingFailed("Local GGUF models need the package llama-cpp-python.", hint=f"Run: {INSTALL}") from error

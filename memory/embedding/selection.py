@@ -1,0 +1,156 @@
+"""Which embedder it is going to be, and why. Loads no SDK and no model: both wait for the first call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from memory.embedding.batch.gemini_batch import GeminiBatches
+from memory.embedding.batch.openai_batch import OpenAIBatches
+from memory.embedding.engines.gemini import DEFAULT_MODEL as GEMINI_MODEL
+from memory.embedding.engines.gemini import GeminiEmbedder
+from memory.embedding.engines.local import local_embedder, names_a_file_that_exists
+from memory.embedding.engines.openai import DEFAULT_MODEL as OPENAI_MODEL
+from memory.embedding.engines.openai import OpenAIEmbedder
+from memory.embedding.fallback import FallbackEmbedder
+from memory.embedding.retry import Retries
+from memory.embedding.settings import RemoteSettings
+from memory.errors import EmbeddingFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from memory.embedding.batch.protocol import BatchService
+    from memory.embedding.engines.model_download import DownloadProgress
+    from memory.embedding.keys import KeyRing
+    from memory.embedding.protocol import Embedder
+    from memory.embedding.retry import Clock
+    from memory.embedding.settings import EmbeddingSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What was chosen. No embedder means keyword search alone.
+
+    ``reason`` is one sentence for the owner; ``batch`` is the provider's batch service, when it has one and it is enabled;
+    ``failure`` is set when a provider that the owner named cannot be used.
+    """
+
+    embedder: Embedder | None
+    reason: str
+    batch: BatchService | None = None
+    failure: EmbeddingFailed | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedderDependencies:
+    """What embedders need from outside.
+
+    ``cache_dir`` is where models are kept unless ``local.modelCacheDir`` says otherwise; ``progress`` hears of downloads;
+    ``tell`` takes a sentence for the owner.
+    """
+
+    keys: KeyRing
+    clock: Clock
+    random: Callable[[], float]
+    cache_dir: Path
+    tell: Callable[[str], None]
+    progress: DownloadProgress | None = None
+
+
+def select_embedder(settings: EmbeddingSettings, around: EmbedderDependencies) -> Selection:
+    """Choose an embedder: the provider that is named, or the first of local file, OpenAI key, Gemini key, nothing.
+
+    Never raises: without a usable provider the answer says what is missing, and search goes on by keyword.
+    """
+    if settings.provider == "none":
+        return Selection(embedder=None, reason="memorySearch.provider is none: keyword search alone.")
+    first = _automatic(settings, around) if settings.provider == "auto" else _named(settings, settings.provider, around)
+    second = settings.fallback
+    if second == "none" or (settings.provider == "auto" and first.embedder is None):
+        return first
+    return _with_fallback(first, settings, second, around)
+
+
+def _automatic(settings: EmbeddingSettings, around: EmbedderDependencies) -> Selection:
+    path = settings.local.model_path
+    if path and names_a_file_that_exists(path):
+        return _named(settings, "local", around, why=f"memorySearch.local.modelPath ({path}) exists")
+    missing = [f"{path} of memorySearch.local.modelPath does not exist here"] if path else []
+    for provider in ("openai", "gemini"):
+        try:
+            return _remote(provider, settings.remote, around, chosen=False, model=_model(settings, provider))
+        except EmbeddingFailed as failure:
+            missing.append(str(failure).rstrip("."))
+    return Selection(
+        embedder=None,
+        reason=f"Keyword search alone: {'; '.join(missing)}. `homebody memory status` tells how to add an embedder.",
+    )
+
+
+def _model(settings: EmbeddingSettings, provider: str) -> str | None:
+    """Return the owner's model when it can be one of ``provider``: by automatic choice, nobody said whose it is."""
+    named = settings.model
+    return named if named is not None and ("gemini" in named) == (provider == "gemini") else None
+
+
+def _named(settings: EmbeddingSettings, provider: str, around: EmbedderDependencies, *, why: str = "") -> Selection:
+    why = why or f"memorySearch.provider is {provider}"
+    try:
+        if provider == "local":
+            embedder = local_embedder(settings.local, cache_dir=around.cache_dir, progress=around.progress)
+            return Selection(embedder=embedder, reason=f"{embedder.model} runs here, because {why}.")
+        return _remote(provider, settings.remote, around, chosen=True, model=settings.model)
+    except EmbeddingFailed as failure:
+        return Selection(embedder=None, reason=f"Keyword search alone: {failure} {failure.hint}".rstrip(), failure=failure)
+
+
+def _remote(
+    provider: str, remote: RemoteSettings, around: EmbedderDependencies, *, chosen: bool, model: str | None
+) -> Selection:
+    endpoint = around.keys.endpoint(provider, remote, chosen=chosen)
+    retries = Retries(around.clock, around.random)
+    embedder: Embedder
+    batch: BatchService
+    if provider == "openai":
+        openai = OpenAIEmbedder(model=model or OPENAI_MODEL, endpoint=endpoint, retries=retries, dimensions=remote.dimensions)
+        embedder, batch = openai, OpenAIBatches(openai)
+    else:
+        gemini = GeminiEmbedder(model=model or GEMINI_MODEL, endpoint=endpoint, retries=retries, dimensions=remote.dimensions)
+        embedder, batch = gemini, GeminiBatches(gemini)
+    key = f"the key comes from {endpoint.key_from}" if endpoint.key_from else "no key is needed"
+    return Selection(
+        embedder=embedder,
+        reason=f"{embedder.model} by {provider} at {endpoint.host}; {key}.",
+        batch=batch if remote.batch.enabled else None,
+    )
+
+
+def _with_fallback(first: Selection, settings: EmbeddingSettings, provider: str, around: EmbedderDependencies) -> Selection:
+    """Put a second embedder behind the first, or in its place when the first cannot even be made.
+
+    ``remote`` and ``model`` belong to the first provider: its key and address are not shown to the second. Only a remote
+    fallback of a local model may take them, since nothing else uses them then.
+    """
+    if first.embedder is not None and first.embedder.provider == provider:
+        return first
+    spare = settings.provider == "local"
+    try:
+        if provider == "local":
+            second = local_embedder(settings.local, cache_dir=around.cache_dir, progress=around.progress)
+            choice = Selection(embedder=second, reason="")
+        else:
+            remote = settings.remote if spare else RemoteSettings(batch=settings.remote.batch)
+            model = settings.model if spare else None
+            choice = _remote(provider, remote, around, chosen=spare, model=model)
+    except EmbeddingFailed as failure:
+        return replace(first, reason=f"{first.reason} The fallback {provider} cannot be used: {failure}")
+    assert choice.embedder is not None
+    if first.embedder is None:
+        around.tell(f"{first.reason} The fallback {provider} ({choice.embedder.model}) is used instead.")
+        return replace(
+            choice, reason=f"{choice.embedder.model} by {provider}, the fallback. {first.reason}", failure=first.failure
+        )
+    both = FallbackEmbedder(first.embedder, choice.embedder, tell=around.tell)
+    return replace(first, embedder=both, reason=f"{first.reason} {choice.embedder.model} by {provider} is the fallback.")

@@ -1,0 +1,1 @@
+"""Indexing: watches the files, indexes what changed and embeds new chunks."""

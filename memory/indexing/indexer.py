@@ -1,0 +1,216 @@
+"""Keeping the index in step with the notes: what changed on disk is cut and indexed by keyword; a new generation is built."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memory.errors import MemoryUnreadable
+from memory.notes.note_reader import read_note
+from memory.notes.sources import Stamp
+from memory.store.chunk_store import IndexedFile
+from memory.text.chunks import Chunk, chunk, split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from memory.clock import Clock
+    from memory.notes.sources import NoteSources, SourceFile
+    from memory.notes.transcript_source import TranscriptSource
+    from memory.store.chunk_store import Generation
+    from memory.store.index import Index
+    from memory.store.index_thread import IndexThread
+
+    SyncProgress = Callable[[str, int, int], None]
+    """Takes what is being done ("files", "vectors"), how much of it is done, and how much there is."""
+
+    Changed = Callable[[Sequence[str]], Awaitable[None]]
+    """Takes the paths of notes that the index found changed or gone."""
+
+_BATCH_FILES = 24
+_BATCH_BYTES = 400_000
+_FRESH_NS = 2_000_000_000
+"""A file that changed in the last two seconds is read again next time, as its stamp may stay while its bytes change."""
+
+_NO_STAMP = Stamp(0, 0, 0, 0)
+
+
+@dataclass(slots=True)
+class SyncResult:
+    """What a pass over the files came to. ``troubles`` are files that could not be indexed, and why."""
+
+    files: int = 0
+    changed: int = 0
+    removed: int = 0
+    chunks: int = 0
+    troubles: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A file, ready to be filed: ``chunks`` is None when its bytes are the same as before."""
+
+    path: str
+    filed: IndexedFile
+    chunks: list[Chunk] | None
+
+
+class Indexer:
+    """Follows the files. Reading and cutting happen on worker threads, writing on the store's."""
+
+    def __init__(
+        self,
+        sources: NoteSources,
+        thread: IndexThread,
+        clock: Clock,
+        *,
+        changed: Changed | None = None,
+        transcripts: TranscriptSource | None = None,
+        template: frozenset[str] = frozenset(),
+    ) -> None:
+        self._sources = sources
+        self._template = template
+        self._transcripts = transcripts
+        self._thread = thread
+        self._clock = clock
+        self._changed = changed
+        self._one_at_a_time = asyncio.Lock()
+
+    async def follow(self, index: Index, generations: Sequence[Generation], progress: SyncProgress | None = None) -> SyncResult:
+        """Bring every generation in step with the files on disk."""
+        found = await asyncio.to_thread(lambda: list(self._sources.walk()))
+        synced = SyncResult(files=len(found), troubles={f.path: f.trouble for f in found if f.trouble})
+        for generation in generations:
+            await self._follow_one(index, generation, found, synced, progress)
+            await self._follow_sessions(index, generation, synced)
+        return synced
+
+    async def take(self, index: Index, path: str) -> None:
+        """Bring one file in step at once, ahead of everything that waits."""
+        generations = await self._thread.run(lambda: [g for g in (index.notes.live(), index.notes.building()) if g])
+        async with self._one_at_a_time:
+            for generation in generations:
+                cut = await asyncio.to_thread(self._cut, path, generation, None)
+                await self._thread.run(lambda g=generation, c=cut: self._file(index, g, [c]))  # type: ignore[misc]
+
+    async def _follow_one(
+        self,
+        index: Index,
+        generation: Generation,
+        found: Sequence[SourceFile],
+        synced: SyncResult,
+        progress: SyncProgress | None,
+    ) -> None:
+        known = await self._thread.run(lambda: index.notes.filed(generation, "memory"), urgent=False)
+        due = [f for f in found if not f.trouble and not _unchanged(known.get(f.path), f.stamp)]
+        gone = sorted(known.keys() - {f.path for f in found if not f.trouble})
+        synced.troubles.update({f.path: known[f.path].trouble for f in found if f.path in known and known[f.path].trouble})
+        done = 0
+        for batch in _batches(due):
+            async with self._one_at_a_time:
+                cuts = await asyncio.to_thread(lambda b=batch: [self._cut(f.path, generation, known.get(f.path)) for f in b])  # type: ignore[misc]
+                synced.chunks += await self._thread.run(lambda c=cuts: self._file(index, generation, c), urgent=False)  # type: ignore[misc]
+            await self._tell([cut.path for cut in cuts if cut.chunks is not None])
+            synced.changed += sum(cut.chunks is not None for cut in cuts)
+            for cut in cuts:
+                synced.troubles.pop(cut.path, None)
+                if cut.filed.trouble:
+                    synced.troubles[cut.path] = cut.filed.trouble
+            done += len(batch)
+            if progress is not None:
+                progress("files", done, len(due))
+        if gone:
+            async with self._one_at_a_time:
+                gone = await asyncio.to_thread(lambda: [path for path in gone if self._sources.stamp(path) is None])
+                await self._thread.run(lambda: index.notes.remove(generation, gone), urgent=False)
+            await self._tell(gone)
+            synced.removed += len(gone)
+
+    async def follow_sessions(self, index: Index, generations: Sequence[Generation], synced: SyncResult) -> None:
+        """Read transcripts that grew by enough again. Without the source, what was indexed of them goes."""
+        for generation in generations:
+            await self._follow_sessions(index, generation, synced)
+
+    async def _follow_sessions(self, index: Index, generation: Generation, synced: SyncResult) -> None:
+        known = await self._thread.run(lambda: index.notes.filed(generation, "sessions"), urgent=False)
+        found, due = await asyncio.to_thread(self._due_sessions, known)
+        for path in due:
+            chunks, filed = await asyncio.to_thread(self._cut_session, path, generation)
+            if filed.trouble:
+                synced.troubles[path] = filed.trouble
+                continue
+            put = partial(index.notes.put, generation, path, filed, chunks, "sessions")
+            synced.chunks += await self._thread.run(put, urgent=False)
+            synced.changed += 1
+        gone = sorted(known.keys() - found)
+        if gone:
+            await self._thread.run(lambda: index.notes.remove(generation, gone), urgent=False)
+            synced.removed += len(gone)
+
+    def _due_sessions(self, known: Mapping[str, IndexedFile]) -> tuple[set[str], list[str]]:
+        if self._transcripts is None:
+            return set(), []
+        found, now = list(self._transcripts.walk()), self._clock.now()
+        due = [one.path for one in found if self._transcripts.is_due(known.get(one.path), one, now=now)]
+        return {one.path for one in found}, due
+
+    def _cut_session(self, path: str, generation: Generation) -> tuple[list[Chunk], IndexedFile]:
+        assert self._transcripts is not None
+        try:
+            lines, stamp = self._transcripts.read(path)
+        except OSError as error:
+            return [], IndexedFile(None, _NO_STAMP, settled=False, trouble=f"{path} cannot be read: {error.strerror}")
+        chunks = chunk(lines, tokens=generation.tokens, overlap=generation.overlap)
+        return chunks, IndexedFile(b"", stamp, settled=True, trouble="")
+
+    def _cut(self, path: str, generation: Generation, known: IndexedFile | None) -> _Cut:
+        try:
+            content = read_note(self._sources, path)
+        except MemoryUnreadable as trouble:
+            stamp = self._sources.stamp(path)
+            reason = "" if stamp is None else str(trouble)
+            return _Cut(path, IndexedFile(None, stamp or _NO_STAMP, settled=stamp is not None, trouble=reason), [])
+        settled = self._clock.now().timestamp() * 1e9 - content.stamp.mtime_ns > _FRESH_NS
+        filed = IndexedFile(content.digest, content.stamp, settled, content.remark)
+        if known is not None and known.digest == content.digest:
+            return _Cut(path, filed, None)
+        lines = split_lines(content.text)
+        chunks = chunk(lines, tokens=generation.tokens, overlap=generation.overlap, template=self._template)
+        return _Cut(path, filed, chunks)
+
+    @staticmethod
+    def _file(index: Index, generation: Generation, cuts: Sequence[_Cut]) -> int:
+        new = 0
+        with index.database.writing():
+            for cut in cuts:
+                if cut.chunks is None:
+                    index.notes.note(generation, cut.path, cut.filed)
+                elif cut.filed.digest is None and not cut.filed.trouble:
+                    index.notes.remove(generation, [cut.path])
+                else:
+                    new += index.notes.put(generation, cut.path, cut.filed, cut.chunks)
+        return new
+
+    async def _tell(self, paths: Sequence[str]) -> None:
+        if self._changed is not None and paths:
+            with contextlib.suppress(OSError):  # a journal that cannot be written must not stop the index
+                await self._changed(paths)
+
+
+def _unchanged(known: IndexedFile | None, stamp: Stamp) -> bool:
+    return known is not None and known.settled and known.stamp == stamp
+
+
+def _batches(found: Sequence[SourceFile]) -> list[list[SourceFile]]:
+    batches: list[list[SourceFile]] = []
+    size = _BATCH_BYTES + 1
+    for one in found:
+        if size + one.stamp.size > _BATCH_BYTES or len(batches[-1]) >= _BATCH_FILES:
+            batches.append([])
+            size = 0
+        batches[-1].append(one)
+        size += one.stamp.size
+    return batches

@@ -1,0 +1,140 @@
+"""Noticing changes: a watcher on the notes' folders, and a look every so often."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from memory.notes.sources import is_note
+from memory.notes.transcript_source import QUIET_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from memory.clock import Clock
+    from memory.notes.sources import NoteSources
+    from memory.settings import SyncSettings
+
+log = logging.getLogger(__name__)
+
+_LOOK_AGAIN_SECONDS = 30.0
+"""How often notes are looked at while they cannot be watched; also the longest back-off before they are watched again."""
+_FIRST_BACK_OFF_SECONDS = 1.0
+_STEADY_SECONDS = 60.0
+"""A watch that lasted this long begins with the shortest back-off when it fails."""
+
+
+class NoteWatcher:
+    """Calls ``touched`` as soon as a note changes, and ``due`` once the notes have been quiet or the interval is over.
+
+    ``grown`` is called when a transcript in ``sessions`` has grown, and every ten minutes, for those that are quiet by then.
+    """
+
+    def __init__(
+        self,
+        sources: NoteSources,
+        settings: SyncSettings,
+        clock: Clock,
+        *,
+        touched: Callable[[], None],
+        due: Callable[[], None],
+        tell: Callable[[str], None],
+        sessions: Path | None = None,
+        grown: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._sources = sources
+        self._settings = settings
+        self._clock = clock
+        self._touched = touched
+        self._due = due
+        self._tell = tell
+        self._sessions = sessions
+        self._grown = grown
+        self._told = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to watch. Starting twice is fine."""
+        if self._tasks:
+            return
+        if self._settings.watch:
+            self._tasks.append(asyncio.create_task(self._watch()))
+        if self._settings.interval_minutes > 0:
+            self._tasks.append(asyncio.create_task(self._every_so_often(self._settings.interval_minutes * 60, self._due)))
+        if self._sessions is not None:
+            self._tasks.append(asyncio.create_task(self._every_so_often(QUIET_SECONDS, self._grown)))
+            if self._settings.watch:
+                self._tasks.append(asyncio.create_task(self._watch(self._sessions)))
+
+    async def close(self) -> None:
+        """Stop watching."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    async def _every_so_often(self, seconds: float, call: Callable[[], None]) -> None:
+        while True:
+            await self._clock.sleep(seconds)
+            call()
+
+    async def _watch(self, sessions: Path | None = None) -> None:
+        """Watch until cancelled. A watch that fails is begun again after a back-off, and then everything is looked at once."""
+        back_off, failed = _FIRST_BACK_OFF_SECONDS, False
+        while True:
+            folders = await asyncio.to_thread(self._folders, sessions)
+            if not folders:
+                failed = True
+                await self._clock.sleep(_LOOK_AGAIN_SECONDS)
+                if sessions is None:
+                    self._touched()
+                continue
+            began = self._clock.monotonic()
+            try:
+                await self._watch_folders(folders, ".jsonl" if sessions else "", look_first=failed)
+            except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # noqa: BLE001 - watchfiles raises groups of errors, and Rust's panics are no Exception
+                self._tell_failure(error)
+            failed = True
+            if self._clock.monotonic() - began >= _STEADY_SECONDS:
+                back_off = _FIRST_BACK_OFF_SECONDS
+            await self._clock.sleep(back_off)
+            back_off = min(back_off * 2, _LOOK_AGAIN_SECONDS)
+
+    async def _watch_folders(self, folders: list[Path], ending: str, *, look_first: bool) -> None:
+        from watchfiles import awatch
+
+        def wanted(_change: object, path: str) -> bool:
+            return path.endswith(ending) if ending else is_note(path.rsplit("/", 1)[-1])
+
+        def changed() -> None:
+            if ending:
+                self._grown()
+            else:
+                self._touched()
+                self._due()
+
+        quiet = self._settings.watch_debounce_ms
+        if look_first:  # called once the watch below stands, or has failed: so no change falls between
+            asyncio.get_running_loop().call_soon(changed)
+        async for _ in awatch(*folders, watch_filter=wanted, debounce=max(quiet, 50), step=min(max(quiet, 50), 100)):
+            changed()
+
+    def _tell_failure(self, error: BaseException) -> None:
+        """Log every failure; tell the first."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        log.warning("the watch on the memory notes failed and is begun again: %s: %s", type(error).__name__, error)
+        if not self._told:
+            self._tell(
+                f"Memory notes cannot be watched ({error}). They are looked at every {_LOOK_AGAIN_SECONDS:g} seconds at least "
+                "until they can."
+            )
+        self._told = True
+
+    def _folders(self, sessions: Path | None) -> list[Path]:
+        wanted = self._sources.watched() if sessions is None else [sessions]
+        return [folder for folder in wanted if folder.is_dir()]

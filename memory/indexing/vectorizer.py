@@ -1,0 +1,225 @@
+"""Getting vectors for chunks that have none: from the cache, else from the embedder or its batch service."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memory.embedding.batch.backfill import LARGE, Backfill
+from memory.embedding.inputs import PROBE_TEXT
+from memory.embedding.vector_checks import is_unit_vector
+from memory.errors import EmbeddingFailed
+from memory.store.batch_job_table import BatchJobTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from memory.clock import Clock
+    from memory.embedding.batch.protocol import BatchService
+    from memory.embedding.protocol import Embedder
+    from memory.embedding.settings import BatchSettings
+    from memory.indexing.indexer import SyncProgress
+    from memory.store.chunk_store import Generation
+    from memory.store.index import Identity, Index, Missing
+    from memory.store.index_thread import IndexThread
+
+_AT_ONCE = 256
+_LARGE_AT_ONCE = 4
+"""How many times the size from which on batches are used is handed over together: so that one backfill makes few jobs."""
+
+_FIRST_PAUSE = 30.0
+_LONGEST_PAUSE = 3_600.0
+
+
+def identity_of(embedder: Embedder) -> Identity:
+    """Say whose vectors an embedder makes. A fallback that stepped in changes it."""
+    return embedder.provider, embedder.model, embedder.fingerprint
+
+
+class _OtherLength(Exception):
+    """Vectors came of another length than those in the index."""
+
+    def __init__(self, before: int, now: int) -> None:
+        super().__init__(f"{before}, {now}")
+        self.before, self.now = before, now
+
+
+class Vectorizer:
+    """Embeds what is missing. After a failure it pauses, longer each time; ``trouble`` says why vectors are not complete."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        thread: IndexThread,
+        clock: Clock,
+        *,
+        settings: BatchSettings,
+        batch: BatchService | None = None,
+        tell: Callable[[str], None],
+        large: int = LARGE,
+    ) -> None:
+        self.embedder = embedder
+        self.trouble = ""
+        self._thread = thread
+        self._clock = clock
+        self._settings = settings
+        self._batch = batch
+        self._tell = tell
+        self._large = large
+        self._failures = 0
+        self._not_before = 0.0
+        self._refused = ""
+
+    async def fill(
+        self, index: Index, generation: Generation, progress: SyncProgress | None = None, *, measure: bool = False
+    ) -> bool:
+        """Embed all chunks of a generation that have no vector; say whether every one has been dealt with.
+
+        False means that the embedder failed, is being left alone for a while after a failure, has a batch job under way, or
+        was replaced by its fallback; ``trouble`` tells which. ``measure`` asks for one vector even where none is missing, to
+        learn whether the model behind the same name has become another one: then all vectors are made anew.
+        """
+        if not await self._thread.run(lambda: index.vectors.usable, urgent=False):
+            return True
+        before, now = identity_of(self.embedder), int(self._clock.now().timestamp())
+        await self._thread.run(partial(index.reconsider, before, now=now), urgent=False)
+        total = await self._thread.run(partial(index.missing_count, generation), urgent=False)
+        if (total or measure) and self._clock.monotonic() < self._not_before:
+            return False
+        try:
+            if measure:
+                await self._measure(index, generation)
+            return await self._fill_at_any_length(index, generation, total, progress)
+        except EmbeddingFailed as failure:
+            if identity_of(self.embedder) == before:
+                self._pause(failure)
+            return False
+
+    async def _fill_at_any_length(
+        self, index: Index, generation: Generation, total: int, progress: SyncProgress | None
+    ) -> bool:
+        try:
+            return await self._fill(index, generation, total, progress)
+        except _OtherLength as change:
+            await self._begin_anew(index, generation, change)
+        try:
+            return await self._fill(index, generation, total, progress)
+        except _OtherLength as change:
+            raise EmbeddingFailed(
+                f"{self.embedder.model} gives vectors of {change.before} and of {change.now} numbers by turns.",
+                hint="Check what memorySearch.remote.baseUrl leads to.",
+                passing=True,
+            ) from change
+
+    async def _measure(self, index: Index, generation: Generation) -> None:
+        [vector] = await self.embedder.embed([PROBE_TEXT], purpose="passage")
+        before = await self._thread.run(partial(index.dims_of, generation), urgent=False)
+        if before and len(vector) != before:
+            await self._begin_anew(index, generation, _OtherLength(before, len(vector)))
+
+    async def _begin_anew(self, index: Index, generation: Generation, change: _OtherLength) -> None:
+        who = self.embedder
+        self._tell(
+            f"{who.model} by {who.provider} gives vectors of {change.now} numbers where it gave {change.before}: it is another "
+            "model now, and all notes are embedded anew."
+        )
+        await self._thread.run(partial(index.forget_vectors, generation, identity_of(who)), urgent=False)
+
+    async def _fill(self, index: Index, generation: Generation, total: int, progress: SyncProgress | None) -> bool:
+        who = identity_of(self.embedder)
+        book = BatchJobTable(self._thread, index)
+        backfill = Backfill(
+            self.embedder,
+            batch=self._batch,
+            book=book,
+            settings=self._settings,
+            clock=self._clock,
+            tell=self._tell,
+            large=self._large,
+        )
+        at_once = _LARGE_AT_ONCE * self._large if self._batch is not None and total >= self._large else _AT_ONCE
+        done = 0
+        while missing := await self._thread.run(partial(index.missing, generation, at_once), urgent=False):
+            now = int(self._clock.now().timestamp())
+            asked = await self._thread.run(partial(index.fill_from_cache, generation, who, missing, now=now), urgent=False)
+            dealt_with = await self._embed(index, generation, backfill, asked)
+            if identity_of(self.embedder) != who or dealt_with < len({m.digest for m in asked}):
+                self.trouble = "a batch job is under way" if identity_of(self.embedder) == who else self.trouble
+                return False
+            done += len(missing)
+            if progress is not None:
+                progress("vectors", min(done, total), max(done, total))
+        self._failures, self.trouble = 0, ""
+        return True
+
+    async def _embed(self, index: Index, generation: Generation, backfill: Backfill, asked: Sequence[Missing]) -> int:
+        """Embed texts, each once, and return how many of them were dealt with."""
+        if not asked:
+            return 0
+        by_key: dict[str, list[Missing]] = {}
+        for one in asked:
+            by_key.setdefault(one.digest.hex(), []).append(one)
+        dealt_with = 0
+        async for portion in backfill.run({key: group[0].text for key, group in by_key.items()}):
+            dealt_with += sum(key in by_key for key, _ in portion)
+            await self._store(index, generation, portion, by_key)
+        return dealt_with
+
+    async def _store(
+        self,
+        index: Index,
+        generation: Generation,
+        portion: Sequence[tuple[str, Sequence[float] | EmbeddingFailed]],
+        by_key: Mapping[str, Sequence[Missing]],
+    ) -> None:
+        """Keep what came of some texts. Those that nobody asked for just now are from a job of an earlier run."""
+        good: list[tuple[Missing, Sequence[float]]] = []
+        strays: list[tuple[bytes, Sequence[float]]] = []
+        refused: list[tuple[Missing, str]] = []
+        for key, outcome in portion:
+            if isinstance(outcome, EmbeddingFailed):
+                refused += [(one, str(outcome)) for one in by_key.get(key, [])]
+            elif not is_unit_vector(outcome):
+                refused += [(one, "no usable vector came of it") for one in by_key.get(key, [])]
+            elif key in by_key:
+                good += [(one, outcome) for one in by_key[key]]
+            else:
+                strays.append((bytes.fromhex(key), outcome))
+        await self._same_length(index, generation, [vector for _, vector in good])
+        who, now = identity_of(self.embedder), int(self._clock.now().timestamp())
+        await self._thread.run(partial(index.put_vectors, generation, who, good, now=now), urgent=False)
+        if strays:
+            await self._thread.run(partial(index.adopt_vectors, generation, who, strays, now=now), urgent=False)
+        if refused:
+            await self._thread.run(partial(index.refuse, refused, who, now=now), urgent=False)
+            self._tell_refused(refused)
+
+    async def _same_length(self, index: Index, generation: Generation, vectors: Sequence[Sequence[float]]) -> None:
+        lengths = {len(vector) for vector in vectors}
+        before = await self._thread.run(partial(index.dims_of, generation), urgent=False)
+        if other := lengths - {before or next(iter(lengths), 0)}:
+            raise _OtherLength(before or min(lengths - other), min(other))
+
+    def _tell_refused(self, refused: Sequence[tuple[Missing, str]]) -> None:
+        """Tell why passages have no vector, once for each reason in a row."""
+        reason = refused[0][1]
+        if reason != self._refused:
+            self._tell(
+                f"{len(refused)} passages got no vector and are found by their words alone; they are tried again in a day. "
+                f"{reason} `homebody memory status` names them."
+            )
+        self._refused = reason
+
+    def _pause(self, failure: EmbeddingFailed) -> None:
+        pause = failure.retry_after or min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
+        self._failures = min(self._failures + 1, 16)
+        self._not_before = self._clock.monotonic() + pause
+        trouble = f"{failure} {failure.hint}".strip()
+        if trouble != self.trouble:
+            self._tell(f"Memory goes on by keyword: {trouble}")
+        self.trouble = trouble
+
+    @property
+    def resumes_in(self) -> float:
+        """Seconds until the embedder may be asked again; 0 when nothing holds it back."""
+        return max(0.0, self._not_before - self._clock.monotonic())

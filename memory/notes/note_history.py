@@ -1,0 +1,112 @@
+"""Who changed which note: the journal, fed by what tools report and by what the index notices, and its undo."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from memory.errors import MemoryTrouble, MemoryUnreadable
+from memory.notes.note_reader import read_note
+from memory.notes.version_store import BY_OWNER, Author
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from memory.audience import Audience
+    from memory.clock import Clock
+    from memory.notes.sources import NoteSources
+    from memory.notes.version_store import Version, VersionStore
+
+
+class NoteHistory:
+    """Keeps the journal of a workspace. What nobody reported was the owner's own hand."""
+
+    def __init__(self, journal: VersionStore, sources: NoteSources, clock: Clock) -> None:
+        self.versions = journal
+        self._sources = sources
+        self._clock = clock
+        self._being_written: set[str] = set()
+
+    async def writing(self, path: str) -> None:
+        """Take note that a tool is about to change ``path``: what it holds until now is recorded as the owner's."""
+        self._being_written.add(path)
+        await asyncio.to_thread(self._record, path, BY_OWNER)
+
+    async def wrote(self, path: str, by: Author) -> None:
+        """Take note that a tool has changed ``path``."""
+        try:
+            await asyncio.to_thread(self._record, path, by)
+        finally:
+            self._being_written.discard(path)
+
+    async def noticed(self, paths: Sequence[str]) -> None:
+        """Record changes that the index came upon; those that a tool is making just now are left to it."""
+        by_hand = [path for path in paths if path not in self._being_written]
+        await asyncio.to_thread(lambda: [self._record(path, BY_OWNER) for path in by_hand])
+
+    async def log(self, *, audience: Audience, path: str | None = None) -> list[Version]:
+        """Return the changes of notes that this audience may see, newest first."""
+        from pathlib import PurePosixPath
+
+        from memory.notes.sources import audience_key, audience_of
+
+        key = audience_key(audience)
+        versions = await asyncio.to_thread(self.versions.versions, path)
+        return [v for v in versions if audience.may_see(PurePosixPath(v.path)) and (key is None or audience_of(v.path) == key)]
+
+    async def undo(self, name: int | str) -> Version:
+        """Take one change back (named as in ``VersionStore.version``), keep what was changed since, and return the version that this makes.
+
+        Raises:
+            MemoryTrouble: the name is not that of one change, the lines were changed again since, or the note cannot be written.
+        """
+
+        def work() -> Version:
+            with self.versions.exclusively():
+                return self._undo(self.versions.version(name))
+
+        return await asyncio.to_thread(work)
+
+    def _undo(self, version: Version) -> Version:
+        self._record(version.path, BY_OWNER)
+        now = self._text(version.path)
+        wanted = self.versions.undone(version, now)
+        if wanted == now:
+            raise MemoryTrouble(
+                f"version {version.name} of {version.path} is undone already", hint=f"homebody memory log {version.path}"
+            )
+        placed = self._sources.place(version.path)
+        if placed is None:
+            raise MemoryUnreadable(f"{version.path} is no longer one of the memory's files", hint="homebody memory status")
+        try:
+            _put(placed[0] / placed[1], wanted)
+        except OSError as error:
+            raise MemoryTrouble(f"{version.path} cannot be written: {error.strerror}", hint=f"ls -l {version.path}") from error
+        made = self._record(version.path, Author("owner", f"undo of {version.name}"))
+        assert made is not None
+        return made
+
+    def _record(self, path: str, by: Author) -> Version | None:
+        with self.versions.exclusively():  # else another process may record a newer text between reading and recording
+            try:
+                text = self._text(path)
+            except MemoryUnreadable:
+                return None  # too long, or no text: it is not indexed either
+            return self.versions.record(path, text, at=self._clock.now(), author=by)
+
+    def _text(self, path: str) -> str | None:
+        return None if self._sources.stamp(path) is None else read_note(self._sources, path).text
+
+
+def _put(path: Path, text: str | None) -> None:
+    """Replace a note at once, or remove it."""
+    if os.path.realpath(path) != str(path):
+        raise OSError(40, "it lies behind a symbolic link")
+    if text is None:
+        path.unlink()
+        return
+    half = path.with_name(f".{path.name}.{os.getpid()}.half")
+    half.write_text(text, encoding="utf-8", newline="")
+    half.replace(path)

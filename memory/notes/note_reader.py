@@ -1,0 +1,187 @@
+"""Reading notes: whole files for the index, a few lines for whoever asked, whatever the bytes are."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memory.errors import MemoryUnreadable
+from memory.notes.sources import UNREADABLE, NoteSources, Stamp, open_beneath, stamp_of
+from memory.protocol import Excerpt
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+LARGEST_FILE = 16 * 1024 * 1024
+"""Bytes of a note that is still indexed. A longer one is a log or an export, and would crowd out everything else."""
+
+MOST_LINES = 400
+MOST_CHARS = 12_000
+_PIECE = 65_536
+_SNIFF = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class NoteContent:
+    """A whole note. ``digest`` is the SHA-256 of its bytes; ``remark`` is what its owner should know of it, or ""."""
+
+    text: str
+    digest: bytes
+    stamp: Stamp
+    remark: str = ""
+
+
+def read_note(sources: NoteSources, path: str) -> NoteContent:
+    """Read a note for the index.
+
+    Raises:
+        MemoryUnreadable: it is not among the sources, gone, too long, or not text; the message names it.
+    """
+    placed = sources.place(path)
+    if placed is None:
+        raise MemoryUnreadable(f"{path} is not one of the memory's files", hint="homebody memory status")
+    try:
+        with open_beneath(*placed) as file:
+            stamp = stamp_of(os.fstat(file))
+            if stamp.size > LARGEST_FILE:
+                raise MemoryUnreadable(
+                    f"{path} has {stamp.size / 1e6:.0f} MB; notes over {LARGEST_FILE / 1e6:.0f} MB are not indexed",
+                    hint="split it into smaller files",
+                )
+            with os.fdopen(os.dup(file), "rb") as stream:
+                data = stream.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise MemoryUnreadable(f"{path} {UNREADABLE}: {error.strerror}", hint=_hint(error, path)) from error
+    remark = "" if _is_utf(data) else f"{path} is not UTF-8; what is not was read as Windows-1252: save it as UTF-8"
+    return NoteContent(decode(data, path), hashlib.sha256(data).digest(), stamp, remark)
+
+
+def decode(data: bytes, path: str) -> str:
+    """Turn the bytes of a note into text: UTF-8, or UTF-16 by its mark. Lines that are neither are read as Windows-1252.
+
+    Raises:
+        MemoryUnreadable: it holds zero bytes, as binary files do.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
+    if b"\x00" in data[:_SNIFF]:
+        raise MemoryUnreadable(
+            f"{path} is a binary file, or UTF-16 without its mark", hint="save it as UTF-8, or give it another ending than .md"
+        )
+    data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\n".join(map(_line, data.split(b"\n")))
+    return text.replace("\x00", "\ufffd")
+
+
+def _line(raw: bytes) -> str:
+    """Decode one line; the five bytes that Windows-1252 leaves open become U+FFFD."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("cp1252", "replace")
+
+
+def _is_utf(data: bytes) -> bool:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def read_lines(sources: NoteSources, path: str, *, from_line: int, lines: int | None) -> Excerpt:
+    """Read ``lines`` lines from ``from_line`` on, at most 400 lines and 12,000 characters; files of any length can be read.
+
+    Where something is left out, the text ends with a line that says how to go on.
+
+    Raises:
+        MemoryUnreadable: it is not among the sources, gone, or not text.
+    """
+    placed = sources.place(path)
+    if placed is None:
+        raise MemoryUnreadable(f"{path} is not one of the memory's files", hint="homebody memory status")
+    try:
+        with open_beneath(*placed) as file, os.fdopen(os.dup(file), "rb") as stream:
+            return _excerpt(stream, path, max(1, from_line), min(lines or MOST_LINES, MOST_LINES), asked=lines)
+    except OSError as error:
+        raise MemoryUnreadable(f"{path} {UNREADABLE}: {error.strerror}", hint=_hint(error, path)) from error
+
+
+def _excerpt(stream: BinaryIO, path: str, first: int, count: int, *, asked: int | None) -> Excerpt:
+    head = stream.read(2)
+    if head in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}:
+        return _utf16_excerpt(head + stream.read(LARGEST_FILE), path, first, count, asked=asked)
+    stream.seek(0)
+    if not _skip(stream, first - 1):
+        return Excerpt(path=path, text="", start_line=first, end_line=first - 1)
+    picked: list[str] = []
+    room = MOST_CHARS
+    while len(picked) < count:
+        raw = stream.readline(4 * room + 4)
+        if not raw:
+            return _done(picked, path, first)
+        line = decode(raw, path) if first + len(picked) == 1 else _line(raw).replace("\x00", "\ufffd")
+        whole = raw.endswith(b"\n") or not stream.peek(1)  # type: ignore[attr-defined]  # fdopen gives a BufferedReader
+        line = line.rstrip("\n").removesuffix("\r")
+        if len(line) > room or not whole:
+            return _cut_in_line(picked, line[:room], path, first)
+        picked.append(line)
+        room -= len(line) + 1
+        if room <= 0:
+            break
+    more = bool(stream.peek(1))  # type: ignore[attr-defined]  # the same
+    return _done(picked, path, first, cut=more and (asked is None or len(picked) < asked))
+
+
+def _utf16_excerpt(data: bytes, path: str, first: int, count: int, *, asked: int | None) -> Excerpt:
+    rows = decode(data, path).split("\n")
+    picked: list[str] = []
+    room = MOST_CHARS
+    for row in rows[first - 1 : first - 1 + count]:
+        line = row.removesuffix("\r")
+        if len(line) > room:
+            return _cut_in_line(picked, line[:room], path, first)
+        picked.append(line)
+        room -= len(line) + 1
+    more = first - 1 + len(picked) < len(rows)
+    return _done(picked, path, first, cut=more and (asked is None or len(picked) < asked))
+
+
+def _skip(stream: BinaryIO, lines: int) -> bool:
+    """Move behind the first ``lines`` lines without holding any of them; say whether the file is that long."""
+    while lines:
+        piece = stream.readline(_PIECE)
+        if not piece:
+            return False
+        lines -= piece.endswith(b"\n")
+    return True
+
+
+def _done(picked: list[str], path: str, first: int, *, cut: bool = False) -> Excerpt:
+    last = first + len(picked) - 1
+    text = "\n".join(picked)
+    if cut:
+        text += f"\n[cut here; go on with from={last + 1}]"
+    return Excerpt(path=path, text=text, start_line=first, end_line=last, cut=cut)
+
+
+def _cut_in_line(picked: list[str], line: str, path: str, first: int) -> Excerpt:
+    """End before a line that does not fit, or within it when it is the first one."""
+    if picked:
+        return _done(picked, path, first, cut=True)
+    text = f"{line}\n[cut here: line {first} is longer than {MOST_CHARS} characters; go on with from={first + 1}]"
+    return Excerpt(path=path, text=text, start_line=first, end_line=first, cut=True)
+
+
+def _hint(error: OSError, path: str) -> str:
+    if isinstance(error, PermissionError):
+        return f"chmod u+r {path}"
+    return "" if isinstance(error, FileNotFoundError) else "homebody memory status"

@@ -1,0 +1,264 @@
+"""Where memory's Markdown lies, what each file is called, and who may hear of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Literal
+
+from memory.audience import INBOX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from memory.audience import Audience
+
+Source = Literal["memory", "sessions"]
+
+LONG_TERM = ("MEMORY.md", "memory.md")
+FOLDER = "memory"
+_SUFFIX = ".md"
+_TEMPLATE = "template-"
+_FOLDERS_OF = {"groups": "group", "peers": "peer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the file system says of a file without reading it. Equal stamps mean equal bytes, unless it was just written."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+_NO_STAMP = Stamp(0, 0, 0, 0)
+UNREADABLE = "cannot be read"
+"""Stands in each trouble of a file or folder that may not be read."""
+HARD_LINK = "it has a second name (a hard link), which is not followed; copy it to a file of its own"
+NOT_UTF8 = "its name is not UTF-8, so it is not indexed; rename it"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that belongs to the memory, or an entry that cannot (``trouble`` says why)."""
+
+    path: str
+    stamp: Stamp
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder whose Markdown is memory. ``label`` stands before the names of its files; "" for the workspace itself."""
+
+    folder: Path
+    label: str
+    only: tuple[str, ...] = ()
+
+
+class NoteSources:
+    """The workspace's notes and the further paths of the settings.
+
+    Files are named relative to the workspace. Files of a further path outside of it are named ``@folder/...`` after the
+    path's last part. Symbolic links below a root are never followed: whatever leaves its root that way is refused.
+    """
+
+    def __init__(self, workspace: Path, extra_paths: Sequence[str] = ()) -> None:
+        self.workspace = Path(os.path.realpath(workspace.expanduser()))
+        self.roots = [Root(self.workspace, "", (*LONG_TERM, FOLDER)), *self._extra_roots(extra_paths)]
+
+    def walk(self) -> Iterator[SourceFile]:
+        """Yield every file of the memory once, and every entry that was refused or cannot be read."""
+        seen: set[str] = set()
+        for root in self.roots:
+            for found in self._walk_root(root):
+                if found.path not in seen:
+                    seen.add(found.path)
+                    yield found
+
+    def place(self, path: str) -> tuple[Path, PurePosixPath] | None:
+        """Return the root folder of a named file and its place below, or None if the name is not one of the memory's."""
+        pure = PurePosixPath(path)
+        if pure.is_absolute() or ".." in pure.parts or not pure.parts or "\x00" in path or not is_note(pure.name):
+            return None
+        if not is_unicode(path):
+            return None
+        for root in self.roots:
+            label = PurePosixPath(root.label)
+            if root.label and pure.parts[: len(label.parts)] != label.parts:
+                continue
+            below = PurePosixPath(*pure.parts[len(label.parts) :])
+            hidden = any(part.startswith(".") for part in below.parts) or is_received(pure.parts)
+            if below.parts and (not root.only or _within(below, root.only)) and not hidden:
+                return root.folder, below
+        return None
+
+    def stamp(self, path: str) -> Stamp | None:
+        """Return the stamp of a named file, or None if it is gone, a link, or not a file.
+
+        A file that may not be read is there all the same: its stamp is all zeros, which no other has.
+        """
+        placed = self.place(path)
+        if placed is None:
+            return None
+        try:
+            with open_beneath(*placed) as fd:
+                return stamp_of(os.fstat(fd))
+        except PermissionError:
+            return _NO_STAMP
+        except OSError:
+            return None
+
+    def watched(self) -> list[Path]:
+        """The folders in which changes may concern the memory. The workspace's other folders are among them: notes may be new."""
+        return [root.folder for root in self.roots]
+
+    def _extra_roots(self, extra_paths: Sequence[str]) -> Iterator[Root]:
+        taken: set[str] = set()
+        for extra in extra_paths:
+            target = Path(os.path.realpath(self.workspace / Path(extra).expanduser()))
+            only: tuple[str, ...] = ()
+            if not target.is_dir():
+                target, only = target.parent, (target.name,)
+            if target.is_relative_to(self.workspace):
+                inside = printable_name(target.relative_to(self.workspace).as_posix())
+                yield Root(target, "" if inside == "." else inside, only)
+                continue
+            label = base = "@" + (printable_name(target.name) or "root")
+            number = 2
+            while label in taken:
+                label, number = f"{base}-{number}", number + 1
+            taken.add(label)
+            yield Root(target, label, only)
+
+    def _walk_root(self, root: Root) -> Iterator[SourceFile]:
+        if not root.only:
+            yield from _walk(root.folder, root.label)
+            return
+        try:
+            entries = {entry.name: entry for entry in os.scandir(root.folder) if entry.name in root.only}
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            yield SourceFile(root.label or ".", _NO_STAMP, f"the folder {UNREADABLE}: {error.strerror}")
+            return
+        for name in root.only:
+            if name in entries:
+                yield from _entry(entries[name], f"{root.label}/{name}" if root.label else name)
+
+
+@contextmanager
+def open_beneath(folder: Path, below: PurePosixPath) -> Iterator[int]:
+    """Open a regular file below ``folder`` part by part, following no link on the way, and yield its descriptor.
+
+    A file with a second name (a hard link) is refused: the other name may lie outside, or belong to another audience.
+
+    Raises:
+        OSError: it is missing, a link, no regular file, or may not be read.
+    """
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in below.parts[:-1]:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            os.close(at)
+            at = inner
+        fd = os.open(below.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
+    finally:
+        os.close(at)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(below))
+        if status.st_nlink > 1:
+            raise OSError(errno.EMLINK, HARD_LINK, str(below))
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def is_note(name: str) -> bool:
+    """Tell whether a file of this name is memory: Markdown, neither hidden nor a template."""
+    lowered = name.lower()
+    return lowered.endswith(_SUFFIX) and not lowered.startswith((_TEMPLATE, "."))
+
+
+def is_unicode(name: str) -> bool:
+    """Tell whether a name of the file system is text. One that is not UTF-8 can be neither stored, printed nor sent."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def printable_name(name: str) -> str:
+    """Return a name of the file system as it can be shown: bytes that are not UTF-8 are spelt out in hexadecimal."""
+    return name if is_unicode(name) else os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def is_received(parts: Sequence[str]) -> bool:
+    """Tell whether a path in the workspace lies where what a group or a guest sent is kept: that is not memory."""
+    return len(parts) > 3 and parts[0] == FOLDER and parts[1] in _FOLDERS_OF and parts[3] == INBOX  # noqa: PLR2004 - memory/groups/<key>/inbox
+
+
+def audience_of(path: str, source: Source = "memory") -> str:
+    """Return who, beside the owner, may hear of a file: ``group:<key>``, ``peer:<key>``, or "" for nobody."""
+    parts = PurePosixPath(path).parts
+    if source == "memory" and len(parts) > 3 and parts[0] == FOLDER and parts[1] in _FOLDERS_OF:  # noqa: PLR2004 - memory/groups/<key>/<note>
+        return f"{_FOLDERS_OF[parts[1]]}:{parts[2]}"
+    return ""
+
+
+def audience_key(audience: Audience) -> str | None:
+    """Return what ``audience_of`` must be for this audience to see a file; None sees all."""
+    return None if audience.kind == "owner" else f"{audience.kind}:{audience.key}"
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return the stamp in a stat result."""
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def _within(below: PurePosixPath, only: tuple[str, ...]) -> bool:
+    if below.parts[0] == FOLDER and FOLDER in only:
+        return len(below.parts) > 1
+    return len(below.parts) == 1 and below.name in only
+
+
+def _walk(folder: Path | str, label: str) -> Iterator[SourceFile]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield SourceFile(label or ".", _NO_STAMP, f"the folder {UNREADABLE}: {error.strerror}")
+        return
+    for entry in entries:
+        yield from _entry(entry, f"{label}/{entry.name}" if label else entry.name)
+
+
+def _entry(entry: os.DirEntry[str], path: str) -> Iterator[SourceFile]:
+    if entry.name.startswith(".") or is_received(path.split("/")):
+        return
+    try:
+        if not is_unicode(entry.name):
+            if is_note(entry.name) or entry.is_dir(follow_symlinks=False):
+                yield SourceFile(printable_name(path), _NO_STAMP, NOT_UTF8)
+            return
+        if entry.is_symlink():
+            if is_note(entry.name) or entry.is_dir():
+                yield SourceFile(path, _NO_STAMP, "a symbolic link is not followed; name its target in memorySearch.extraPaths")
+        elif entry.is_dir(follow_symlinks=False):
+            yield from _walk(entry.path, path)
+        elif is_note(entry.name) and entry.is_file(follow_symlinks=False):
+            status = entry.stat(follow_symlinks=False)
+            yield SourceFile(path, _NO_STAMP, HARD_LINK) if status.st_nlink > 1 else SourceFile(path, stamp_of(status))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield SourceFile(path, _NO_STAMP, f"{UNREADABLE}: {error.strerror}")

@@ -1,0 +1,300 @@
+"""The history of the notes: every change an agent made, with what was there before, kept apart from the owner's own git.
+
+<folder>/log.jsonl          one line a change: number, time, path, who, hashes before and after
+<folder>/texts/ab/cdef...   the texts, compressed, each once, named by their hash
+<folder>/lock               held by the process that appends
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import threading
+import zlib
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from memory.errors import MemoryTrouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who changed a note: ``kind`` "agent" with its session and turn, or "owner" for what was changed by hand."""
+
+    kind: str = "owner"
+    name: str = ""
+    session: str = ""
+    turn: str = ""
+
+
+BY_OWNER = Author()
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One change. ``before`` and ``after`` are hashes of texts; None means that there was, or is, no such note.
+
+    Logs of former releases may give one number to several changes, when two processes wrote at once. ``same`` then counts these
+    from 1 in the order of the log; it is 0 where a number is unique, and is not stored.
+    """
+
+    number: int
+    at: str
+    path: str
+    before: str | None
+    after: str | None
+    author: Author = BY_OWNER
+    same: int = 0
+
+    @property
+    def name(self) -> str:
+        """What a person calls this change: its number, with ``same`` behind a point where the number is not unique."""
+        return f"{self.number}.{self.same}" if self.same else str(self.number)
+
+
+class VersionStore:
+    """Append-only and safe among threads and processes: who appends holds a lock and has read what others appended.
+
+    A line is written after the texts that it names. An agent's change is synced to disk; an owner's is there already.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.RLock()
+        self._held = False
+        self._forget()
+
+    @contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """Keep every other thread and process from recording meanwhile. May be nested.
+
+        Raises:
+            OSError: the lock file cannot be made.
+        """
+        with self._lock:
+            if self._held:
+                yield
+                return
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                self._held = True
+                yield
+            finally:
+                self._held = False
+                os.close(fd)
+
+    def record(self, path: str, text: str | None, *, at: datetime, author: Author = BY_OWNER) -> Version | None:
+        """Note what a file holds now (None: it is gone); return the version, or None when nothing changed.
+
+        What was there before is what was last recorded. So an owner's change must be recorded before an agent's next one.
+        """
+        with self.exclusively():
+            self._load()
+            before = self._heads.get(path)
+            after = None if text is None else self._keep(text, durably=author.kind != BY_OWNER.kind)
+            if before == after:
+                return None
+            number = self._highest + 1
+            version = Version(number, at.isoformat(timespec="seconds"), path, before, after, author)
+            self._append(version, durably=author.kind != BY_OWNER.kind)
+            return version
+
+    def versions(self, path: str | None = None) -> list[Version]:
+        """Return all changes, or those of one file, newest first."""
+        with self._lock:
+            return [version for version in reversed(self._load()) if path is None or version.path == path]
+
+    def version(self, name: int | str) -> Version:
+        """Return one change by its number, or by its name ("12.2") where several have that number.
+
+        Raises:
+            MemoryTrouble: there is none of that name, or several have the number.
+        """
+        number, _, same = str(name).partition(".")
+        if not number.isdecimal() or (same and not same.isdecimal()):
+            raise MemoryTrouble(f"{name!r} is no version", hint="homebody memory log")
+        with self._lock:
+            versions = self._load()
+            found = [versions[place] for place in self._places.get(int(number), ())]
+        chosen = [one for one in found if int(same) == one.same] if same else found
+        if not chosen:
+            raise MemoryTrouble(f"there is no version {name}", hint="homebody memory log")
+        if len(chosen) > 1:
+            listed = "; ".join(f"{one.name} by the {one.author.kind} in {one.path} at {one.at}" for one in chosen)
+            raise MemoryTrouble(
+                f"version {name} may be any of {len(chosen)} changes: {listed}",
+                hint=f"name one of them, such as {chosen[0].name}",
+            )
+        return chosen[0]
+
+    def text(self, digest: str | None) -> str | None:
+        """Return a text that a version names; None for None.
+
+        Raises:
+            MemoryTrouble: it was taken away from the journal.
+        """
+        if digest is None:
+            return None
+        try:
+            return zlib.decompress(self._place(digest).read_bytes()).decode("utf-8", "surrogatepass")
+        except (OSError, zlib.error) as error:
+            raise MemoryTrouble(
+                f"the journal {self._folder} lacks a text it names: {error}", hint="homebody memory log"
+            ) from error
+
+    def diff(self, version: Version) -> str:
+        """Return what a change did, as a unified diff."""
+        before, after = self.text(version.before) or "", self.text(version.after) or ""
+        rows = difflib.unified_diff(
+            before.splitlines(),
+            after.splitlines(),
+            version.path,
+            version.path,
+            f"before {version.name}",
+            version.at,
+            lineterm="",
+        )
+        return "\n".join(rows)
+
+    def undone(self, version: Version, now: str | None) -> str | None:
+        """Return what a note is to hold when one change is taken back from ``now``; later changes of other lines stay.
+
+        Raises:
+            MemoryTrouble: the lines it changed were changed again since.
+        """
+        before, after = self.text(version.before), self.text(version.after)
+        if now == after:
+            return before
+        merged = revert_change((before or "").split("\n"), (after or "").split("\n"), (now or "").split("\n"))
+        if merged is None:
+            raise MemoryTrouble(
+                f"{version.path} was changed in the same lines since version {version.name}",
+                hint=f"homebody memory log {version.path}: undo the later ones first",
+            )
+        return "\n".join(merged)
+
+    def blame(self, path: str) -> Iterator[tuple[str, Version | None]]:
+        """Yield each line of a note as last recorded, with the change that brought it."""
+        lines: list[tuple[str, Version | None]] = []
+        for version in reversed(self.versions(path)):
+            new = (self.text(version.after) or "").splitlines()
+            match = difflib.SequenceMatcher(None, [line for line, _ in lines], new, autojunk=False)
+            kept: dict[int, Version | None] = {}
+            for a, b, size in match.get_matching_blocks():
+                kept.update({b + offset: lines[a + offset][1] for offset in range(size)})
+            lines = [(line, kept.get(number, version)) for number, line in enumerate(new)]
+        yield from lines
+
+    def _forget(self) -> None:
+        self._versions: list[Version] = []
+        self._places: dict[int, list[int]] = {}
+        self._heads: dict[str, str | None] = {}
+        self._highest = 0
+        self._read = 0
+        self._file = (0, 0)
+
+    def _load(self) -> list[Version]:
+        """Read what was appended since the last time; a line that was torn by a crash is passed over."""
+        try:
+            log = (self._folder / "log.jsonl").open("rb")
+        except FileNotFoundError:
+            self._forget()
+            return self._versions
+        with log:
+            status = os.fstat(log.fileno())
+            if (status.st_dev, status.st_ino) != self._file or status.st_size < self._read:  # a backup was put back
+                self._forget()
+                self._file = (status.st_dev, status.st_ino)
+            if status.st_size > self._read:
+                log.seek(self._read)
+                for line in log:
+                    version = _parsed(line)
+                    if version is None and not line.endswith(b"\n"):
+                        break  # another process is writing it, or a crash tore it
+                    self._read += len(line)
+                    if version is not None:
+                        self._add(version)
+        return self._versions
+
+    def _add(self, version: Version) -> None:
+        places = self._places.setdefault(version.number, [])
+        if places:
+            first = places[0]
+            self._versions[first] = replace(self._versions[first], same=1)
+            version = replace(version, same=len(places) + 1)
+        places.append(len(self._versions))
+        self._versions.append(version)
+        self._heads[version.path] = version.after
+        self._highest = max(self._highest, version.number)
+
+    def _append(self, version: Version, *, durably: bool) -> None:
+        fields = asdict(version)
+        del fields["same"]
+        data = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        fd = os.open(self._folder / "log.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            size = os.fstat(fd).st_size
+            torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+            data = b"\n" * torn + data
+            if os.write(fd, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder))
+            if durably:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def _keep(self, text: str, *, durably: bool) -> str:
+        data = text.encode("utf-8", "surrogatepass")
+        digest = hashlib.sha256(data).hexdigest()
+        place = self._place(digest)
+        if not place.exists():
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            half = place.with_name(f"{place.name}.{os.getpid()}.half")
+            with half.open("wb") as file:
+                file.write(zlib.compress(data, 6))
+                file.flush()
+                if durably:
+                    os.fsync(file.fileno())
+            half.replace(place)
+        return digest
+
+    def _place(self, digest: str) -> Path:
+        return self._folder / "texts" / digest[:2] / digest[2:]
+
+
+def _parsed(line: bytes) -> Version | None:
+    """Return the change that a line of the log tells of, or None if it tells of none."""
+    try:
+        raw = json.loads(line)
+        return Version(**{**raw, "number": int(raw["number"]), "author": Author(**raw["author"]), "same": 0})
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def revert_change(before: list[str], after: list[str], now: list[str]) -> list[str] | None:
+    """Undo the step from ``before`` to ``after`` in ``now``: each changed run of lines is found again where it lies today."""
+    today = difflib.SequenceMatcher(None, after, now, autojunk=False)
+    places = {a + offset: b + offset for a, b, size in today.get_matching_blocks() for offset in range(size)}
+    places[len(after)] = len(now)
+    result = list(now)
+    for tag, i1, i2, j1, j2 in reversed(difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()):
+        if tag == "equal":
+            continue
+        found = [places.get(j) for j in range(j1, j2)] or [places.get(j1)]
+        if None in found or [n for n in found if n is not None] != list(range(found[0] or 0, (found[0] or 0) + len(found))):
+            return None
+        start = found[0] or 0
+        result[start : start + (j2 - j1)] = before[i1:i2]
+    return result

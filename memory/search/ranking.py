@@ -1,0 +1,131 @@
+"""Putting the keyword side and the vector side together: the fused ranking, and the documented formula."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from memory.notes.sources import Source
+    from memory.settings import FusedSettings, HybridSettings
+    from memory.text.dates import Span
+
+REFERENCE_MIN_SCORE = 0.35
+REFERENCE_SNIPPET_CHARS = 700
+REFERENCE_MOST_CANDIDATES = 200
+
+_DAY_AFTER = 0.5
+_LEAST_SPREAD = 0.2
+"""Cosines that differ by less than this are not spread over the whole scale: of two notes that are equally near, neither is 0."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Candidate:
+    """A chunk that one side or the other proposed.
+
+    ``keyword`` is BM25 (higher is better), ``vector`` the cosine; None where that side did not propose it. ``embedded`` is
+    False for a chunk whose vector is still to come. ``score`` and ``bonus`` are set by the ranking.
+    """
+
+    id: int
+    path: str
+    source: Source
+    start_line: int
+    end_line: int
+    part: int
+    day: date | None
+    text: str
+    header: str = ""
+    embedded: bool = True
+    keyword: float | None = None
+    vector: float | None = None
+    keyword_rank: int | None = None
+    vector_rank: int | None = None
+    bonus: float = 0.0
+    score: float = 0.0
+
+
+def assign_ranks(candidates: Sequence[Candidate]) -> None:
+    """Set each candidate's place on each side, 1 being the best."""
+    by_keyword = sorted((c for c in candidates if c.keyword is not None), key=lambda c: (-(c.keyword or 0.0), c.id))
+    by_vector = sorted((c for c in candidates if c.vector is not None), key=lambda c: (-(c.vector or 0.0), c.id))
+    for rank, candidate in enumerate(by_keyword, 1):
+        candidate.keyword_rank = rank
+    for rank, candidate in enumerate(by_vector, 1):
+        candidate.vector_rank = rank
+
+
+def fused_ranking(candidates: Sequence[Candidate], settings: FusedSettings, days: Sequence[Span]) -> list[Candidate]:
+    """Rank by the weighted sum of both sides, each scaled to 0..1, plus a bonus for named days: 1 is the best on every side.
+
+    Scaling keeps the gaps between scores, which places alone lose. A side without candidates leaves all weight to the other;
+    a chunk that has no vector yet is judged by its words alone. Scores are compared with the best of the same search only.
+    """
+    assign_ranks(candidates)
+    words, vectors = _words_scaled(candidates, settings.candidates), _vectors_scaled(candidates)
+    word_weight, vector_weight = _shares(settings.text_weight if words else 0.0, settings.vector_weight if vectors else 0.0)
+    for candidate in candidates:
+        word = words.get(candidate.id, 0.0)
+        vector = vectors.get(candidate.id, 0.0 if candidate.embedded else word)
+        candidate.bonus = settings.date_bonus * _day_match(candidate.day, days)
+        candidate.score = word_weight * word + vector_weight * vector + candidate.bonus
+        if candidate.source == "sessions":
+            candidate.score *= settings.transcript_weight
+    return sorted(candidates, key=_order)
+
+
+def reference_ranking(candidates: Sequence[Candidate], settings: HybridSettings, *, by_vector: bool) -> list[Candidate]:
+    """Rank by the documented formula: cosine times ``vectorWeight`` plus 1 / (1 + place) times ``textWeight``, places from 0.
+
+    Without vectors (``by_vector`` False) the keyword side has all the weight, or no hit could pass the documented threshold.
+    """
+    assign_ranks(candidates)
+    vector_weight, word_weight = _shares(settings.vector_weight if by_vector else 0.0, settings.text_weight)
+    for candidate in candidates:
+        word = 0.0 if candidate.keyword_rank is None else 1.0 / candidate.keyword_rank
+        candidate.bonus = 0.0
+        candidate.score = vector_weight * (candidate.vector or 0.0) + word_weight * word
+    return sorted(candidates, key=_order)
+
+
+def _day_match(day: date | None, days: Sequence[Span]) -> float:
+    """Say how well a note's day fits those that a question names: 1 for one of them, half for the day after a single one.
+
+    What happens in the evening is often noted the next day.
+    """
+    if day is None:
+        return 0.0
+    if any(day in span for span in days):
+        return 1.0
+    return _DAY_AFTER if any(span.days == 1 and (day - span.last).days == 1 for span in days) else 0.0
+
+
+def _order(candidate: Candidate) -> tuple[float, str, int, int]:
+    return -candidate.score, candidate.path, candidate.start_line, candidate.part
+
+
+def _words_scaled(candidates: Sequence[Candidate], most: int) -> dict[int, float]:
+    """Scale from the worst candidate to the best; from 0, where the list is not full: what it lacks has none of the words."""
+    values = {c.id: c.keyword for c in candidates if c.keyword is not None}
+    return _scaled(values, min(values.values(), default=0.0) if len(values) >= most else 0.0)
+
+
+def _vectors_scaled(candidates: Sequence[Candidate]) -> dict[int, float]:
+    """Scale from the worst candidate to the best, and from no nearer to the best than ``_LEAST_SPREAD``."""
+    values = {c.id: c.vector for c in candidates if c.vector is not None}
+    return _scaled(values, min(min(values.values(), default=0.0), max(values.values(), default=0.0) - _LEAST_SPREAD))
+
+
+def _scaled(values: dict[int, float], low: float) -> dict[int, float]:
+    high = max(values.values(), default=low)
+    if high <= low:
+        return dict.fromkeys(values, 1.0)
+    return {id_: (value - low) / (high - low) for id_, value in values.items()}
+
+
+def _shares(first: float, second: float) -> tuple[float, float]:
+    total = first + second
+    return (first / total, second / total) if total > 0 else (0.5, 0.5)

@@ -1,0 +1,244 @@
+"""Files and their chunks in the index, and the generations they belong to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from memory.notes.sources import Stamp, audience_of
+from memory.text.dates import day_of, header
+from memory.text.terms import bigram_text, spaced, trigram_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from memory.notes.sources import Source
+    from memory.store.database import Database
+    from memory.text.chunks import Chunk
+
+_SHIFT = 40
+"""A chunk's id is its generation, shifted by this, plus a number: so a range of ids is a generation."""
+
+
+INDEXING_VERSION = 2
+"""How files are cut and their words are put down. Raised when that changes: the notes are then indexed anew beside what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One complete state of the index: how texts were cut, and whose vectors they have ("" in ``provider``: none yet)."""
+
+    number: int
+    tokens: int
+    overlap: int
+    provider: str = ""
+    model: str = ""
+    fingerprint: str = ""
+    dims: int = 0
+    table: str = ""
+    rules: int = 1
+
+    @property
+    def first_id(self) -> int:
+        """The lowest id that a chunk of it can have."""
+        return self.number << _SHIFT
+
+    @property
+    def last_id(self) -> int:
+        """The highest."""
+        return ((self.number + 1) << _SHIFT) - 1
+
+    @property
+    def embedder(self) -> tuple[str, str, str]:
+        """Whose vectors it has."""
+        return self.provider, self.model, self.fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFile:
+    """What the index knows of a file. ``settled`` is False when it was written so recently that its stamp proves nothing."""
+
+    digest: bytes | None
+    stamp: Stamp
+    settled: bool
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """What all chunks of a file have in common."""
+
+    path: str
+    source: Source
+    audience: str
+    day: str | None
+
+
+class ChunkStore:
+    """Writes files and chunks. Every change is one transaction, and goes to each generation that is kept."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self.words_changed = 0
+        self.on_drop: Callable[[Sequence[int]], None] = lambda _: None
+
+    def live(self) -> Generation | None:
+        """The generation that answers."""
+        return self._generation("live")
+
+    def building(self) -> Generation | None:
+        """The generation that is being built to take its place."""
+        return self._generation("building")
+
+    def mixed(self) -> bool:
+        """Whether chunks of more than one generation lie in the tables."""
+        return bool(self._db.one("SELECT 1 FROM meta WHERE key IN ('building', 'sweeping')"))
+
+    def keep(self, role: str, generation: Generation | None) -> None:
+        """Set the generation that is "live" or "building"."""
+        if generation is None:
+            self._db.connection.execute("DELETE FROM meta WHERE key = ?", (role,))
+        else:
+            value = json.dumps(asdict(generation))
+            self._db.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (role, value))
+
+    def next_number(self) -> int:
+        """A number that no generation has had."""
+        number = int(self._db.one("SELECT value FROM meta WHERE key = 'last generation'") or 0) + 1
+        self._db.connection.execute("INSERT OR REPLACE INTO meta VALUES ('last generation', ?)", (str(number),))
+        return number
+
+    def filed(self, generation: Generation, source: Source) -> dict[str, IndexedFile]:
+        """Everything that is known of the files of a source."""
+        sql = """SELECT path, hash, size, mtime_ns, ctime_ns, inode, settled, trouble FROM files
+                 WHERE generation = ? AND source = ?"""
+        return {
+            path: IndexedFile(digest, Stamp(*stamp), bool(settled), trouble)
+            for path, digest, *stamp, settled, trouble in self._db.rows(sql, (generation.number, source))
+        }
+
+    def put(
+        self, generation: Generation, path: str, filed: IndexedFile, chunks: Sequence[Chunk], source: Source = "memory"
+    ) -> int:
+        """Take a file in, or anew. Chunks whose text stayed keep their vectors. Returns how many chunks are new."""
+        audience = audience_of(path, source)
+        with self._db.writing():
+            self._file(generation, path, filed, source, audience)
+            old: dict[bytes, list[tuple[int, int, int, int]]] = {}
+            sql = (
+                "SELECT hash, id, start_line, end_line, part FROM chunks WHERE path = ? AND id BETWEEN ? AND ? ORDER BY id DESC"
+            )
+            for digest, *row in self._db.rows(sql, (path, generation.first_id, generation.last_id)):
+                old.setdefault(digest, []).append((row[0], row[1], row[2], row[3]))
+            day = day_of(path)
+            moved: list[tuple[int, int, int, int]] = []
+            new: list[tuple[bytes, str, Chunk]] = []
+            for chunk in chunks:
+                head = header(day, chunk.heading)
+                said = f"{head}\n{chunk.text}" + f"\x00{chunk.words}" * bool(chunk.words)
+                digest = hashlib.sha256(said.encode("utf-8", "replace")).digest()[:16]
+                if old.get(digest):
+                    known = old[digest].pop()
+                    if known[1:] != (chunk.start_line, chunk.end_line, chunk.part):
+                        moved.append((chunk.start_line, chunk.end_line, chunk.part, known[0]))
+                else:
+                    new.append((digest, head, chunk))
+            self._drop([row[0] for rows in old.values() for row in rows])
+            if moved:
+                self._db.connection.executemany("UPDATE chunks SET start_line = ?, end_line = ?, part = ? WHERE id = ?", moved)
+            self._add(generation, _Origin(path, source, audience, day.isoformat() if day else None), new)
+        return len(new)
+
+    def note(self, generation: Generation, path: str, filed: IndexedFile, source: Source = "memory") -> None:
+        """Write down a file's new stamp, or why it cannot be read, and leave its chunks."""
+        with self._db.writing():
+            self._file(generation, path, filed, source, audience_of(path, source))
+
+    def remove(self, generation: Generation, paths: Iterable[str]) -> None:
+        """Forget files and their chunks."""
+        with self._db.writing():
+            for path in paths:
+                sql = "SELECT id FROM chunks WHERE path = ? AND id BETWEEN ? AND ?"
+                self._drop([row[0] for row in self._db.rows(sql, (path, generation.first_id, generation.last_id))])
+                self._db.connection.execute("DELETE FROM files WHERE generation = ? AND path = ?", (generation.number, path))
+
+    def forget_files(self) -> None:
+        """Have every file taken for changed."""
+        with self._db.writing():
+            self._db.connection.execute("UPDATE files SET settled = 0, hash = NULL")
+
+    def sweep(self, keep: Sequence[Generation], limit: int) -> bool:
+        """Remove up to ``limit`` chunks of generations that are no longer kept; say whether more are left."""
+        outside = " AND ".join("id NOT BETWEEN ? AND ?" for _ in keep) or "1"
+        bounds = tuple(bound for generation in keep for bound in (generation.first_id, generation.last_id))
+        with self._db.writing():
+            ids = [row[0] for row in self._db.rows(f"SELECT id FROM chunks WHERE {outside} LIMIT ?", (*bounds, limit))]  # noqa: S608 - no foreign text
+            self._drop(ids, vectors=False)
+            numbers = ",".join(str(generation.number) for generation in keep) or "0"
+            self._db.connection.execute(f"DELETE FROM files WHERE generation NOT IN ({numbers})")  # noqa: S608 - numbers only
+            self._db.connection.execute(f"DELETE FROM vectors_plain WHERE {outside}", bounds)  # noqa: S608 - the same
+            if len(ids) < limit:
+                self._db.connection.execute("DELETE FROM meta WHERE key = 'sweeping'")
+        return len(ids) == limit
+
+    def _generation(self, role: str) -> Generation | None:
+        value = self._db.one("SELECT value FROM meta WHERE key = ?", (role,))
+        return Generation(**json.loads(value)) if value else None
+
+    def _file(self, generation: Generation, path: str, filed: IndexedFile, source: Source, audience: str) -> None:
+        stamp = filed.stamp
+        self._db.connection.execute(
+            "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(generation.number, path, source, audience, filed.digest),
+                *(stamp.size, stamp.mtime_ns, stamp.ctime_ns, stamp.inode, filed.settled, filed.trouble),
+            ),
+        )
+
+    def _add(self, generation: Generation, origin: _Origin, new: list[tuple[bytes, str, Chunk]]) -> None:
+        if not new:
+            return
+        last = self._db.one("SELECT max(id) FROM chunks WHERE id BETWEEN ? AND ?", (generation.first_id, generation.last_id))
+        first = (last or generation.first_id) + 1
+        about = (origin.path, origin.source, origin.audience)
+        numbered = [(first + offset, digest, head, chunk) for offset, (digest, head, chunk) in enumerate(new)]
+        self._db.connection.executemany(
+            "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+            (
+                (id_, *about, c.start_line, c.end_line, c.part, origin.day, head, c.text, digest)
+                for id_, digest, head, c in numbered
+            ),
+        )
+        if not self._db.drivers.keywords:
+            return
+        self.words_changed += len(new)
+        self._db.connection.executemany(
+            "INSERT INTO chunks_fts (rowid, header, text, pairs) VALUES (?, ?, ?, ?)",
+            (
+                (id_, spaced(head), spaced(c.words or c.text), bigram_text(f"{head}\n{c.words or c.text}"))
+                for id_, _, head, c in numbered
+            ),
+        )
+        grams = ((id_, trigram_text(f"{c.heading}\n{c.words or c.text}")) for id_, _, _, c in numbered)
+        self._db.connection.executemany(
+            "INSERT INTO chunks_trigram (rowid, text) VALUES (?, ?)", ((id_, text) for id_, text in grams if text)
+        )
+
+    def _drop(self, ids: Sequence[int], *, vectors: bool = True) -> None:
+        if not ids:
+            return
+        rows: list[tuple[Any, ...]] = [(id_,) for id_ in ids]
+        connection = self._db.connection
+        connection.executemany("DELETE FROM chunks WHERE id = ?", rows)
+        if self._db.drivers.keywords:
+            self.words_changed += len(ids)
+            connection.executemany("DELETE FROM chunks_fts WHERE rowid = ?", rows)
+            connection.executemany("DELETE FROM chunks_trigram WHERE rowid = ?", rows)
+        if vectors:
+            for generation in (self.live(), self.building()):
+                if generation is not None and generation.table:
+                    self.on_drop(ids)
+                    connection.executemany(f"DELETE FROM {generation.table} WHERE id = ?", rows)  # noqa: S608 - a name of ours

@@ -1,0 +1,119 @@
+"""The index of one agent while it is in use: opened when it is first needed, and set aside and made anew when it is damaged."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+from memory.errors import IndexBroken
+from memory.store.index_thread import IndexThread
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from memory.clock import Clock
+    from memory.settings import MemorySettings
+    from memory.store.features import AllowedFeatures
+    from memory.store.index import Index
+
+T = TypeVar("T")
+
+
+class IndexHandle:
+    """Opens an index file and runs work on its thread.
+
+    ``tell`` gets sentences for the owner; ``renewed`` is called when the index was damaged and begins empty.
+    """
+
+    def __init__(
+        self,
+        store: Path,
+        settings: MemorySettings,
+        clock: Clock,
+        *,
+        agent: str,
+        tell: Callable[[str], None],
+        on_rebuild: Callable[[], None],
+        parts: AllowedFeatures | None = None,
+    ) -> None:
+        self.thread = IndexThread(f"memory of {agent}")
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._tell = tell
+        self._renewed = on_rebuild
+        self._parts = parts
+        self._opened: Index | None = None
+        self._opening = asyncio.Lock()
+
+    async def index(self) -> Index:
+        """Return the index, opened if it is not yet."""
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await self.thread.run(self._open)
+                if self._opened.database.told:
+                    self._tell(self._opened.database.told)
+            return self._opened
+
+    async def run(self, work: Callable[[Index], T]) -> T:
+        """Run something on the open index, ahead of housekeeping."""
+
+        async def on_thread() -> T:
+            index = await self.index()
+            return await self.thread.run(lambda: work(index))
+
+        return await self.recovering(on_thread)
+
+    async def run_until_done(self, step: Callable[[], bool]) -> None:
+        """Repeat a piece of housekeeping until it says that nothing is left; searches go in between."""
+        more = True
+        while more:
+            more = await self.thread.run(step, urgent=False)
+
+    async def recovering(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run ``work``; if it shows that the file is damaged, set the file aside and run it once more on a new one.
+
+        Raises:
+            IndexBroken: the disk takes nothing more, or the file cannot be written.
+        """
+        import apsw
+
+        try:
+            return await work()
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            await self._set_aside(str(error))
+        except apsw.FullError as error:
+            raise IndexBroken(
+                f"the disk of {self._store} is full; notes are searched as they were", hint="free some space"
+            ) from error
+        except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, apsw.BusyError) as error:
+            raise IndexBroken(
+                f"the memory index {self._store} cannot be written (SQLite: {error})", hint="homebody memory status"
+            ) from error
+        return await work()
+
+    async def close(self) -> None:
+        """Close the file and end the thread."""
+        await self.thread.close(lambda: self._opened.close() if self._opened else None)
+
+    def _open(self) -> Index:
+        from memory.store.index import Index
+
+        return Index.open(self._store, self._settings, now=self._clock.now(), parts=self._parts)
+
+    async def _set_aside(self, reason: str) -> None:
+        from memory.store.database import set_aside
+
+        async with self._opening:
+            broken, self._opened = self._opened, None
+            if broken is None:
+                return
+
+            def put_away() -> Path:
+                broken.close()
+                return set_aside(self._store, self._clock.now())
+
+            aside = await self.thread.run(put_away)
+        self._tell(f"The memory index was damaged (SQLite: {reason}); it was set aside as {aside.name} and is rebuilt.")
+        self._renewed()

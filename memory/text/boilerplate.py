@@ -1,0 +1,59 @@
+"""Which lines of a note say something: not those that a template brought along and that nobody has filled in."""
+
+from __future__ import annotations
+
+import re
+from calendar import day_name, month_name
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_WORD = re.compile(r"[^\W_]|[^\x00-\x7f]")
+_DAY = re.compile(rf"[\W\d_]|\b(?:{'|'.join([*day_name, *filter(None, month_name)])})\b", re.IGNORECASE)
+
+
+def heading_levels(lines: Sequence[str]) -> list[int]:
+    """Return for every line its level as a heading, 1 to 6; 0 for what is none. Inside a code block nothing is."""
+    found: list[int] = []
+    fence = ""
+    for line in lines:
+        mark = FENCE.match(line)
+        level = 0
+        if mark and (not fence or (mark[1][0] == fence[0] and len(mark[1]) >= len(fence))):
+            fence = "" if fence else mark[1]
+        elif not fence and line.lstrip(" ").startswith("#") and (heading := HEADING.match(line)):
+            level = len(heading[1])
+        found.append(level)
+    return found
+
+
+def informative_lines(lines: Sequence[str], template: frozenset[str]) -> list[bool]:
+    """Say of every line whether it tells something.
+
+    A line of ASCII punctuation alone does not. A line of ``template`` (stripped lines) does not, nor does a heading that is
+    only a date, unless it is a heading with something under it: then it says what that is about. The title of a template never
+    does.
+    """
+    depth = heading_levels(lines)
+    said = [bool(_WORD.search(line)) and line.strip() not in template for line in lines]
+    for number, level in enumerate(depth):
+        if level and said[number]:
+            said[number] = bool(_DAY.sub("", lines[number]))
+    below = [False] * 8  # whether something was said below a heading of each level, from the end
+    for number in range(len(lines) - 1, -1, -1):
+        level = depth[number]
+        if not level:
+            below = [one or said[number] for one in below]
+            continue
+        if below[level] and not said[number]:
+            said[number] = bool(_WORD.search(lines[number])) and not (level == 1 and lines[number].strip() in template)
+        below = [one or said[number] if at < level else False for at, one in enumerate(below)]
+    return said
+
+
+def is_only_headings(text: str) -> bool:
+    """Tell a piece of a note that is nothing but headings."""
+    return all(not line.strip() or line.lstrip(" ").startswith("#") for line in text.split("\n"))

@@ -1,0 +1,127 @@
+"""Cutting Markdown into pieces of whole lines, each with its range and the headings it stands under."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memory.text.boilerplate import HEADING, heading_levels, informative_lines
+from memory.text.tokens import estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_NEWLINE = 0.25
+_LONGEST_HEADING = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Lines ``start_line`` to ``end_line`` (1-based, inclusive) of a file.
+
+    ``heading`` is the path of headings above the first line, outermost first. ``part`` is 0 for whole lines; a line longer
+    than a chunk is cut into parts 1, 2, ... that all bear its number. ``words`` is what the keyword side gets of it where that
+    is not the whole text.
+    """
+
+    start_line: int
+    end_line: int
+    text: str
+    heading: str = ""
+    part: int = 0
+    words: str = ""
+
+
+def split_lines(text: str) -> list[str]:
+    """Split at line feeds, as editors count lines; carriage returns and a final newline go away."""
+    lines = text.split("\n")
+    if lines and lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def chunk(lines: Sequence[str], *, tokens: int, overlap: int, template: frozenset[str] = frozenset()) -> list[Chunk]:
+    """Cut ``lines`` into chunks of at most ``tokens`` estimated tokens.
+
+    Every line that says something is in some chunk (see ``memory.text.boilerplate``; ``template`` are lines that nobody wrote). A chunk
+    begins with the last whole lines of the one before: as few as reach ``overlap`` tokens, as long as they leave half of the
+    chunk to new text.
+    """
+    said = informative_lines(lines, template)
+    if not any(said):
+        return []
+    headings = _headings(lines, said)
+    chunks: list[Chunk] = []
+    for first, last, part, text in _pieces(lines, tokens, overlap):
+        if not any(said[first : last + 1]):
+            continue
+        silent = any(
+            line.strip() and not tells for line, tells in zip(lines[first : last + 1], said[first : last + 1], strict=True)
+        )
+        words = "\n".join(lines[n] for n in range(first, last + 1) if said[n]) if silent and not part else ""
+        chunks.append(Chunk(first + 1, last + 1, text, headings[first], part, words))
+    return chunks
+
+
+def _pieces(lines: Sequence[str], tokens: int, overlap: int) -> Iterator[tuple[int, int, int, str]]:
+    """Yield (first, last, part, text), 0-based."""
+    weights = [estimate(line) + _NEWLINE for line in lines]
+    first, size = 0, 0.0
+    fresh = 0  # the first line of this chunk that was in none before
+    for index, weight in enumerate(weights):
+        if weight > tokens:
+            if fresh < index:
+                yield first, index - 1, 0, "\n".join(lines[first:index])
+            for part, text in enumerate(_parts(lines[index], tokens, overlap), 1):
+                yield index, index, part, text
+            first = fresh = index + 1
+            size = 0.0
+            continue
+        if size + weight > tokens and fresh < index:
+            yield first, index - 1, 0, "\n".join(lines[first:index])
+            first = _overlap_start(weights, first, index, overlap=overlap, room=min(tokens / 2, tokens - weight))
+            fresh = index
+            size = sum(weights[first:index])
+        size += weight
+    if fresh < len(lines):
+        yield first, len(lines) - 1, 0, "\n".join(lines[first:])
+
+
+def _overlap_start(weights: Sequence[float], first: int, end: int, *, overlap: int, room: float) -> int:
+    """Find the line from which on ``weights[:end]`` are repeated; never all of the chunk that began at ``first``."""
+    start, carried = end, 0.0
+    while start - 1 > first and carried < overlap and carried + weights[start - 1] <= room:
+        start -= 1
+        carried += weights[start]
+    return start
+
+
+def _parts(line: str, tokens: int, overlap: int) -> Iterator[str]:
+    """Cut one long line at blanks where there are some, repeating up to ``overlap`` tokens of whole words."""
+    per_token = len(line) / max(1.0, estimate(line))
+    size = max(1, int(tokens * per_token))
+    back = min(int(overlap * per_token), size // 2)
+    start = 0
+    while True:
+        end = start + size
+        if end >= len(line):
+            yield line[start:]
+            return
+        blank = line.rfind(" ", start + back + 1, end)
+        end = blank + 1 if blank > 0 else end
+        yield line[start:end]
+        start = line.find(" ", end - back, end - 1) + 1 or (end if blank > 0 else end - back)
+
+
+def _headings(lines: Sequence[str], said: Sequence[bool]) -> list[str]:
+    """Return for every line the headings it stands under that say something, a heading line counting for itself."""
+    path: list[tuple[int, str]] = []
+    joined = ""
+    out: list[str] = []
+    for line, level, tells in zip(lines, heading_levels(lines), said, strict=True):
+        if level and (found := HEADING.match(line)):
+            text = (found[2] or "").strip() if tells else ""
+            path = [*(entry for entry in path if entry[0] < level), (level, text)]
+            joined = " > ".join(text for _, text in path if text)[:_LONGEST_HEADING]
+        out.append(joined)
+    return out

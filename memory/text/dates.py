@@ -1,0 +1,144 @@
+"""Days: which one a note is about, and which ones a question names."""
+
+from __future__ import annotations
+
+import re
+from calendar import day_name, month_name, monthrange
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from memory.text.relative_days import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory.text.relative_days import Counted
+
+_MONTHS = {name[:3].lower(): number for number, name in enumerate(month_name) if name} | {
+    "mär": 3,
+    "mai": 5,
+    "okt": 10,
+    "dez": 12,
+}
+_MONTH = (
+    "(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    "|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?|januar|februar|märz|mai|juni|juli|oktober|dezember)"
+)
+_DAY = r"(\d{1,2})(?:st|nd|rd|th|\.)?"
+_YEAR = r"((?:19|20)\d\d)"
+
+_IN_NAME = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)-(\d\d)(?!\d)")
+_DOTTED = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)?(?!\d)")
+_ISO = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?(?![\d-])")
+_DAY_MONTH = re.compile(rf"(?<!\d){_DAY}(?: of)? {_MONTH}\b(?:,? {_YEAR})?", re.IGNORECASE)
+_MONTH_DAY = re.compile(rf"\b{_MONTH}\.? {_DAY}\b(?:,? {_YEAR})?(?!\d)", re.IGNORECASE)
+_MONTH_YEAR = re.compile(rf"\b{_MONTH}\.?,?(?: of)? {_YEAR}\b", re.IGNORECASE)
+_MONTH_ALONE = re.compile(
+    rf"\b(?:in|during|last|since|of|early|late|mid|im|seit|letzten) (?:early |late |mid[- ])?{_MONTH}\b", re.IGNORECASE
+)
+_YEAR_ALONE = re.compile(rf"\b(?:in|during|of|since|throughout) {_YEAR}\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Days from ``first`` to ``last``, both included."""
+
+    first: date
+    last: date
+
+    def __contains__(self, day: date) -> bool:
+        """Whether the day lies within."""
+        return self.first <= day <= self.last
+
+    @property
+    def days(self) -> int:
+        """How many days it has."""
+        return (self.last - self.first).days + 1
+
+
+def day_of(path: str) -> date | None:
+    """Return the day in a note's name (``memory/2026-01-26-api.md``), if any."""
+    found = _IN_NAME.search(path.rsplit("/", 1)[-1])
+    return _date(*found.groups()) if found else None
+
+
+def header(day: date | None, heading: str) -> str:
+    """Return the line that is indexed and embedded with a chunk: its day, spelt so that any way of asking meets it, and heading."""
+    if day is None:
+        return heading
+    return f"{day:%Y-%m-%d} ({day.day} {month_name[day.month]} {day.year}, {day_name[day.weekday()]}) {heading}".rstrip()
+
+
+def spans(question: str, *, today: date) -> list[Span]:
+    """Return the days that a question names, absolutely or counted from ``today``. Dates without a year are past ones."""
+    relative = counted(question, today)
+    found = _absolute(_without(question, relative), today)
+    found += [Span(one.first, one.last) for one in relative]
+    return list(dict.fromkeys(found))
+
+
+def spelt_out(question: str, *, today: date) -> str:
+    """Put a day in the place of each phrase that counts days from ``today``, spelt as notes of that day are indexed.
+
+    Phrases that mean many days go: their words ("last", "week") are in any note.
+    """
+    pieces, end = [], 0
+    for one in counted(question, today):
+        pieces += [question[end : one.start], header(one.first, "") if one.first == one.last else " "]
+        end = one.end
+    return "".join(pieces) + question[end:]
+
+
+def _without(question: str, phrases: Sequence[Counted]) -> str:
+    for one in reversed(phrases):
+        question = f"{question[: one.start]} {question[one.end :]}"
+    return question
+
+
+def _absolute(question: str, today: date) -> list[Span]:
+    found: list[Span] = []
+    rest = question
+
+    def take(pattern: re.Pattern[str], order: tuple[int, int, int]) -> None:
+        nonlocal rest
+        for match in pattern.finditer(rest):
+            year, month, day = (match[group] if group else None for group in order)
+            span = _span(year, month, day, today)
+            if span:
+                found.append(span)
+        rest = pattern.sub(" ", rest)
+
+    take(_ISO, (1, 2, 3))
+    take(_DOTTED, (3, 2, 1))
+    take(_DAY_MONTH, (3, 2, 1))
+    take(_MONTH_DAY, (3, 1, 2))
+    take(_MONTH_YEAR, (2, 1, 0))
+    take(_MONTH_ALONE, (0, 1, 0))
+    take(_YEAR_ALONE, (1, 0, 0))
+    return found
+
+
+def _span(year: str | None, month: str | None, day: str | None, today: date) -> Span | None:
+    if month is None:
+        assert year is not None
+        return Span(date(int(year), 1, 1), date(int(year), 12, 31))
+    number = int(month) if month.isdigit() else _MONTHS[month[:3].lower()]
+    if not 1 <= number <= 12:  # noqa: PLR2004 - months of a year
+        return None
+    this = int(year) if year else today.year
+    if day:
+        exact = _date(str(this), str(number), day)
+        if exact and not year and exact > today:
+            exact = _date(str(this - 1), str(number), day)
+        return Span(exact, exact) if exact else None
+    if not year and number > today.month:
+        this -= 1
+    return Span(date(this, number, 1), date(this, number, monthrange(this, number)[1]))
+
+
+def _date(year: str, month: str, day: str) -> date | None:
+    try:
+        return date(int(year), int(month), int(day))
+    except ValueError:
+        return None

@@ -1,0 +1,87 @@
+"""How the store goes about its work: short transactions, which let every other thread go on while they commit."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import pytest
+
+from gateway.base.clock import ManualClock
+from memory.embedding.engines.bag_of_words import BagOfWords
+from memory.settings import MemorySettings, VectorStoreSettings
+from memory.store.database import Database
+from memory.workspace_memory import WorkspaceMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
+MOST_ROWS = 2_000
+"""Chunks that one transaction may write: a search that comes in the middle waits for no more."""
+
+
+@pytest.fixture
+def opened() -> Iterator[list[apsw.Connection]]:
+    """The connections to SQLite that are made during a test."""
+    made: list[apsw.Connection] = []
+    apsw.connection_hooks.append(made.append)
+    yield made
+    apsw.connection_hooks.remove(made.append)
+
+
+async def test_indexing_commits_in_short_transactions_and_never_while_holding_the_interpreter(
+    tmp_path: Path, opened: list[apsw.Connection]
+) -> None:
+    folder = tmp_path / "workspace/memory"
+    folder.mkdir(parents=True)
+    for number in range(60):
+        (folder / f"{number}.md").write_text("".join(f"{number} {line} some words to fill the line\n" for line in range(1_000)))
+    memory = WorkspaceMemory(
+        tmp_path / "workspace",
+        tmp_path / "i.sqlite",
+        MemorySettings(),
+        agent="main",
+        clock=ManualClock(NOW),
+        embedder=BagOfWords(),
+    )
+    await memory.status()  # opens the file
+    [connection] = opened
+    statements: list[str] = []
+    rows: list[int] = []
+
+    def seen(event: dict[str, Any]) -> None:
+        sql = event["sql"].upper()
+        statements.append(sql.split()[0])
+        if sql.startswith("BEGIN"):
+            rows.append(0)
+        if sql.startswith(("INSERT INTO CHUNKS ", "INSERT INTO CHUNKS_VEC ")):
+            rows[-1] += 1
+
+    connection.trace_v2(apsw.SQLITE_TRACE_STMT, seen)
+    synced = await memory.sync()
+    connection.trace_v2(0, None)
+    assert synced.chunks > MOST_ROWS
+    assert sum(rows) == 2 * synced.chunks
+    assert max(rows) <= MOST_ROWS
+    assert not {"SAVEPOINT", "RELEASE"} & set(statements)
+    await memory.close()
+
+
+def test_a_transaction_inside_another_is_undone_with_it(tmp_path: Path) -> None:
+    database = Database.open(tmp_path / "i.sqlite", VectorStoreSettings(), now=NOW)
+    before = database.one("SELECT count(*) FROM meta")
+
+    def gone_wrong_at_last() -> None:
+        with database.writing():
+            with database.writing():
+                database.connection.execute("INSERT INTO meta VALUES ('a', 'b')")
+            raise ValueError("after all")
+
+    with pytest.raises(ValueError, match="after all"):
+        gone_wrong_at_last()
+    assert database.one("SELECT count(*) FROM meta") == before
+    assert not database.connection.in_transaction
+    database.close()
