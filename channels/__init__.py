@@ -1,1 +1,1 @@
-"""Platforms in, platforms out. This room knows no other room: the gateway hands it what it needs."""
+"""Chat platforms. Imports nothing else of Homebody: the gateway passes in what a channel needs."""

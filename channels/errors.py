@@ -1,9 +1,9 @@
-"""What can go wrong with a platform.
+"""The errors of channels.
 
 ChannelError
 ├── ChannelBroken    trying again cannot help (a wrong token, a second poller that stays); the owner must act
-├── LinkLost         a terminal's line to the gateway could not be opened, or broke off
-├── NotFetched       a file that came with a message cannot be had
+├── LinkLost         a client's connection to the gateway could not be opened, or was lost
+├── NotFetched       a file that came with a message could not be downloaded
 ├── NotSent          a send certainly had no effect
 └── Uncertain        a send may or may not have arrived (time-out, reset, 5xx)
 """
@@ -12,14 +12,14 @@ from __future__ import annotations
 
 
 class ChannelError(Exception):
-    """Base of this room. ``hint`` is the command or step that puts it right, or an empty string."""
+    """Base of the errors of channels. ``hint`` is the command or step that solves the problem, or an empty string."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
 
     def in_full(self) -> str:
-        """Return what is wrong and what puts it right, on one line."""
+        """Return the message and the hint on one line."""
         what = str(self).rstrip()
         return what if not self.hint else f"{what} {self.hint}" if what.endswith((".", "!", "?")) else f"{what}: {self.hint}"
 
@@ -29,7 +29,7 @@ class ChannelBroken(ChannelError):
 
 
 class LinkLost(ChannelError):
-    """Raised to a terminal client. What it was saying may or may not be stored: say it again under the same key."""
+    """Raised to a terminal client. A message on its way may or may not be stored: send it again with the same key."""
 
 
 class NotFetched(ChannelError):
@@ -43,8 +43,8 @@ class NotFetched(ChannelError):
 class NotSent(ChannelError):
     """Raised by ``send`` when the message certainly did not arrive.
 
-    ``permanent`` means that the same message will never be taken (blocked by the person, chat gone); otherwise try again
-    after ``retry_after`` seconds (None: the gateway's own back-off).
+    ``permanent`` means that the platform will never accept this message (blocked by the person, chat gone); otherwise try again
+    after ``retry_after`` seconds (None: with the gateway's own backoff).
     """
 
     def __init__(self, message: str, *, permanent: bool = False, retry_after: float | None = None, hint: str = "") -> None:
@@ -54,4 +54,4 @@ class NotSent(ChannelError):
 
 
 class Uncertain(ChannelError):
-    """Raised by ``send`` when nobody can say whether the message arrived."""
+    """Raised by ``send`` when it is unknown whether the message arrived."""

@@ -1,4 +1,4 @@
-"""Live events: what the gateway tells a connected client while a turn runs, beside the replies that are delivered."""
+"""Live events: what the gateway tells a connected client about a running turn, beside the replies that it delivers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """More of the reply that is being written; ``fresh`` says that what was shown of it so far is void."""
+    """More text of the reply being written; ``fresh``: it replaces what was shown so far."""
 
     text: str
     fresh: bool = False
@@ -21,7 +21,7 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """A tool at work, in a person's words."""
+    """A running tool, described for a person."""
 
     text: str
     state: Literal["started", "finished", "failed"]
@@ -29,7 +29,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A delivered piece of a reply, as Markdown. A key that was seen before is the same piece again."""
+    """A delivered piece of a reply, as Markdown. A key seen before is the same piece again."""
 
     text: str
     key: str
@@ -37,7 +37,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A line from the house itself."""
+    """A notice from the gateway."""
 
     text: str
 
@@ -46,9 +46,9 @@ class Note:
 class Done:
     """The turn that answered the message ``key`` is over.
 
-    ``facts`` are those of ``homebody agent --json`` and two more: ``chunks``, how many Reply frames belong to the turn
-    (they may arrive later than this frame), and ``exit``, the exit code for a program that asked. When ``replyKeys`` is
-    there, it names those Reply frames, and a client need not count.
+    ``facts`` are those of ``homebody agent --json`` and two more: ``chunks``, how many Reply events belong to the turn
+    (they may arrive later than this event), and ``exit``, the exit code for a program that asked. ``replyKeys``, if present,
+    lists the keys of those Reply events.
     """
 
     turn: str
@@ -58,7 +58,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The message ``key`` gets no turn; ``hint`` is what would help."""
+    """The message ``key`` gets no turn; ``hint`` says what to do."""
 
     key: str
     reason: str
@@ -71,15 +71,15 @@ _KINDS: dict[str, type[LiveEvent]] = {kind.__name__.lower(): kind for kind in (D
 
 
 def to_json(frame: LiveEvent) -> dict[str, Any]:
-    """Return a frame as a JSON object, with its kind under ``frame``."""
+    """Return an event as a JSON object, with its kind under ``frame``."""
     return {"frame": type(frame).__name__.lower(), **asdict(frame)}
 
 
 def from_json(raw: Mapping[str, Any]) -> LiveEvent:
-    """Return the frame that ``to_json`` wrote. Fields from a newer version are passed over.
+    """Return the event that ``to_json`` wrote. Fields of a newer version are ignored.
 
     Raises:
-        ChannelError: it is no frame that this version knows.
+        ChannelError: this version does not know the event.
     """
     kind = _KINDS.get(str(raw.get("frame")))
     if kind is None:

@@ -1,4 +1,4 @@
-"""What passes between a platform and the house: a message in, a message out, and the address of both."""
+"""Inbound and outbound messages, and the address of a conversation."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ADDRESS_PARTS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatAddress:
-    """Where a message came from and where its answer goes. Ids are the platform's own and never change.
+    """The address of a conversation: where a message came from and where its answer goes. Ids are the platform's and never change.
 
-    ``space`` is the guild or team that a group lies in, for channels that have such; it is no part of the address.
+    ``space`` is the guild or team that a group belongs to, on platforms that have them; it is not part of ``address``.
     """
 
     channel: str
@@ -65,7 +65,7 @@ class ChatAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """Who wrote. Only ``id`` authorises: names can be changed and copied."""
+    """Who wrote a message. Only ``id`` authorises: names can be changed and copied."""
 
     id: str
     name: str = ""
@@ -73,9 +73,9 @@ class Sender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """A file that came with a message, still on the platform. Nothing here is to be trusted.
+    """A file that came with a message and is still on the platform. No field may be trusted.
 
-    ``handle`` is what the channel's ``fetch`` takes. ``name`` and ``media_type`` are the sender's words (either may be empty),
+    ``handle`` is for the channel's ``fetch``. ``name`` and ``media_type`` are what the sender says (either may be empty),
     ``size`` is in bytes, None where the platform does not say.
     """
 
@@ -90,9 +90,9 @@ class Attachment:
 class Inbound:
     """One message as a platform delivered it.
 
-    ``key`` and ``alias`` identify it twice over (Telegram: ``u:<update_id>`` and ``m:<bot>:<chat>:<message>:<edit date>``), so that a
+    ``key`` and ``alias`` identify it in two ways (Telegram: ``u:<update_id>`` and ``m:<bot>:<chat>:<message>:<edit date>``), so that a
     redelivery is recognised even when the platform renumbers one of the two. ``at`` is when it was sent, with a zone.
-    ``hints`` (agent, session, model) are the wishes of a local client that holds the owner's rights; no other channel sets them.
+    ``hints`` (agent, session, model) come from a local client with the owner's rights; no other channel sets them.
 
     ``event`` says what happened. "edited": ``target`` (a message of this conversation) now reads ``text``. "reaction": somebody put
     the emoji ``text`` under ``target``. "button": a button under ``target`` was pressed, whose value is ``text``.
@@ -120,7 +120,7 @@ class Inbound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """How far a channel has read, stored in the same transaction as the messages up to that point."""
+    """A read position of a channel, stored in the same transaction as the messages up to that point."""
 
     name: str
     value: str
@@ -128,7 +128,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Button:
-    """Something to press under a message. ``value`` (60 bytes of UTF-8 at most) is the text of the event that a press makes."""
+    """A button below a message. ``value`` (at most 60 bytes of UTF-8) is the text of the event when it is pressed."""
 
     label: str
     value: str
@@ -136,7 +136,7 @@ class Button:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundFile:
-    """A file to send: a copy that the house made, which stays until the message is delivered."""
+    """A file to send: the gateway's own copy, which is kept until the message is delivered."""
 
     path: Path
     name: str
@@ -145,12 +145,12 @@ class OutboundFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outbound:
-    """One chunk to send, as Markdown within the channel's limit. With an enclosure the text is its caption, and may be empty.
+    """One chunk to send, as Markdown within the channel's limit. With ``enclosure`` the text is the file's caption, and may be empty.
 
     ``key`` (25 characters at most) is the same on every attempt. ``attempt`` starts at 1. ``recorded`` is what an earlier
     attempt passed to ``record`` (a placeholder's id, say), or None. ``uncertain`` says that an earlier attempt may have arrived;
     ``restarted`` that the process was started again since that attempt.
-    ``turn`` is the one whose answer it is, as ``draft`` is told of it; empty for what is said beside a turn; None: that is not known.
+    ``turn`` is the turn whose answer it is, as passed to ``draft``; empty for a message outside of turns; None if unknown.
     """
 
     key: str

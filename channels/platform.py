@@ -1,4 +1,4 @@
-"""What a channel package exports: its `PLATFORM`, by which the gateway reads its settings and makes its channels."""
+"""The `PLATFORM` object that a channel package exports: how the gateway reads its settings and makes its channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a channel is to the gateway, and what the gateway is to a channel."""
+"""The interfaces between a channel and the gateway."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Clock(Protocol):
 
 
 class InboundSink(Protocol):
-    """The house as a channel sees it."""
+    """Where a channel delivers what it receives; the gateway implements it."""
 
     async def accept(self, messages: Sequence[Inbound], cursor: Cursor | None = None) -> None:
-        """Take messages in. On return they and the cursor are durable, and only then may the platform be acknowledged.
+        """Store messages. On return they and the cursor are durable, and only then may the platform be acknowledged.
 
-        Messages that were seen before are skipped; those from people who may not speak leave no trace but a bounded pairing
-        request. Raises only when nothing could be stored: the channel must then not acknowledge, and offer them again.
+        Messages that were seen before are skipped; messages from people who may not write are dropped, except for a bounded pairing
+        request. Raises only if nothing could be stored: the channel must then not acknowledge, and must deliver them again.
         """
         ...
 
@@ -45,23 +45,23 @@ class InboundSink(Protocol):
         ...
 
     async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
-        """Note durably that the platform gave a group another id: who may speak there, its session and what waits follow it."""
+        """Record durably that the platform gave a group another id; its rules, session and queued messages move to the new id."""
         ...
 
     def ready(self) -> None:
-        """Say that the platform answers: held-back deliveries may start. May be called again after a reconnect."""
+        """Report that the platform can be reached, so that queued deliveries may start. May be called again after a reconnect."""
         ...
 
     def alive(self) -> None:
-        """Say that the platform was heard from just now (a successful poll, a heartbeat's answer)."""
+        """Report that the platform was heard from just now (a successful poll, an answered heartbeat)."""
         ...
 
 
 class Channel(Protocol):
     """One account on one platform.
 
-    Contract: ``run`` returns only when cancelled and raises ``ChannelBroken`` when trying again cannot help; everything
-    passing (network, 429, 5xx) it retries itself with back-off. ``send`` raises ``NotSent`` or ``Uncertain`` and nothing else.
+    ``run`` ends only when it is cancelled, or with ``ChannelBroken`` when trying again cannot help; temporary failures
+    (network, 429, 5xx) it retries itself with backoff. ``send`` raises ``NotSent`` or ``Uncertain`` and nothing else.
     """
 
     name: str
@@ -72,15 +72,15 @@ class Channel(Protocol):
         ...
 
     def chunks(self, markdown: str) -> list[str]:
-        """Cut a reply into Markdown pieces, each of which fits one message of the platform once rendered. No content, no pieces."""
+        """Split a reply into Markdown pieces, each of which fits one message of the platform once rendered; none for an empty reply."""
         ...
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:
-        """Deliver one chunk. ``record`` durably notes a string that a later attempt will find in ``outbound.recorded``."""
+        """Deliver one chunk. ``record`` stores a string durably, which a later attempt finds in ``outbound.recorded``."""
         ...
 
     async def typing(self, conversation: ChatAddress) -> None:
-        """Show that an answer is being written. Best effort: never raises for platform trouble."""
+        """Show that an answer is being written. Best effort: raises nothing when the platform fails."""
         ...
 
     async def close(self) -> None:
@@ -89,91 +89,91 @@ class Channel(Protocol):
 
 
 class Repeatable(Protocol):
-    """An extra that a channel may offer: its ``send`` may be repeated after ``Uncertain`` as often as needed.
+    """Optional: ``send`` may be repeated after ``Uncertain`` as often as needed.
 
-    True for a platform that recognises the key, or that can be read back. Elsewhere a chunk is repeated with longer and longer pauses,
-    and after some attempts given up and named in a notice; unless ``record`` was called, which promises that a later attempt
-    finds the message again.
+    True for a platform that recognises the key, or whose messages can be read back. Elsewhere a chunk is retried with backoff, and
+    after some attempts given up and named in a notice; unless ``record`` was called, which promises that a later attempt
+    finds the message.
     """
 
     repeats_safely: bool
 
 
 class Answers(Protocol):
-    """An extra that a channel may offer: asking whether a message would be taken now, without saying anything.
+    """Optional: check whether the platform would accept a message now, without sending one.
 
-    Asked before a chunk is repeated that may have arrived, so that no copy is sent to a platform that is still in trouble.
+    Called before a chunk that may have arrived is repeated, so that no copy is sent while the platform still fails.
     """
 
     async def answers(self, conversation: ChatAddress) -> bool:
-        """Say whether the platform answers. Never raises for platform trouble."""
+        """Return whether the platform answers. Raises nothing when the platform fails."""
         ...
 
 
 class Paced(Protocol):
-    """An extra that a channel may offer: waiting for the platform's limits before a send begins, and not within it.
+    """Optional: wait for the platform's rate limits before a send begins, not within it.
 
-    A process that dies while it waits here has surely not sent, so that nothing is in doubt afterwards.
+    A process that is killed while it waits here has certainly not sent, so no message is in doubt afterwards.
     """
 
     async def paced(self, conversation: ChatAddress) -> None:
-        """Wait until a message may go there, for some seconds at most. Takes no turn, and raises nothing."""
+        """Wait until a message may be sent there, for some seconds at most. Uses up no allowance, and raises nothing."""
         ...
 
 
 class Drafts(Protocol):
-    """An extra that a channel may offer: a preview of the answer while it is being written."""
+    """Optional: a preview of the answer while it is being written."""
 
     async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:
-        """Show ``text`` (the whole reply so far) as a preview. Best effort: never raises for platform trouble."""
+        """Show ``text`` (the whole reply so far) as a preview. Best effort: raises nothing when the platform fails."""
         ...
 
 
 class DraftsEnd(Protocol):
-    """An extra of a channel whose previews become the answer: it is told when a turn shows no more of it."""
+    """Optional, for channels whose preview becomes the answer: called when a turn shows no more previews."""
 
     def draft_ended(self, conversation: ChatAddress, turn: str) -> None:
-        """Let whatever is sent next take the preview's place. Until then only the turn's own messages do. Quick."""
+        """Let the next message of any kind replace the preview. Until then only messages of the same turn do. Does not block."""
         ...
 
 
 class Fetches(Protocol):
-    """An extra that a channel may offer: getting the files that came with messages."""
+    """Optional: download the files that came with messages."""
 
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
-        """Save a file at ``path``, which does not exist yet; where it fails nothing is left there.
+        """Save a file at ``path``, which does not exist yet. On failure nothing is left there.
 
         Raises:
-            NotFetched: it is larger than ``limit`` bytes, gone, or could not be had.
+            NotFetched: it is larger than ``limit`` bytes, gone, or could not be downloaded.
         """
         ...
 
 
 class Reacts(Protocol):
-    """An extra that a channel may offer: an emoji of the bot's own under a person's message."""
+    """Optional: the bot's own reaction on a person's message."""
 
     async def react(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
-        """Put ``emoji`` there in the place of an earlier one; None takes it off. Best effort: never raises for platform trouble."""
+        """Set the reaction to ``emoji``; None removes it. Best effort: raises nothing when the platform fails."""
         ...
 
 
 class Shows(Protocol):
-    """An extra that a channel may offer: messages with more than text. Where it does not, the house sends words instead."""
+    """Optional: messages with buttons and files. Elsewhere the gateway describes them in text."""
 
     shows: frozenset[Literal["buttons", "files"]]
-    """What of ``Outbound.buttons`` and ``Outbound.enclosure`` its ``send`` takes."""
+    """Which of ``Outbound.buttons`` and ``Outbound.enclosure`` its ``send`` supports."""
 
 
 class Refers(Protocol):
-    """An extra that a channel may offer: messages shown as a reply to another one."""
+    """Optional: messages shown as a reply to another message."""
 
     reply_to_mode: Literal["off", "first", "all"]
-    """Which pieces of an answer in a group name the message they answer in ``Outbound.reply_to``, when the agent does not say."""
+    """Which pieces of an answer in a group carry the answered message in ``Outbound.reply_to``, unless the agent says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MenuEntry:
-    """A command that a platform's menu may offer. ``argument`` is a hint such as ``[on|off]``, or empty."""
+    """A command in a platform's menu. ``argument`` describes its argument, such as ``[on|off]``, or is empty."""
 
     name: str
     help: str
@@ -181,16 +181,16 @@ class MenuEntry:
 
 
 class Menu(Protocol):
-    """An extra that a channel may offer: a menu of commands. A choice from it arrives as a message such as ``/status``."""
+    """Optional: a menu of commands. A chosen command arrives as a message such as ``/status``."""
 
     async def menu(self, entries: Sequence[MenuEntry]) -> None:
-        """Offer these commands, and change nothing where they are offered already. Called before ``run``; works in ``run``."""
+        """Set the menu, without a request where it is set already. Called before ``run``; takes effect in ``run``."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookRequest:
-    """An HTTP request of a platform, as it came. Header names are in small letters."""
+    """An HTTP request from a platform. Header names are in lower case."""
 
     method: str
     query: str
@@ -200,7 +200,7 @@ class HookRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookAnswer:
-    """What the platform is answered."""
+    """The HTTP response to the platform."""
 
     status: int
     body: bytes = b""
@@ -208,45 +208,45 @@ class HookAnswer:
 
 
 class Probed(Protocol):
-    """An extra that a channel may offer: asking now whether the platform answers, for ``homebody channels status --probe``."""
+    """Optional: check now whether the platform answers, for ``homebody channels status --probe``."""
 
     async def probe(self) -> str:
-        """Return the bot's name there. Works without ``run``, and beside a ``run`` in another process. Raises ChannelError."""
+        """Return the bot's name on the platform. Works without ``run``, and beside a ``run`` in another process. Raises ChannelError."""
         ...
 
 
 class Remarks(Protocol):
-    """An extra that a channel may offer: what its owner may want to know of it, for ``homebody channels status``."""
+    """Optional: remarks for the owner, shown by ``homebody channels status``."""
 
     def remarks(self) -> Sequence[str]:
-        """Return sentences of its own; none when all is as it should be."""
+        """Return the remarks, a sentence each; none when there is nothing to say."""
         ...
 
 
 class Beats(Protocol):
-    """An extra that a channel may offer: the platform gives regular signs of life, so that the lack of them means something."""
+    """Optional, for platforms with a heartbeat: after how much silence the platform counts as silent."""
 
     silence: float
     """Seconds without ``InboundSink.alive`` after which the channel is shown as silent."""
 
 
 class Troubled(Protocol):
-    """An extra that a channel may offer: what does not work at the moment though messages pass, for ``homebody channels status``."""
+    """Optional: what does not work at the moment although messages pass, for ``homebody channels status``."""
 
     trouble: str
-    """What is wrong, in words; empty when nothing is. What the channel does about it by itself is said there too."""
+    """What is wrong and what the channel does about it, in words; empty when nothing is wrong."""
 
 
 class Hooked(Protocol):
-    """An extra that a channel may offer: the platform calls us. Requests come to ``/hooks/<channel>/<account>`` of the gateway."""
+    """Optional: webhooks. The platform sends requests to ``/hooks/<channel>/<account>`` of the gateway."""
 
     hooked: bool
-    """Whether the settings ask for it."""
+    """Whether the settings turn webhooks on."""
 
     async def hear(self, request: HookRequest) -> HookAnswer:
-        """Check that the request is the platform's own, have the door accept what it says, and only then answer.
+        """Verify the request, have the sink accept its messages, and only then answer.
 
-        Called while ``run`` runs; before that, and for what is forged, it answers without touching anything. A channel that can
-        tell a forged request by its headers also has ``refuses(request) -> HookAnswer | None``, which is asked before a body is read.
+        Called while ``run`` runs; before that, and for a forged request, it answers without any effect. A channel that can
+        recognise a forged request by its headers also has ``refuses(request) -> HookAnswer | None``, called before the body is read.
         """
         ...

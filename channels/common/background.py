@@ -1,4 +1,4 @@
-"""Work beside the reading of events: what fails there is told, and none of it is left when its owner closes."""
+"""Background tasks of one account: failures are logged, and closing cancels what still runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BackgroundTasks:
-    """The tasks of one account that nobody awaits."""
+    """The tasks of one account that are not awaited."""
 
     def __init__(self, log: Log, account: str) -> None:
         self._log = log
@@ -22,7 +22,7 @@ class BackgroundTasks:
         self._tasks: dict[asyncio.Task[None], str] = {}
 
     def begin(self, what: str, work: Coroutine[Any, Any, None]) -> None:
-        """Begin some work; ``what`` is the line for the log when it fails."""
+        """Start a task; ``what`` is the log event if it fails."""
         task = asyncio.ensure_future(work)
         self._tasks[task] = what
         task.add_done_callback(self._ended)
@@ -34,7 +34,7 @@ class BackgroundTasks:
             self._log.warning(what, error=whereabouts(error), account=self._account)
 
     async def close(self) -> None:
-        """Leave what is not done."""
+        """Cancel the tasks that still run."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

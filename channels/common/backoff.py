@@ -1,4 +1,4 @@
-"""Waiting longer each time something fails in a row, and not all houses at once."""
+"""Exponential backoff with jitter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 10
 
 
 class Backoff:
-    """The pauses of one thing that is tried again, ``longest`` seconds at most. ``random`` gives numbers from 0 to 1."""
+    """The delays between attempts: 1 s, doubled after each failure, up to ``longest`` seconds, times 0.5 to 1. ``random`` gives 0 to 1."""
 
     def __init__(self, clock: Clock, random: Callable[[], float], log: Log, account: str, *, longest: float = LONGEST) -> None:
         self._longest = longest
@@ -27,11 +27,11 @@ class Backoff:
         self._failures = 0
 
     def over(self) -> None:
-        """Note that it went well: the next pause is a short one again."""
+        """Reset after a success: the next delay is the shortest again."""
         self._failures = 0
 
     async def wait(self, event: str, error: str) -> None:
-        """Say what failed and for how long nothing is tried, and wait: ever longer, of which a random half is taken off."""
+        """Log the failure and the delay, and wait."""
         pause = min(self._longest, FIRST * 2**self._failures) * (0.5 + self._random() / 2)
         self._failures = min(self._failures + 1, MOST)
         self._log.warning(event, error=error, pause=round(pause, 1), account=self._account)

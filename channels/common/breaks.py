@@ -1,4 +1,4 @@
-"""Where a text may be cut: after a line, a sentence, a word; never inside what a reader sees as one letter."""
+"""Where text and Markdown may be split: at paragraphs, lines, sentences and words, never inside a grapheme; and where code blocks are."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _BREAKS = (
 )
 _JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
 EARLIEST = 0.4
-"""A break before this share of the room would waste the message."""
+"""A break before this share of the limit would waste the message."""
 TRIED = 100
-"""So many breaks of a kind are looked at for one outside of all marks, the last ones first."""
+"""How many breaks of a kind are tried for one outside of all marks, the last ones first."""
 
 _FENCE = re.compile(
     r"(?:[ \t]*>)*(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*)(?P<mark>`{3,20}(?!`)|~{3,20}(?!~))(?P<info>[^\n]*)"
 )
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 LONGEST_INFO = 60
-"""What is said of a code block at more length is not said again when it is opened anew."""
+"""A longer info string of a code block is not repeated when the block is opened again."""
 LONGEST: Final = 16_000
-"""Letters of a section: several messages of any platform."""
+"""Characters of a section: several messages of any platform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Fence:
 
 
 def best_break(text: str, room: int, *, levels: int = len(_BREAKS)) -> int:
-    """Return where to cut so that at most ``room`` letters stand before the cut, at least one.
+    """Return where to split so that 1 to ``room`` characters stand before the split.
 
-    The first ``levels`` kinds of break are tried; a break inside bold, code or a link is taken only when there is no other.
+    The first ``levels`` kinds of break are tried; a break inside bold, code or a link is used only if there is no other.
     """
     if room >= len(text):
         return len(text)
@@ -63,7 +63,7 @@ def best_break(text: str, room: int, *, levels: int = len(_BREAKS)) -> int:
 
 
 def closed(text: str) -> bool:
-    """Tell whether no inline mark is left open."""
+    """Return whether no inline mark is left open."""
     return (
         text.count("`") % 2 == 0
         and text.count("**") % 2 == 0
@@ -73,7 +73,7 @@ def closed(text: str) -> bool:
 
 
 def whole_letter(text: str, end: int) -> int:
-    """Move a cut back to where no grapheme is cut, unless that would leave nothing."""
+    """Move a split back to a grapheme boundary, unless that would leave nothing."""
     here = end
     while here > 0 and _joined(text[here - 1], text[here], text[:here]):
         here -= 1
@@ -81,7 +81,7 @@ def whole_letter(text: str, end: int) -> int:
 
 
 def _joined(before: str, after: str, head: str) -> bool:
-    """Tell whether two letters are shown as one (the common rules of Unicode's annex 29)."""
+    """Return whether two characters belong to one grapheme (the common rules of Unicode's annex 29)."""
     if after in _JOINERS or before == "\u200d" or unicodedata.category(after).startswith("M"):
         return True
     if "\U0001f3fb" <= after <= "\U0001f3ff" or (before, after) == ("\r", "\n"):
@@ -97,7 +97,7 @@ def _flag(letter: str) -> bool:
 
 
 def fences(text: str) -> Iterator[Fence]:
-    """Yield the code blocks of a text that have begun."""
+    """Yield the code blocks of a text, also one that is not closed yet."""
     found: Fence | None = None
     for line in _LINE.finditer(text):
         match = _FENCE.match(line[0])
@@ -115,7 +115,10 @@ def fences(text: str) -> Iterator[Fence]:
 
 
 def sections(source: str) -> Iterator[str]:
-    """Yield the text in parts of about ``LONGEST`` letters, cut between paragraphs, else lines; a code block is opened again."""
+    """Yield the text in sections of about ``LONGEST`` characters, each parsed by itself, so that time and memory grow with the text alone.
+
+    Sections are split between paragraphs, else lines; a code block is closed and opened again.
+    """
     if len(source) <= LONGEST:
         yield source
         return

@@ -1,4 +1,4 @@
-"""What the channels of all chat platforms share: loading the library, the retry loop, and what is shown while an answer is written."""
+"""The base class of the chat channels: loads the library, retries connections, and shows typing, previews and reactions."""
 
 from __future__ import annotations
 

@@ -30,29 +30,29 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SMALLEST = 16
-"""Limits below this many units are not honoured: they are a mistake, and a bullet must fit."""
+"""The smallest limit in units; a lower one is raised to this, so that a bullet fits."""
 DEEPEST = 4
-"""Blocks within blocks are cut by their kind to this depth; what is deeper is cut as text."""
+"""Nested blocks are split by their kind to this depth; deeper ones as text."""
 NESTED = 16
-"""A block whose parts lie deeper than this is cut as text: by its kind, each level would become a message of its own."""
+"""A block nested deeper than this is split as text: by its kind, each level would become a message of its own."""
 WORK = 12
 WORK_AT_LEAST = 60_000
-"""Letters that may be parsed in cutting one section: ``WORK`` for each of its own, or ``WORK_AT_LEAST``."""
+"""Characters that may be parsed to split one section: ``WORK`` for each of its own, or ``WORK_AT_LEAST``."""
 WIDEST = 4
-"""A text of more than so many times the limit is cut without being measured whole."""
+"""A text of more than this many times the limit is split without being measured whole."""
 _MARKER = re.compile(r" {0,3}([-+*]|\d{1,9}[.)])( {1,4}(?! )|\t|(?=\s|$))")
 _QUOTE = re.compile(r"^ {0,3}> ?", re.MULTILINE)
 
 
 def utf16_length(text: str) -> int:
-    """Return how long Telegram says a text is: in UTF-16 code units."""
+    """Return the length of a text in UTF-16 code units, as Telegram counts."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def cut(markdown: str, limit: int, length: Callable[[str], int] = utf16_length, *, apart: bool = False) -> list[str]:
-    """Return the text in Markdown pieces of at most ``limit`` units once rendered; none when there is nothing to read.
+    """Return the text in Markdown pieces of at most ``limit`` units once rendered; none if nothing would be visible.
 
-    ``apart``: each paragraph, list, table or code block is a piece of its own; a heading stays with what it is above.
+    ``apart``: each paragraph, list, table or code block is a piece of its own; a heading stays with the block below it.
     """
     limit = max(limit, SMALLEST)
     unified = markdown.replace("\r\n", "\n").replace("\r", "\n")
@@ -61,7 +61,7 @@ def cut(markdown: str, limit: int, length: Callable[[str], int] = utf16_length, 
 
 
 def as_written(source: str, limit: int, length: Callable[[str], int]) -> list[str]:
-    """Cut a text at lines and words alone, in time that grows with its length. Pieces fit once rendered, as those of ``cut``."""
+    """Split a text between lines and words only, in linear time. Pieces fit once rendered, as those of ``cut``."""
     pieces: list[str] = []
     rest = source.strip("\n")
     while rest:
@@ -75,7 +75,7 @@ def as_written(source: str, limit: int, length: Callable[[str], int]) -> list[st
 
 
 def reach(text: str, limit: int, length: Callable[[str], int]) -> int:
-    """Return how many letters fit the limit, at least one."""
+    """Return how many characters fit the limit, at least one."""
     end = min(len(text), max(limit, 1))
     while end > 1 and (over := length(text[:end]) - limit) > 0:
         end = max(1, end - max(1, over // 2))
@@ -83,12 +83,12 @@ def reach(text: str, limit: int, length: Callable[[str], int]) -> int:
 
 
 class _TooMuchWork(Exception):
-    """Cutting by blocks took more work than a text of this length is worth."""
+    """Splitting by blocks took more work than a text of this length may take."""
 
 
 @dataclass(slots=True)
 class _Work:
-    """What may still be parsed, in letters, and the sizes found so far: parsing is what costs, so nothing is measured twice."""
+    """The characters that may still be parsed, and a cache of sizes: parsing is what costs, so nothing is measured twice."""
 
     left: int
     sizes: dict[str, int] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class _Work:
 
 
 def _section(source: str, limit: int, length: Callable[[str], int], *, apart: bool) -> list[str]:
-    """Cut one section by its blocks; one that is too dense, too deep or too odd for that as it is written."""
+    """Split one section by its blocks; as plain text if it is too dense, too deep or cannot be parsed."""
     cutter = _Cutter(limit, length, _Work(max(WORK * len(source), WORK_AT_LEAST)))
     try:
         if parsed(source) is not None:
@@ -108,7 +108,7 @@ def _section(source: str, limit: int, length: Callable[[str], int], *, apart: bo
             return [piece for part in parts for piece in cutter.sure(cutter.pieces(part))]
     except _TooMuchWork:
         pass
-    except Exception:  # whatever the parser makes of a model's text, the reply has to go out
+    except Exception:  # a parser failure must not keep a reply from being sent
         log.warning("a reply could not be cut by its blocks and is cut as it is written", exc_info=True)
     return as_written(source, limit, length)
 
@@ -121,7 +121,7 @@ class _Cutter:
         self._depth = depth
 
     def pieces(self, source: str) -> list[str]:
-        """Cut any source."""
+        """Split any source."""
         if self._fits(source):
             return [source]
         if self._depth > DEEPEST:
@@ -134,7 +134,7 @@ class _Cutter:
         return self._linked(parts, _definitions(blocks, lines))
 
     def apart(self, source: str) -> list[str]:
-        """Return each block by itself, but for headings, which stay with the one below."""
+        """Return each block by itself; a heading stays with the block below it."""
         lines = _lines(source)
         blocks, slices = self._sliced(source, lines)
         if not blocks:
@@ -147,7 +147,7 @@ class _Cutter:
         return self._linked(parts, _definitions(blocks, lines))
 
     def sure(self, parts: Iterable[str]) -> list[str]:
-        """Cut as text what is still too long."""
+        """Split as text what is still too long."""
         return [piece for part in parts for piece in ([part] if self._fits(part) else self._text(part))]
 
     def _size(self, source: str) -> int:
@@ -159,7 +159,7 @@ class _Cutter:
         return size
 
     def _tokens(self, source: str) -> list[Token]:
-        """Return the tokens of a source; none of one that is not to be cut by its blocks."""
+        """Return the tokens of a source; none if it must not be split by its blocks."""
         self._work.spend(len(source))
         tokens = parsed(source) or []
         return [] if any(token.level > NESTED for token in tokens) else tokens
@@ -177,9 +177,9 @@ class _Cutter:
         return self._size(source) <= self._limit
 
     def _packed(self, slices: Iterable[tuple[str, Callable[[str], list[str]]]], *, loose: bool = False) -> list[str]:
-        """Join neighbouring slices while they fit; each comes with the way to cut it when it alone does not.
+        """Join neighbouring slices while they fit; each comes with a function that splits it if it alone does not fit.
 
-        ``loose``: company may set a slice's lines apart, so each line is counted with the one it may add.
+        ``loose``: joining may add an empty line after each line of a slice, so these are counted.
         """
         packed: list[str] = []
         room = 0
@@ -195,7 +195,7 @@ class _Cutter:
         return packed
 
     def _block(self, token: Token, source: str) -> list[str]:
-        """Cut one block that is too long."""
+        """Split one block that is too long."""
         match token.type:
             case "fence" | "code_block":
                 parts = self._code(token)
@@ -227,7 +227,7 @@ class _Cutter:
         return [f"{fence}{token.info}\n{body}{fence}\n" for body in bodies]
 
     def _bits(self, line: str) -> list[str]:
-        """Cut a line of code that is longer than a message."""
+        """Split a line of code that is longer than a message."""
         bits = []
         while self._length(line) > self._limit:
             end = best_break(line, reach(line, self._limit, self._length), levels=1)
@@ -248,7 +248,7 @@ class _Cutter:
         return self._packed(((one, self._item) for one in slices), loose=True)
 
     def _item(self, source: str) -> list[str]:
-        """Cut a list item: its first piece keeps the mark, the others follow as ordinary text."""
+        """Split a list item: its first piece keeps the mark, the others follow as ordinary text."""
         mark = _MARKER.match(source)
         if mark is None:
             return self._text(source)
@@ -266,7 +266,7 @@ class _Cutter:
         return self._text(source)
 
     def _table(self, head: str, rows: list[str]) -> list[str]:
-        """Cut a table between rows, header above each part. One row that is too long is shown as it was written."""
+        """Split a table between rows, with the header above each part. One row that is too long becomes text."""
         table = "\n".join([head, *rows])
         if self._fits(table + "\n"):
             return [table + "\n"]
@@ -276,7 +276,7 @@ class _Cutter:
         return self._table(head, rows[:half]) + self._table(head, rows[half:])
 
     def _text(self, source: str) -> list[str]:
-        """Cut text at its best breaks."""
+        """Split text at its best breaks."""
         parts: list[str] = []
         rest = source.rstrip()
         while len(rest) > WIDEST * self._limit or not self._fits(rest):
@@ -289,11 +289,11 @@ class _Cutter:
             parts.append(rest[:end].rstrip())
             following = rest[end:].lstrip()
             escaped = _as_text(following)
-            rest = escaped if len(escaped) < len(rest) else following  # an escape put back for ever would never end
+            rest = escaped if len(escaped) < len(rest) else following  # escaping again and again would never end
         return [*parts, rest]
 
     def _linked(self, parts: list[str], definitions: str) -> list[str]:
-        """Give each piece that may need them the link definitions, which take no room in a message."""
+        """Append the link definitions to each piece that may need them; they are not visible in a message."""
         if not definitions:
             return parts
         linked = [
@@ -308,7 +308,7 @@ def _lines(source: str) -> list[str]:
 
 
 def _numbered(item: str, number: int) -> str:
-    """Give an item of an ordered list the number that its place gives it, for it may begin a piece."""
+    """Number an item of an ordered list by its position, for it may begin a piece."""
     mark = re.match(r"( {0,3})(\d+)", item)
     if mark is None or mark[2] == str(number):
         return item
@@ -323,7 +323,7 @@ def _definitions(blocks: list[Token], lines: list[str]) -> str:
 
 
 def _as_text(text: str) -> str:
-    """Keep the second half of a text from being read as a list, heading or quote that it was not."""
+    """Escape the second half of a text so that it is not read as a list, heading or quote."""
     escaped = re.sub(r"\A(\d{1,9})([.)])(?=\s|\Z)", r"\1\\\2", text)
     return re.sub(r"\A(?=(?:[-+*]|#{1,6}|=+|-+)(?:\s|\Z)|>)", r"\\", escaped)
 
@@ -331,10 +331,10 @@ def _as_text(text: str) -> str:
 def fitted(
     markdown: str, limit: int, written: Callable[[str], str], *, lines: int | None = None, apart: bool = False
 ) -> list[str]:
-    """Cut a reply so that no piece is longer than ``limit`` once ``written``, nor shows more than ``lines`` lines.
+    """Split a reply so that no piece is longer than ``limit`` once ``written``, nor shows more than ``lines`` lines.
 
-    Marks and escapes make a text longer, and short lines make it taller, so a piece that is over is cut again with less room
-    until it fits. ``apart`` is that of ``cut``. The smallest room, 16 letters, may hold as many lines, so fewer cannot be promised.
+    Marks and escapes make a text longer, and short lines make it taller, so a piece over the limit is split again with a lower one
+    until it fits. ``apart`` is that of ``cut``. The smallest limit, 16 characters, may hold 16 lines, so fewer lines may be exceeded.
     """
     return [piece for part in cut(markdown, limit, len, apart=apart) for piece in _fitting(part, limit, limit, written, lines)]
 
@@ -352,5 +352,5 @@ def _fitting(piece: str, room: int, limit: int, written: Callable[[str], str], l
 
 
 def lines_of(piece: str) -> int:
-    """Return how many lines a reader sees, those that only mark a code block left out."""
+    """Return how many lines a reader sees, without the lines that only mark a code block."""
     return plain(styled(piece)).count("\n") + 1

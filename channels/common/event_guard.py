@@ -1,4 +1,4 @@
-"""Reading what a platform sends: an event that is not as documented is told in one line, passed over, and stops none behind it."""
+"""Reads platform events: a malformed event is logged in one line and skipped, and the events behind it are still read."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     from channels.common.log import Log
 
 MALFORMED = (TypeError, LookupError, ValueError, AttributeError, ArithmeticError, RecursionError)
-"""What reading something raises that is not as it is expected to be."""
+"""What reading a malformed event raises."""
 LONGEST_FACT = 80
-"""Characters of a fact in the log: it may come from a damaged event."""
+"""Characters of a value in the log: it may come from a damaged event."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class EventGuard:
-    """Reads the events of one account. What a reading raises besides ``MALFORMED`` goes through."""
+    """Reads the events of one account. Errors other than ``MALFORMED`` are raised."""
 
     def __init__(self, log: Log, account: str) -> None:
         self._log = log
         self._account = account
 
     def read(self, about: Mapping[str, object], reading: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Return what ``reading`` makes of an event; None when it is not as documented, which is told with the facts ``about`` it."""
+        """Return the result of ``reading``; None if the event is malformed, which is logged with the values ``about`` it."""
         with self.reading(about):
             return reading(*args, **kwargs)
         return None
 
     @contextmanager
     def reading(self, about: Mapping[str, object]) -> Iterator[None]:
-        """Leave the block when an event is not as documented, and tell of it."""
+        """Leave the block if the event is malformed, and log it."""
         try:
             yield
         except MALFORMED as error:

@@ -1,4 +1,4 @@
-"""A log as this room needs it; the gateway hands a structlog logger in."""
+"""The logger interface of channels; the gateway passes a structlog logger."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Any, Protocol
 
 
 class Log(Protocol):
-    """An event and its facts."""
+    """Logs an event with its values."""
 
     def info(self, event: str, **facts: Any) -> Any:
-        """Note what went as it should."""
+        """Log normal operation."""
         ...
 
     def warning(self, event: str, **facts: Any) -> Any:
-        """Note what the owner may want to look at."""
+        """Log what the owner may want to look at."""
         ...
 
 
 class NoLog:
-    """Keeps nothing."""
+    """Logs nothing."""
 
     def info(self, event: str, **facts: Any) -> None:
-        """Forget it."""
+        """Do nothing."""
 
     def warning(self, event: str, **facts: Any) -> None:
-        """Forget it."""
+        """Do nothing."""

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 STEPS: Final = 500
 STEPS_A_LETTER: Final = 1.5
-"""How often the parser may try to begin a block or look past a mark. Prose needs a tenth of a step a letter, the shortest lists one."""
+"""How often the parser may try to begin a block or skip a mark. Prose takes a tenth of a step per character, the shortest lists one."""
 _LEFT: Final = "steps left"
 
 
 class TooDense(Exception):
-    """A text took more work than its length is worth: it is shown as it was written."""
+    """A text took too many parser steps for its length; it is shown as it was written."""
 
 
 def metered(parser: MarkdownIt) -> MarkdownIt:
-    """Have a parser count its steps; it raises TooDense when those that ``allowance`` gave are used up."""
+    """Make a parser count its steps; it raises TooDense when the steps of ``allowance`` are used up."""
 
     def tries_a_block(state: StateBlock, _start: int, _end: int, _silent: bool) -> bool:
         _step(state.env)
@@ -71,28 +71,28 @@ def _step(env: Any) -> None:
 log = logging.getLogger(__name__)
 
 LINKS = ("http://", "https://", "mailto:")
-"""The only addresses that become links; others are shown as text. A platform's own may call people: ``tg://user?id=7``."""
+"""The only URL schemes that become links; others are shown as text, for a platform's own may notify people: ``tg://user?id=7``."""
 _ADDRESS = re.compile(
     r"([a-z][a-z0-9+.-]*://)?(?:[^\s/?#@]*@)?([a-z0-9-]+(?:\.[a-z0-9-]+)+)(?:[:/?#].*)?", re.IGNORECASE | re.DOTALL
 )
 _ENDINGS = frozenset({"com", "net", "org", "info", "gov", "edu", "io", "de", "at", "ch", "eu", "uk", "fr", "nl"})
-"""Endings that make a label an address without more; ``README.md`` is none."""
+"""Top-level domains by which a label counts as an address; ``README.md`` does not."""
 DEEPEST = 60
-"""A text with blocks or marks nested deeper than this is shown as it was written."""
+"""A text with deeper nesting is shown as it was written."""
 RULE = "———"
 _MARKS: dict[str, Style] = {"strong": "bold", "em": "italic", "s": "strike"}
 
 
 @cache
 def parser() -> MarkdownIt:
-    """Return the one parser of this room; it is imported when the first text is rendered."""
+    """Return the shared parser; markdown-it is imported when the first text is rendered."""
     from markdown_it import MarkdownIt
 
     return metered(MarkdownIt("commonmark", {"html": False, "maxNesting": 2 * DEEPEST}).enable(["table", "strikethrough"]))
 
 
 def parsed(markdown: str) -> list[Token] | None:
-    """Return a text's tokens, or None for one that is to be shown as it was written: too deep, or too dense to be parsed."""
+    """Return a text's tokens, or None for a text that is nested too deeply or takes too many parser steps."""
     try:
         tokens = parser().parse(markdown, allowance(markdown))
     except TooDense:
@@ -101,14 +101,14 @@ def parsed(markdown: str) -> list[Token] | None:
 
 
 def styled(markdown: str) -> Styled:
-    """Return the text as a person is to see it. Never raises, whatever the text."""
+    """Return the text with its styles. Never raises, whatever the text."""
     from markdown_it.tree import SyntaxTreeNode
 
     clean = markdown if markdown.isascii() else markdown.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     try:
         tokens = parsed(clean)
         return (clean,) if tokens is None else _blocks(SyntaxTreeNode(tokens).children)
-    except Exception:  # whatever the parser makes of a text, it is shown
+    except Exception:  # a parser failure must not hide a text
         log.warning("a text could not be laid out and is shown as it was written", exc_info=True)
         return (clean,)
 
@@ -122,7 +122,7 @@ def _depth(tokens: Sequence[Token]) -> int:
 
 
 def _blocks(nodes: Sequence[SyntaxTreeNode], *, tight: bool = False) -> Styled:
-    """Lay blocks out below each other: an empty line between them, or none in a tight list."""
+    """Lay out blocks below each other: with an empty line between them, or none in a tight list."""
     laid: list[str | Span] = []
     for node in nodes:
         block = _block(node)
@@ -154,7 +154,7 @@ def _block(node: SyntaxTreeNode) -> Styled:
 
 
 def _spanned(style: Style, parts: Styled, detail: str = "") -> Styled:
-    """Return one span, or nothing around nothing."""
+    """Return one span, or nothing for empty content."""
     return (Span(style, parts, detail),) if plain(parts) else ()
 
 
@@ -191,7 +191,7 @@ def _inline(node: SyntaxTreeNode) -> Styled:
 
 
 def _link(label: Styled, address: str) -> Styled:
-    """Return a link, or the label and the address as text when it is no address to click on."""
+    """Return a link, or the label and the address as text if the address may not be a link."""
     text = plain(label)
     if not text.strip():
         return (address,)
@@ -201,7 +201,7 @@ def _link(label: Styled, address: str) -> Styled:
 
 
 def _misleads(label: str, address: str) -> bool:
-    """Whether a label reads as an address, and of another host than the one that the link leads to."""
+    """Return whether a label looks like an address of another host than the link's."""
     named = _ADDRESS.fullmatch(label.strip())
     if named is None:
         return False

@@ -1,7 +1,7 @@
 """Previews of an answer while it is written, for platforms where a message can be edited.
 
-The preview is a message of its own that is edited at most once a second, and the finished answer is its last edit: nobody reads
-the answer twice. A turn that ends within three seconds shows none. Platforms may ask for longer.
+The preview is a message that is edited at most once a second, and its last edit is the finished answer, so the answer appears once.
+A turn that ends within three seconds has no preview. Platforms may set longer intervals.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PREFIX = "preview:"
 
 
 class Editing(Protocol):
-    """What a platform must be able to do. Both raise ``ChannelError`` alone."""
+    """What a platform must support. Both raise only ``ChannelError``."""
 
     async def post(self, conversation: ChatAddress, text: str) -> str:
         """Post a message and return its id."""
@@ -66,7 +66,7 @@ class Previews:
         self._over: dict[str, str] = {}
 
     async def show(self, conversation: ChatAddress, turn: str, text: str) -> None:
-        """Show ``text`` when it is time to. Being cancelled does not lose track of a message that was being posted."""
+        """Show ``text`` if enough time has passed. If cancelled, a message that is being posted is still recorded."""
         address = conversation.address
         if self._over.get(address) == turn or not text.strip():
             return
@@ -87,14 +87,14 @@ class Previews:
             if preview.message is None:
                 try:
                     preview.message = await self._editing.post(conversation, text)
-                except Uncertain:  # it may stand there: another one would be one too many
+                except Uncertain:  # it may exist: another one would be a duplicate
                     self._over[conversation.address] = preview.turn
                     raise
             else:
                 await self._editing.edit(conversation, preview.message, text)
 
     async def refresh(self, conversation: ChatAddress, older: float) -> None:
-        """Show again what was shown ``older`` seconds ago or before, for platforms where it fades."""
+        """Show the preview again if it was shown ``older`` seconds ago or earlier, for platforms where it expires."""
         preview = self._open.get(conversation.address)
         if preview is None or not preview.shown or preview.lock.locked():
             return
@@ -102,15 +102,15 @@ class Previews:
             await asyncio.shield(asyncio.ensure_future(self._show(conversation, preview, preview.shown)))
 
     def end(self, conversation: ChatAddress, turn: str) -> None:
-        """No more is shown of a turn: what is sent next may take the place of its preview, whatever it is."""
+        """End the previews of a turn: the next message, whatever it is, may replace its preview."""
         preview = self._open.get(conversation.address)
         if preview is not None and preview.turn == turn:
             preview.ended = True
 
     async def take(self, conversation: ChatAddress, turn: str | None = None) -> str | None:
-        """End the preview of a conversation and return its message, which becomes what is sent; None when there is none.
+        """End the preview of a conversation and return its message, which becomes the answer; None if there is none.
 
-        With ``turn`` that of another one is left alone, as long as it goes on: it is not what is sent now that was shown.
+        With ``turn``, the preview of another turn that has not ended is kept.
         """
         preview = self._open.get(conversation.address)
         if preview is None or (turn is not None and turn != preview.turn and not preview.ended):

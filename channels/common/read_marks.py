@@ -1,4 +1,4 @@
-"""How far each conversation of a platform was read, for platforms that can be asked for what was missed."""
+"""The newest message read in each conversation, stored as a cursor, for platforms that can be asked for missed messages."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 CURSOR = "read"
 MOST = 500
-"""Conversations that are kept; those that were silent for longest are forgotten first."""
+"""Conversations that are kept; those without messages for longest are dropped first."""
 
 
 class ReadMarks:
-    """The newest message taken from each conversation. ``order`` makes a message id comparable; ValueError: it is none.
+    """The newest message stored from each conversation. ``order`` maps a message id to something comparable, or raises ValueError.
 
-    What cannot be ordered is no mark: it is not noted, and a cursor that holds such is read without them.
+    An id that cannot be ordered is no mark: it is not recorded, and is left out when a stored cursor is read.
     """
 
     def __init__(self, order: Callable[[str], Any], stored: str | None = None) -> None:
@@ -26,7 +26,7 @@ class ReadMarks:
             self.note(place, mark)
 
     def note(self, place: str, message: str) -> bool:
-        """Note that ``message`` was taken; an older one changes nothing. Returns whether it was the newest."""
+        """Record that ``message`` was stored; an older one changes nothing. Returns whether it is the newest."""
         try:
             here = self._order(message)
         except ValueError:
@@ -41,7 +41,7 @@ class ReadMarks:
         return True
 
     def forget(self, place: str) -> None:
-        """Forget a conversation that is gone."""
+        """Drop a conversation that no longer exists."""
         self._marks.pop(place, None)
 
     def all(self) -> dict[str, str]:
@@ -49,12 +49,12 @@ class ReadMarks:
         return dict(self._marks)
 
     def written(self) -> str:
-        """Return them as the value of a cursor."""
+        """Return the marks as the value of a cursor."""
         return json.dumps(self._marks, separators=(",", ":"))
 
 
 def _parsed(stored: str | None) -> dict[str, str]:
-    """Read a cursor; one that cannot be read counts as none, for what was missed can then not be known."""
+    """Read a cursor; one that cannot be read counts as empty."""
     try:
         found = json.loads(stored or "{}")
     except (ValueError, RecursionError):

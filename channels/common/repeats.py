@@ -1,4 +1,4 @@
-"""The mark on a message that a person may have read already, for platforms that cannot tell a repeated message from a new one."""
+"""The mark on a message that may have been delivered already, for platforms that cannot recognise a repeated message."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from channels.messages import Outbound
 
 REPEATED = "(repeated after restart)\n"
-"""Before a message whose earlier attempt was cut off by the end of the process."""
+"""Precedes a message whose earlier attempt was interrupted by the end of the process."""
 PERHAPS = "(possibly repeated)\n"
-"""Before a message whose earlier attempt the same process could not see the end of."""
+"""Precedes a message whose earlier attempt ended without a known result in this process."""
 MARKS = (REPEATED, PERHAPS)
 
 
 def mark(outbound: Outbound) -> str:
-    """Return what goes before the text: nothing for a message that surely did not arrive yet."""
+    """Return what precedes the text: nothing for a message that certainly has not arrived yet."""
     if not outbound.uncertain:
         return ""
     return REPEATED if outbound.restarted else PERHAPS

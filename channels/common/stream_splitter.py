@@ -1,8 +1,8 @@
-"""Where an answer that is still being written may be cut, so that what stands before can be sent as a message of its own.
+"""Splits an answer while it is still being written, so that the finished part can be sent as a message of its own.
 
-The first cut that suits is taken: behind a paragraph, a line, a sentence, a word. Code blocks and tables are kept whole while
-there is any other way; a code block that cannot be is closed, and opened again in the next message. What is cut off stays as it
-was written: all pieces together are the answer.
+It splits at the first suitable place: after a paragraph, a line, a sentence, a word. Code blocks and tables are kept whole while
+possible; a code block that has to be split is closed, and opened again in the next message. Splitting removes no character: all
+pieces together are the answer.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _KINDS = (
 )
 _EAGER = {"paragraph": 1, "newline": 2, "sentence": 3}
 _READ_OTHERWISE = re.compile(r"(?:\d{1,9}[.)]|[-+*]|#{1,6}|=+|-+)(?:\s|\Z)|>")
-"""What would be a list, a heading or a quote at the beginning of a message, and is none where it stands."""
+"""Text that would be a list, a heading or a quote at the beginning of a message, and is none in the middle of a line."""
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*(?:\n|\Z)")
 _DONE = re.compile(r"(?:(?<!\d)[.!?…:]|[。！？])[\"')\]”’»*_]*\s*\Z|\n\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long pieces are, in letters of Markdown: ``least`` as long as more is to come, ``most`` always.
+    """How long pieces are, in characters of Markdown: at least ``least`` while more is to come, at most ``most``.
 
-    ``prefer`` is at what a piece that is long enough is cut; other places are taken only when it would become too long.
+    A piece that is long enough is split at a place of the kind ``prefer``; at other places only if it would become too long.
     """
 
     least: int
@@ -45,7 +45,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The next ``text`` of an answer; ``opening`` and ``closing`` are put around it where it begins or ends in a code block."""
+    """The next ``text`` of an answer; ``opening`` and ``closing`` go around it where it begins or ends inside a code block."""
 
     text: str
     opening: str = ""
@@ -60,10 +60,10 @@ def next_piece(
     resting: bool = False,
     allowed: Callable[[int], bool] = lambda _: True,
 ) -> Piece | None:
-    """Return what of ``text`` may be sent now, or None while it is better to wait for more.
+    """Return the part of ``text`` that may be sent now, or None to wait for more.
 
-    ``opening`` is what the piece before says of how this one begins (see ``reopening``). ``resting``: nothing has come for a
-    while, so that what ends with a sentence may go too. Nothing is cut where ``allowed`` forbids it.
+    ``opening`` is what the previous piece requires before this one (see ``reopening``). ``resting``: nothing has arrived for a
+    while, so that text ending with a sentence may be sent too. Text is never split where ``allowed`` returns False.
     """
     cut = _Cut(opening + text, len(opening), limits, allowed)
     if len(opening) + len(text) > limits.most:
@@ -78,20 +78,20 @@ def next_piece(
 
 
 def reopening(text: str) -> str:
-    """Return what has to stand before the continuation of a text that ends within a code block; nothing otherwise."""
+    """Return what must precede the continuation of a text that ends inside a code block; else an empty string."""
     last = next((fence for fence in reversed(list(fences(text))) if fence.end is None), None)
     return "" if last is None else last.opening
 
 
 def alone(text: str, opening: str, closing: str) -> str:
-    """Return a piece as a text of its own. A code block of which nothing is left but its end is left out."""
+    """Return a piece as a complete text. A code block of which only the end is left is dropped."""
     if opening and (over := re.match(rf"\s*{re.escape(opening.split(maxsplit=1)[0][0])}{{3,}}[ \t\r]*(?:\n|\Z)", text)):
         return text[over.end() :] + closing
     return opening + text + closing
 
 
 class _Cut:
-    """One search for a place. All places count from the beginning of ``source``, which begins with ``given`` letters of an opening."""
+    """One search for a split. Positions count from the start of ``source``, which begins with ``given`` characters of an opening."""
 
     def __init__(self, source: str, given: int, limits: Limits, allowed: Callable[[int], bool]) -> None:
         self._source = source
@@ -101,7 +101,7 @@ class _Cut:
         self._fences = list(fences(source))
 
     def best(self, kinds: Sequence[re.Pattern[str]], *, at_end: bool = False) -> int | None:
-        """Return the last good place of the first kind that has one; ``at_end`` the end itself may be one."""
+        """Return the last good position of the first kind that has one; with ``at_end`` the end itself may be one."""
         end = len(self._source)
         if at_end and _DONE.search(self._source) and self._fits(end) and self._whole(end):
             return end
@@ -112,7 +112,7 @@ class _Cut:
         return None
 
     def at_last(self) -> int | None:
-        """Return the best place there is; None only where all are forbidden."""
+        """Return the best position there is; None only if all are forbidden."""
         good = self.best(_KINDS)
         if good is not None:
             return good
@@ -124,7 +124,7 @@ class _Cut:
         return next(lines, None) or self._anywhere()
 
     def closing(self, place: int) -> str:
-        """Return what ends the code block at a place, if there is one."""
+        """Return what closes the code block at a position, if there is one."""
         fence = self._fence(place)
         return "" if fence is None else ("" if self._source[place - 1] == "\n" else "\n") + fence.mark
 
@@ -132,17 +132,17 @@ class _Cut:
         return [match.end() for match in kind.finditer(self._source, self._given) if self._fits(match.end())]
 
     def _fits(self, place: int) -> bool:
-        """Whether a piece up to there has the right length, and may end there."""
+        """Return whether a piece up to there has the right length and may end there."""
         if place <= self._given or place + len(self.closing(place)) > self._limits.most:
             return False
         return len(self._source[:place].strip()) >= self._limits.least and self._allowed(place - self._given)
 
     def _fence(self, place: int) -> Fence | None:
-        """Return the code block that a place lies in."""
+        """Return the code block around a position."""
         return next((one for one in self._fences if one.start < place and (one.end is None or place < one.end)), None)
 
     def _fence_goes_on(self, place: int) -> bool:
-        """Whether a place lies between two lines of the same code."""
+        """Return whether a position lies between two lines of the same code."""
         fence = self._fence(place)
         if fence is None:
             return False
@@ -151,7 +151,7 @@ class _Cut:
         return first < place and place != last
 
     def _whole(self, place: int) -> bool:
-        """Whether neither a code block nor anything in bold, code or a link is cut there."""
+        """Return whether no code block, bold text, code or link is split there."""
         if self._fence(place) is not None:
             return False
         begun = max((one.end or 0 for one in self._fences if (one.end or 0) <= place), default=0)
@@ -159,7 +159,7 @@ class _Cut:
         return closed(self._source[begun:place])
 
     def _good(self, place: int, kind: re.Pattern[str]) -> bool:
-        """Whether a piece can end there, and the next one begin, without being read otherwise than as one text."""
+        """Return whether splitting there does not change how either part is read."""
         following = self._source[place:]
         if not following or not self._whole(place):
             return False

@@ -1,4 +1,4 @@
-"""Styled text: what every messenger can show in some way. Text with nested styles and no block structure."""
+"""Styled text: nested styles without block structure, which every platform writes in its own notation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Style = Literal["bold", "italic", "strike", "code", "pre", "quote", "link"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch in one style. ``detail`` is a link's address or a code block's language. Code holds a plain string only."""
+    """Text in one style. ``detail`` is a link's address or a code block's language. Code holds one plain string."""
 
     style: Style
     parts: Styled
@@ -22,12 +22,12 @@ Styled = tuple["str | Span", ...]
 
 
 def plain(styled: Styled) -> str:
-    """Return the text without its styles: what a reader of the plain form gets, and what platforms count."""
+    """Return the text without styles, which is what platforms count."""
     return "".join(part if isinstance(part, str) else plain(part.parts) for part in styled)
 
 
 def prefixed(styled: Styled, prefix: str) -> Styled:
-    """Return the text with a prefix on every further line that is not empty, except inside code blocks, where it would become code."""
+    """Return the text with a prefix on every further non-empty line, except inside code blocks."""
     return tuple(
         re.sub(r"\n(?!\n)", "\n" + prefix, part)
         if isinstance(part, str)

@@ -1,4 +1,4 @@
-"""What Discord's refusals mean (https://discord.com/developers/docs/topics/opcodes-and-status-codes), each with the switch that mends it.
+"""Maps Discord's errors (https://discord.com/developers/docs/topics/opcodes-and-status-codes) to channel errors with hints.
 
 Importing this module loads the library.
 """

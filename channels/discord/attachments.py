@@ -1,4 +1,4 @@
-"""Files of a message: what is known before they are fetched, and the handle that gets them for as long as the message stands."""
+"""Attachments of a Discord message, and the handle by which they are downloaded while the message exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bot's own emoji under messages, one at a time. Importing this module loads the library."""
+"""The bot's own reaction on a message, one at a time. Importing this module loads the library."""
 
 from __future__ import annotations
 

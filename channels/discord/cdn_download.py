@@ -1,4 +1,4 @@
-"""Getting the files that came with messages. Importing this module loads the library."""
+"""Downloads attachments from Discord. Importing this module loads the library."""
 
 from __future__ import annotations
 

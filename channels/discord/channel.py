@@ -1,4 +1,4 @@
-"""Discord as a channel: one bot, its private messages, and the servers that the settings name."""
+"""The Discord channel: one bot, its private messages, and the servers that the settings list."""
 
 from __future__ import annotations
 

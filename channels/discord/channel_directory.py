@@ -1,4 +1,4 @@
-"""Where the bot is: its channels and threads, which of them it reads, and how far."""
+"""The channels and threads that the bot sees, which of them it reads, and how far it has read them."""
 
 from __future__ import annotations
 

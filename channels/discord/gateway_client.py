@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_WAIT = 30.0
-"""A wait that is longer is left to the house, which can do something else meanwhile."""
+"""A wait that is longer is left to the gateway, which can do something else meanwhile."""
 MOST = 200
 NO_JSON = "the answer was no JSON, as of a proxy or a captive portal"
 _EVERYWHERE = "*"

@@ -1,4 +1,4 @@
-"""A message as Discord sends it (https://discord.com/developers/docs/resources/message), as an inbound message."""
+"""Converts a Discord message (https://discord.com/developers/docs/resources/message) to an inbound message."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def starter(message: dict[str, Any], me: str) -> str:
 
 
 def sender_of(user: dict[str, Any]) -> Sender:
-    """Return a person as this house knows them: by their id."""
+    """Return a person as this gateway knows them: by their id."""
     return Sender(id=str(user["id"]), name=str(user.get("global_name") or user.get("username") or ""))
 
 

@@ -1,7 +1,7 @@
-"""Commands and presses: Discord gives three seconds to answer each, and shows the person when nobody did.
+"""Answers slash commands and button presses within the three seconds that Discord allows.
 
-They go around the queue of messages, because that may be reading on in many channels. A press or command is answered when the house
-has stored it; when that fails the person is told at once and can repeat it, so it is not offered again behind their back.
+They do not wait in the queue of messages, which may be reading missed messages in many channels. A press or command is answered after it
+is stored; if storing fails, the person is told at once and can repeat it, so it is not retried in the background.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class InteractionHandler:
     async def _stored(self, message: Inbound) -> bool:
         try:
             await self._sink.accept([message])
-        except Exception as error:  # noqa: BLE001 - whatever the house could not store, the person must be told of
+        except Exception as error:  # noqa: BLE001 - whatever the gateway could not store, the person must be told of
             self._log.warning("a command or press could not be stored", error=str(error), account=self._account)
             return False
         return True
@@ -102,7 +102,7 @@ class InteractionHandler:
 def _taken(message: Inbound) -> dict[str, Any]:
     """Return the answer to what was stored: a word to the person alone; under a press the buttons go, where only they see them.
 
-    In a group a press does not take the buttons from the others: who may press is judged by the house, later.
+    In a group a press does not take the buttons from the others: who may press is judged by the gateway, later.
     """
     if message.event != "button":
         return _whisper(f"`{message.text.split()[0]}` is on its way.")

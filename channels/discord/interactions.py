@@ -1,4 +1,4 @@
-"""What people do besides writing: reactions, commands from the menu, presses on buttons, as inbound messages."""
+"""Converts reactions, slash commands and button presses to inbound messages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def reaction(event: dict[str, Any], place: Place, account: str, at: datetime, ke
 
 
 def interaction(event: dict[str, Any], place: Place, account: str, at: datetime) -> Inbound | None:
-    """Return a command as the message that it stands for, or a press; None for what this house does not offer."""
+    """Return a command as the message that it stands for, or a press; None for what this gateway does not offer."""
     user = (event.get("member") or {}).get("user") or event.get("user") or {}
     data, identity = event.get("data") or {}, str(event["id"])
     if not user:

@@ -1,4 +1,4 @@
-"""Styled text as the Markdown that Discord shows (https://discord.com/developers/docs/reference#message-formatting)."""
+"""Writes styled text as Discord Markdown (https://discord.com/developers/docs/reference#message-formatting)."""
 
 from __future__ import annotations
 

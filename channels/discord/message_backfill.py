@@ -1,7 +1,7 @@
-"""Reading by REST what was written while nobody listened, and what was changed. Importing this module loads the library.
+"""Reads missed and edited messages over the REST API. Importing this module loads the library.
 
-A channel that cannot be read keeps the others and what is to be sent waiting for a few attempts only: then it is read beside them, and
-its mark stays where it is until that went well.
+A channel that cannot be read delays the others, and sending, for a few attempts only. After that it is retried in the background, and
+its read mark stays where it is until a read succeeds.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Backfill:
     def _looking_again(self, gap: int) -> Reading:
         """Return what tells of changes that people made in the gap to what was taken before it.
 
-        What the house has heard of, it passes over by its key.
+        What the gateway has heard of, it passes over by its key.
         """
 
         async def look(channel: str, mark: str) -> None:

@@ -1,8 +1,8 @@
-"""Receiving from Discord: events in their order, and by REST what was written while nobody listened.
+"""Receives events from Discord in order, and reads missed messages over the REST API.
 
-Discord never asks whether a message was stored. So the newest message taken from each channel is the cursor, and after every
-connection the channels are read on from there, before anything is said to be ready. A new session also looks at the last ones that
-were taken, for what was changed meanwhile. Importing this module loads the library.
+Discord does not ask whether a message was stored, so the newest message stored from each channel is the cursor. After each
+connection the channels are read from there before the channel reports ready. A new session also reads the last stored messages
+again, for edits made meanwhile. Importing this module loads the library.
 """
 
 from __future__ import annotations
@@ -240,15 +240,15 @@ class Receiver:
         return str(author) == self.link.me
 
     async def _store(self, messages: list[Inbound]) -> None:
-        """Hand messages to the house, until it has them."""
+        """Hand messages to the gateway, until it has them."""
         await self._accepted(messages, None)
 
     async def _accepted(self, messages: list[Inbound], cursor: Cursor | None) -> None:
-        """Hand messages and a cursor to the house; without one, it is how far was read by then."""
+        """Hand messages and a cursor to the gateway; without one, it is how far was read by then."""
         while True:
             try:
                 await self._sink.accept(messages, cursor or Cursor(name=CURSOR, value=self._places.marks.written()))
-            except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
+            except Exception as error:  # noqa: BLE001 - what could not be stored must be delivered again
                 await self._backoff.wait("messages could not be stored, and are offered again", str(error))
             else:
                 self._backoff.over()

@@ -1,4 +1,4 @@
-"""Sending to Discord: every message carries a nonce, so that Discord itself refuses a double. Importing this module loads the library."""
+"""Sends messages to Discord. Each carries a nonce, so that Discord drops a duplicate. Importing this module loads the library."""
 
 from __future__ import annotations
 

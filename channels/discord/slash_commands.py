@@ -1,4 +1,4 @@
-"""The menu of commands (https://discord.com/developers/docs/interactions/application-commands), written only when it differs."""
+"""Sets the slash commands (https://discord.com/developers/docs/interactions/application-commands) where they differ."""
 
 from __future__ import annotations
 

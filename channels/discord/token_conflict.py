@@ -1,4 +1,4 @@
-"""Noticing another program that uses the bot's token: Discord tells both of everything, and both would answer."""
+"""Detects another program that uses the bot's token: both would receive and answer every message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 MOST: Final = 500
 """Messages of our own that are remembered."""
 ENOUGH: Final = 2
-"""Strange messages of the bot's that make a rival: one may be left of a former process of this house."""
+"""Strange messages of the bot's that make a rival: one may be left of a former process of this gateway."""
 SETTLED: Final = 30.0
 """Seconds after which a message of our own is known by its id, if not by its nonce: it may be heard before its sending ended."""
 _WRITTEN: Final = {0, 19}

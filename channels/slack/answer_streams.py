@@ -1,8 +1,8 @@
-"""Answers shown as they are written, by Slack's own streams (https://docs.slack.dev/reference/methods/chat.startStream).
+"""Streams answers with Slack's streaming methods (https://docs.slack.dev/reference/methods/chat.startStream).
 
-A stream lives in a thread, only ever grows, refuses to be edited while it is open, and is ended by Slack itself when it waits for too
-long. So what does not go on from what was shown ends it, and the message is edited from then on. Importing this module loads the
-library.
+A stream belongs to a thread, can only be appended to, cannot be edited while it is open, and is ended by Slack after a time without
+updates. When the new text does not continue what was shown, the stream is ended and its message is edited from then on.
+Importing this module loads the library.
 """
 
 from __future__ import annotations

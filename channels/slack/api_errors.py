@@ -1,4 +1,4 @@
-"""What the words mean that Slack refuses with (https://docs.slack.dev/reference/methods), and what mends each.
+"""Maps the error codes of Slack's Web API (https://docs.slack.dev/reference/methods) to channel errors with hints.
 
 Importing this module loads the library.
 """

@@ -1,7 +1,7 @@
-"""What a message says, as the Web API takes it: Markdown with its commands made harmless, or Slack's mrkdwn, and buttons.
+"""Writes a message as the Web API takes it: Markdown with escaped commands, or mrkdwn, and buttons.
 
-Slack reads ``<!channel>`` and ``<@U…>`` in Markdown too. Markdown has no escape that holds there, so a letter without width parts the
-bracket from what follows it.
+Slack reads ``<!channel>`` and ``<@U…>`` in Markdown too, and Markdown has no escape for them, so a zero-width character is put
+between the bracket and what follows.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ TRIES_IN_ORDER = 3
 
 
 class CatchUp:
-    """What is not read yet, by place. ``take`` hands messages to the house; ``pauses`` waits between attempts."""
+    """What is not read yet, by place. ``take`` hands messages to the gateway; ``pauses`` waits between attempts."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Slack as a channel: one app in one workspace, over Socket Mode or by Slack's own requests."""
+"""The Slack channel: one app in one workspace, over Socket Mode or HTTP requests from Slack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Emoji and the names that Slack has for them (https://api.slack.com/docs/emoji). Names that are not here stay names."""
+"""Emoji and their Slack names (https://api.slack.com/docs/emoji). A name that is not listed here stays a name."""
 
 from __future__ import annotations
 

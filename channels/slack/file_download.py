@@ -1,4 +1,4 @@
-"""Files that came with messages. The app's token goes to Slack's own servers alone, whatever an address or a redirection says.
+"""Downloads files that came with messages. The app's token is sent to Slack's own hosts only, whatever a URL or a redirect says.
 
 https://docs.slack.dev/messaging/working-with-files. Importing this module loads the library.
 """

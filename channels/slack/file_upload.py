@@ -1,6 +1,7 @@
-"""Files to Slack, in the three steps of its external upload (https://docs.slack.dev/messaging/working-with-files).
+"""Uploads files in the three steps of Slack's external upload (https://docs.slack.dev/messaging/working-with-files).
 
-The file's id is noted before it can be seen, so that a later attempt finds whether it was. Importing this module loads the library.
+The file's id is recorded before the file becomes visible, so that a later attempt can check whether it did. Importing this module loads
+the library.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Uploads:
         """Send a file with its caption and buttons, and return the file's id.
 
         Raises:
-            NotSent: the house's own copy cannot be read.
+            NotSent: the gateway's own copy cannot be read.
         """
         enclosure = outbound.enclosure
         assert enclosure is not None

@@ -1,4 +1,4 @@
-"""Hearing Slack's requests: only those that carry its signature, and each answered only after it was taken.
+"""Receives events as HTTP requests from Slack: verifies the signature, and answers after the event is stored.
 
 https://docs.slack.dev/authentication/verifying-requests-from-slack. Importing this module loads the library.
 """

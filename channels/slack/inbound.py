@@ -1,4 +1,4 @@
-"""A message as Slack sends it (https://docs.slack.dev/reference/events/message), as an inbound message."""
+"""Converts a Slack message (https://docs.slack.dev/reference/events/message) to an inbound message."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Styled text as the mrkdwn that Slack shows (https://docs.slack.dev/messaging/formatting-message-text).
+"""Writes styled text as Slack's mrkdwn (https://docs.slack.dev/messaging/formatting-message-text).
 
-Everything that Slack would read as a command of its own is escaped, so that no text of a model can call people together.
+Everything that Slack would read as a command is escaped, so that a model's text cannot notify people.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keeping to Slack's rate limits: who was asked to wait asks no second time before the wait is over.
+"""Keeps Web API calls within Slack's rate limits: after a 429 no call of that kind is made before the wait is over.
 
 Slack limits each method of an app, and posting in each channel besides. https://docs.slack.dev/apis/web-api/rate-limits
 Importing this module loads the library.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from channels.protocol import Clock
 
 LONGEST_WAIT = 60.0
-"""A wait that is longer is left to the house, which can do something else meanwhile."""
+"""A wait that is longer is left to the gateway, which can do something else meanwhile."""
 MOST = 200
 T = TypeVar("T")
 

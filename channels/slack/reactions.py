@@ -1,4 +1,4 @@
-"""Emoji of the app's own under people's messages: one at a time. Importing this module loads the library."""
+"""The app's own reaction on a message, one at a time. Importing this module loads the library."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Taking what Slack tells of, however it comes in: nothing is acknowledged before the house has it.
+"""Stores events from Slack, over Socket Mode or HTTP, before they are acknowledged.
 
-Slack offers an event again that is not acknowledged, a few times. What came in an outage longer than that is read by the Web API
-from the newest message taken, before anything is said to be ready. Importing this module loads the library.
+Slack redelivers an unacknowledged event a few times. Messages from a longer outage are read over the Web API from the newest stored
+message, before the channel reports ready. Importing this module loads the library.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class OwnIds(AsyncAuthorize):
 class Receiver:
     """One app's reader of events. They are taken one after the other, in the order they came.
 
-    ``persistent``: what the house cannot store is offered to it again until it can; else Slack is answered that it must offer it
+    ``persistent``: what the gateway cannot store is offered to it again until it can; else Slack is answered that it must offer it
     again, and what it may have given up is read later. ``broken`` fails when Slack takes the app's tokens back.
     """
 
@@ -224,7 +224,7 @@ class Receiver:
         setting, name = self._settings.slash_command, str(body.get("command") or "").removeprefix("/")
         if not setting.enabled or name != setting.name:
             hint = f"Set channels.slack.slashCommand.name to {name} to use it." if setting.enabled else "It is switched off."
-            await ack(text=f"/{escaped(name)} is not what this house listens to. {hint}", response_type="ephemeral")
+            await ack(text=f"/{escaped(name)} is not a command of this app. {hint}", response_type="ephemeral")
             return
         message = command(body, self._who, self._known.commands, self._clock.now())
         channel = str(body.get("channel_id") or "")
@@ -244,7 +244,7 @@ class Receiver:
             await self._sink.moved(self._group(former), self._group(present))
             self._known.former[present] = former
             await self._sink.accept([], Cursor(name=MOVES, value=json.dumps(self._known.former)))
-        except Exception as error:  # noqa: BLE001 - whatever the house could not note, Slack must tell again
+        except Exception as error:  # noqa: BLE001 - whatever the gateway could not note, Slack must tell again
             self._refused("a channel's new id could not be stored", error)
 
     async def _revoked(self, event: dict[str, Any]) -> None:
@@ -271,7 +271,7 @@ class Receiver:
             except asyncio.CancelledError:  # whoever called went away
                 self._marks, self._gap = ReadMarks(order, before), not self.persistent
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
+            except Exception as error:  # noqa: BLE001 - what could not be stored must be delivered again
                 if not self.persistent:
                     self._marks = ReadMarks(order, before)
                     self._refused("messages could not be stored, and Slack is to offer them again", error)

@@ -1,4 +1,4 @@
-"""What the app's token must allow, and what is missing without it."""
+"""The OAuth scopes that the app needs, and what does not work without each."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class SlackAccount(AccountSection):
     api_root: Root = OFFICIAL
     """The Web API's address; give that of a proxy or of a compatible server to use it in place of Slack's."""
     mode: Literal["socket", "http"] = "socket"
-    """How events come in: over a connection that this house opens, so that no address of it is public, or as requests of Slack."""
+    """How events come in: over a connection that this gateway opens, so that no address of it is public, or as requests of Slack."""
     dm: SlackDirect = SlackDirect()
     """Private messages."""
     group_policy: GroupPolicy = "allowlist"

@@ -1,4 +1,4 @@
-"""What one app remembers of its conversations while it runs. All of it is bounded, and none of it is needed for being right."""
+"""What one app remembers of its conversations while it runs. Everything is bounded and may be lost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SlackCache:
     ``dms``: the private channel of each person. ``threads``: the thread that a message of ours is in ("" for none). ``starters``: what
     the messages say that a thread may begin with. ``fresh``: the messages that were new to this process. ``names``: what people are
     called. ``writers``: who wrote last in a conversation, by its address. ``former``: the id that a group had before Slack gave it
-    another. ``commands``: the names that the house offered for a menu.
+    another. ``commands``: the names that the gateway offered for a menu.
     """
 
     dms: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Listening over Socket Mode: each envelope is acknowledged only after it was taken. Importing this module loads the library."""
+"""Receives events over Socket Mode, and acknowledges each envelope after it was stored. Importing this module loads the library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens besides messages, as inbound messages: an edit, an emoji put somewhere, a button pressed, a slash command given."""
+"""Converts edits, reactions, button presses and slash commands to inbound messages."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def press(payload: dict[str, Any], who: Identity) -> Inbound | None:
 
 
 def command(payload: dict[str, Any], who: Identity, known: Collection[str], at: datetime) -> Inbound | None:
-    """Return what somebody wrote behind the slash command: ``/status`` for a word that the house knows as a command, else plain text.
+    """Return what somebody wrote behind the slash command: ``/status`` for a word that the gateway knows as a command, else plain text.
 
     It comes with the channel it was given in, but never with a thread: Slack has no slash commands there. One that was given in a
     private conversation of other people is answered in the app's own with that person.

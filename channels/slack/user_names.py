@@ -1,4 +1,4 @@
-"""What people are called. A name authorises nobody and may be missing; it only helps a reader. Importing this module loads the library."""
+"""Display names of people, for readers only: a name authorises nobody. Importing this module loads the library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client library, pointed at the settings' address. Importing this module loads the library."""
+"""Makes the Web API client for the address in the settings. Importing this module loads the library."""
 
 from __future__ import annotations
 

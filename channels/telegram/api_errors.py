@@ -1,4 +1,4 @@
-"""What failed between here and Telegram, in plain words. Importing this module loads the client library."""
+"""Describes failed Bot API requests in plain words, without the token. Importing this module loads the client library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client library's bot, made for this house, and what its errors mean. Importing this module loads the library."""
+"""Makes the client library's bot, and maps its errors to channel errors. Importing this module loads the library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a message is meant for the bot, and its text without the bot's own name in front. Offsets are in UTF-16 code units."""
+"""Tells whether a message addresses the bot, and removes the bot's name in front. Offsets are in UTF-16 code units."""
 
 from __future__ import annotations
 

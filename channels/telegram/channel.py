@@ -1,4 +1,4 @@
-"""Telegram as a channel: one bot, its private chats, and the groups that the settings name."""
+"""The Telegram channel: one bot, its private chats, and the groups that the settings list."""
 
 from __future__ import annotations
 
@@ -253,13 +253,13 @@ class TelegramChannel(ChatChannel):
         self._log.warning("the connections to telegram were stuck and were made anew", times=times, account=self.account)
 
     async def _moved(self, former: ChatAddress, present: ChatAddress) -> None:
-        """Tell the house that a group has another id."""
+        """Tell the gateway that a group has another id."""
         if self._sink is None:
             return
         try:
             await self._sink.moved(former, present)
         except Exception as error:
-            # whatever the house could not store is found out again with the next attempt, and nothing was sent
+            # whatever the gateway could not store is found out again with the next attempt, and nothing was sent
             raise NotSent(f"the group is {present.id} now, which could not be noted: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""What a message holds besides its text: files, and things that a few words can tell. Importing this module loads the client library."""
+"""Attachments of a message, and short descriptions of content such as locations. Importing this module loads the client library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending a file, in the form that suits it. Importing this module loads the client library."""
+"""Sends a file in the form that suits its type. Importing this module loads the client library."""
 
 from __future__ import annotations
 

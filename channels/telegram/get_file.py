@@ -1,4 +1,4 @@
-"""Getting a file that came with a message. Importing this module loads the client library."""
+"""Downloads a file that came with a message. Importing this module loads the client library."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Requests to the Bot API that survive what httpcore's pool does not. Importing this module loads the client library.
+"""The HTTP transport for Bot API requests, which works around lost connections in httpcore's pool. Loads the client library.
 
 httpcore 1.0.9 loses a connection for good when the task of a request is cancelled at the wrong moment: while it hands the connection
-back, or when it was just given a new one (https://github.com/encode/httpcore/issues/1093). A typing sign is cancelled whenever an
-answer is ready, so that a busy bot runs out of connections. Here a request once begun is never cancelled: who waited for it goes, and
-it ends by itself. No more requests are begun than there are connections, so a request that has to wait for one in the pool
-shows that the pool has lost some: then a new client is made, at once.
+back, or when it was just given a new one (https://github.com/encode/httpcore/issues/1093). A typing request is cancelled whenever an
+answer is ready, so that a busy bot runs out of connections. Here a request is never cancelled once it has begun: the caller may stop
+waiting, and the request ends by itself. No more requests are started than there are connections, so a request that has to wait for a
+connection shows that the pool has lost some; then a new client is made at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a person sees before the answer: a draft, or a message that is edited. Importing this module loads the client library."""
+"""Previews of an answer: drafts, or a message that is edited. Importing this module loads the client library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping to Telegram's limits (https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this)."""
+"""Keeps sends within Telegram's limits (https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IN_A_GROUP = 20
 KEPT_FREE = 8
 """Of those, what is left for answers: previews do not use them up."""
 PATIENCE = 10.0
-"""A longer wait is left to the house, which has other chats to write to meanwhile."""
+"""A longer wait is left to the gateway, which has other chats to write to meanwhile."""
 MARGIN = 0.1
 MOST_CHATS = 1000
 

@@ -1,4 +1,4 @@
-"""Long polling that confirms an update only after the house has it. Importing this module loads the client library."""
+"""Long polling that confirms an update only after it is stored. Importing this module loads the client library."""
 
 from __future__ import annotations
 
@@ -95,16 +95,16 @@ class Poller:
             self._deps.sink.ready()
 
     async def _take(self, updates: Sequence[Update]) -> None:
-        """Hand a batch to the house; only when it is durable may the next request confirm it."""
+        """Hand a batch to the gateway; only when it is durable may the next request confirm it."""
         try:
             self._offset = await self._receiver.take(updates)
-        except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
+        except Exception as error:  # noqa: BLE001 - what could not be stored must be delivered again
             await self._deps.backoff.wait("messages could not be stored, and will be fetched again", str(error))
 
     async def _conflict(self, error: Conflict) -> None:
         """Put up with another poller for a while: it may be our own former self, whose request is still open."""
         if "webhook" in str(error):
-            self._deps.log.warning("a webhook was set for this bot; it is removed, for this house polls")
+            self._deps.log.warning("a webhook was set for this bot; it is removed, for this gateway polls")
             await self._try_removing_webhook()
             return
         now = self._deps.clock.monotonic()

@@ -1,4 +1,4 @@
-"""Stores updates through the sink, however they arrived, before anything else. Importing this module loads the client library."""
+"""Stores updates before anything else is done with them, whether polled or pushed. Importing this module loads the client library."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverDeps:
-    """One bot, whose account it is, and the house behind it. ``pauses`` are those between attempts that fail.
+    """One bot, whose account it is, and the gateway behind it. ``pauses`` are those between attempts that fail.
 
     ``trouble`` is told what hinders it while it runs, and an empty text when that is over. ``signed_in`` is told the bot's
     name. ``wary``: another program had the bot when it ran last, and may have it still.
@@ -55,7 +55,7 @@ _NUMBER = re.compile(r"-?\d+")
 
 
 class Receiver:
-    """Reads updates and has the house accept them; what is only courtesy towards the platform follows by itself."""
+    """Reads updates and has the gateway accept them; what is only courtesy towards the platform follows by itself."""
 
     def __init__(self, deps: ReceiverDeps, reader: Reader) -> None:
         self._deps = deps
@@ -63,7 +63,7 @@ class Receiver:
         self._aside = BackgroundTasks(deps.log, deps.account)
 
     async def take(self, updates: Sequence[Update]) -> int:
-        """Have the house accept a batch; return the number of the update that follows it. Raises when it could not be stored."""
+        """Have the gateway accept a batch; return the number of the update that follows it. Raises when it could not be stored."""
         readings = [(update.update_id, self._read(update)) for update in updates]
         for number, reading in readings:
             if reading.passed:
@@ -89,7 +89,7 @@ class Receiver:
         return reading if _is_sound(reading) else Reading(passed="it is not as documented: no ids, or no date")
 
     async def _move(self, former: ChatAddress, present: ChatAddress) -> None:
-        """Have the house note that a group has another id, and say where its settings should follow."""
+        """Have the gateway note that a group has another id, and say where its settings should follow."""
         await self._deps.sink.moved(former, present)
         if former.id in self._deps.settings.groups:
             key = f"{key_of(self._deps.account)}.groups"
@@ -123,7 +123,7 @@ class Receiver:
 
 
 def _is_sound(reading: Reading) -> bool:
-    """Tell whether what the house relies on is there: the library takes an update without it."""
+    """Tell whether what the gateway relies on is there: the library takes an update without it."""
     found = reading.inbound
     ids = [place.id for place in reading.moved or ()]
     if found is not None:

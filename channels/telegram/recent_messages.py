@@ -1,4 +1,4 @@
-"""What is remembered of messages that went by, for a while and in memory only."""
+"""Recent messages: which the bot wrote, their threads, and texts that Telegram split. In memory only, and bounded."""
 
 from __future__ import annotations
 

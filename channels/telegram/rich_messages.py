@@ -1,4 +1,4 @@
-"""Rich messages (https://core.telegram.org/bots/api#richmessage), which the client library does not know yet, as plain text and files.
+"""Converts rich messages (https://core.telegram.org/bots/api#richmessage), unknown to the client library, to plain text and files.
 
 Importing this module loads the client library.
 """

@@ -1,4 +1,4 @@
-"""What tells a call of Telegram's from a forged one."""
+"""Checks the secret of a webhook call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Telegram update (https://core.telegram.org/bots/api#update) as what it means to the house."""
+"""Converts a Telegram update (https://core.telegram.org/bots/api#update) to an inbound message or another event."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Reading:
 
 
 class Reader:
-    """Reads the updates of one bot. ``commands`` maps names in the bot's menu to the names that the house knows."""
+    """Reads the updates of one bot. ``commands`` maps names in the bot's menu to the names that the gateway knows."""
 
     def __init__(
         self, account: str, settings: TelegramAccount, me: Me, seen: SeenMessages, now: Callable[[], datetime]

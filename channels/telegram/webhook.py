@@ -1,4 +1,4 @@
-"""Being called by Telegram, in place of polling. Importing this module loads the client library."""
+"""Receives updates by webhook, in place of polling. Importing this module loads the client library."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Hook:
                 await self._deps.clock.sleep(LOOK_SECONDS)
 
     async def hear(self, request: HookRequest) -> HookAnswer:
-        """Take one call. What the house could not store is answered with 503, and Telegram will call again."""
+        """Take one call. What could not be stored is answered with 503, and Telegram will call again."""
         if request.method != "POST":
             return HookAnswer(status=405, headers={"allow": "POST"})
         try:
@@ -86,7 +86,7 @@ class Hook:
             self._deps.sink.alive()
             try:
                 await self._receiver.take([update])
-            except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
+            except Exception as error:  # noqa: BLE001 - what could not be stored must be delivered again
                 self._deps.log.warning(
                     "a message could not be stored, and will come again", error=str(error), account=self._deps.account
                 )

@@ -1,4 +1,4 @@
-"""The terminal as a channel."""
+"""The terminal channel."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TerminalChannel:
         return conversation in self._attached
 
     async def sink(self) -> InboundSink:
-        """Return the house's door, once ``run`` has been given it."""
+        """Return the gateway's door, once ``run`` has been given it."""
         if self._sink is None:
             self._sink = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._sink)

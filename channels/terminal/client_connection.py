@@ -1,4 +1,4 @@
-"""One client's attachment to a conversation: the frames that wait for it, and the proof that replies were taken."""
+"""One client's connection to a conversation: its queue of live events, and which replies the client acknowledged."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ClientConnection:
             await sink.accept([inbound])
         except ChannelError:
             raise
-        except Exception as error:  # whatever kept the house from storing it, the person must be told
+        except Exception as error:  # whatever kept the gateway from storing it, the person must be told
             raise ChannelError(str(error) or type(error).__name__, hint=str(getattr(error, "hint", ""))) from error
         sink.alive()
 
@@ -128,7 +128,7 @@ class ClientConnection:
         return proof
 
     def end(self) -> None:
-        """Close from the house's side: what waits is dropped, and its deliveries count as not made."""
+        """Close from the gateway's side: what waits is dropped, and its deliveries count as not made."""
         self._closed = True
         missed = {frame.key for frame in self._waiting if isinstance(frame, Reply)}
         self._waiting.clear()

@@ -1,4 +1,4 @@
-"""The conversation at a terminal."""
+"""The interactive chat in a terminal."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LEAVING_WHEN_IDLE = {"exit", "quit", "exit()", "quit()", ":q"}
 class ChatConsole:
     """Asks, sends, and shows what comes back, until the person leaves or the link ends.
 
-    What is typed while an answer is awaited is sent too: the house says what becomes of it. ``commands`` (name with its slash ->
+    What is typed while an answer is awaited is sent too: the gateway says what becomes of it. ``commands`` (name with its slash ->
     one line of help) and ``choices`` (name -> words that may follow) are offered for completion; the gateway answers them.
     ``rewrite`` is applied to whatever is printed, so that the commands in it work as typed.
     ``source``, ``sink`` and ``console`` are the process's own terminal unless something else is handed in.

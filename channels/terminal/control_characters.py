@@ -1,4 +1,4 @@
-"""Text that may be written to a terminal: a reply must not move the cursor, change titles or fill the clipboard."""
+"""Removes control characters from text before it is written to a terminal."""
 
 from __future__ import annotations
 

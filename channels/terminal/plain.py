@@ -1,4 +1,4 @@
-"""A conversation without a terminal: each line of the input is a message, and only the replies are written."""
+"""Chat without a terminal: each line of the input is a message, and only the replies are written."""
 
 from __future__ import annotations
 

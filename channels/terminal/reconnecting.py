@@ -1,4 +1,4 @@
-"""A link that survives a restart of the gateway: it attaches again, and repeats what was not taken."""
+"""A client connection that survives a restart of the gateway: it reconnects and repeats unacknowledged messages."""
 
 from __future__ import annotations
 

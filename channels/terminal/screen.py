@@ -247,7 +247,7 @@ class Screen:
         self._console.print()
 
     def note(self, text: str) -> None:
-        """Print a line of the house's own."""
+        """Print a line of the gateway's own."""
         self._console.print(Text(visible(self._rewrite(text)), style="dim"))
 
     def trouble(self, text: str, hint: str) -> None:

@@ -1,7 +1,7 @@
-"""Where the terminal's socket really lies.
+"""The path of the terminal's unix socket.
 
-A unix socket's path must fit ``sun_path`` (108 bytes on Linux, 104 on macOS). When the wanted path is longer, the socket
-goes into a short private directory, and a symlink at the wanted path tells where. Both directories must belong to this user alone.
+A unix socket's path must fit ``sun_path`` (108 bytes on Linux, 104 on macOS). When the wanted path is longer, the socket is bound in
+a short private directory, and a symlink at the wanted path points to it. Both directories must belong to this user alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The terminal's link over a unix socket: the server inside the gateway, and the client's side of it.
+"""The terminal's connection over a unix socket: the server inside the gateway, and the client.
 
-One JSON object a line. The client says ``{"attach": name}`` first, then ``{"say": {text, key, hints}}``, ``{"stop": true}`` and
-``{"ack": key}`` for each reply it took; the server answers ``{"ok": key}`` or ``{"error": text, "mend": ..., "key": key}``, and sends
-frames (see ``channels.live``) as they come. ``{"closing": why}`` is the server's last word.
+The protocol: one JSON object a line. The client sends ``{"attach": name}``, then ``{"say": {text, key, hints}}``, ``{"stop": true}``
+and ``{"ack": key}`` for each reply that it received; it answers ``{"ok": key}`` or ``{"error": text, "mend": ..., "key": key}``, and
+sends live events (see ``channels.live``). The server's last line is ``{"closing": why}``.
 """
 
 from __future__ import annotations

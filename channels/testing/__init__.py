@@ -1,18 +1,18 @@
-"""What every channel must do, as checks that anybody can run against their own.
+"""The rules that every channel must keep, as checks to run against a channel of your own.
 
-A channel is put on a ``Stage``: the platform, or a program that stands for it, as a person there sees and handles it. Run all of it
-with ``await check(stage_factory)``, or each of ``CHECKS`` as a test of its own::
+A channel is connected to a ``Peer``: the platform, or a program in its place, as a person there sees and uses it. Run all rules
+with ``await check(peer_factory)``, or each of ``CHECKS`` as a test of its own::
 
     @pytest.mark.parametrize("rule", CHECKS, ids=lambda rule: rule.__name__)
     async def test_my_channel_conforms(rule):
-        async with my_stage() as stage:
-            if rule.__name__ not in stage.lacks:
-                await rule(stage)
+        async with my_peer() as peer:
+            if rule.__name__ not in peer.lacks:
+                await rule(peer)
 
-A rule raises ``Nonconforming`` with what was expected and what was seen. A stage says by ``lacks`` which rules its platform makes
-impossible, of those in ``MAY_LACK``; ``check`` leaves those out. A channel made with a ``FastClock`` waits for nothing.
+A rule raises ``Nonconforming`` with what was expected and what was seen. A peer lists in ``lacks`` the rules that its platform makes
+impossible, of those in ``MAY_LACK``; ``check`` skips them. A channel made with a ``FastClock`` does not wait.
 
-``EXTRAS`` are the rules of what a channel may offer beyond messages, and need a ``FullPeer``.
+``EXTRAS`` are the rules for optional features, and need a ``FullPeer``.
 
 ``docs/adding-a-channel.md`` walks through an example.
 """
@@ -56,7 +56,7 @@ EXTRAS: Final = (
     optional.shows_buttons_and_tells_of_a_press,
     optional.offers_its_menu_once,
 )
-"""The rules of what a channel may offer beyond messages, each of which takes a full stage."""
+"""The rules for optional features, each of which needs a full peer."""
 
 CHECKS: Final = (
     receive.receives_what_is_written,
@@ -83,37 +83,37 @@ CHECKS: Final = (
     receive.ends_when_asked,
     *EXTRAS,
 )
-"""All rules, each of which takes a stage."""
+"""All rules, each of which needs a peer."""
 
 
-_NO_HISTORY: Final = "the platform neither keeps what nobody took nor can be asked for it"
-_NO_KEY: Final = "the platform recognises no key and cannot be read back; a repetition is marked as one by the house"
+_NO_HISTORY: Final = "the platform neither queues undelivered messages nor has a history"
+_NO_KEY: Final = "the platform recognises no key and has no history; a repeated message is marked"
 
 MAY_LACK: Final = {
-    **{rule.__name__: "the platform has nothing of the kind" for rule in EXTRAS},
+    **{rule.__name__: "the platform has no such feature" for rule in EXTRAS},
     "sends_a_doubtful_file_once": _NO_KEY,
     "says_a_doubtful_message_once": _NO_KEY,
-    "shows_typing": "the platform shows no such sign in private",
-    "obeys_a_rate_limit": "the platform asks nobody to wait",
-    "knows_a_refusal": "the platform does not say that it refuses",
-    "gives_up_on_a_wrong_password": "the platform asks for no password, token or key",
-    "takes_a_repetition_once": "the platform never repeats itself",
+    "shows_typing": "the platform shows no typing in private chats",
+    "obeys_a_rate_limit": "the platform has no rate limits",
+    "knows_a_refusal": "the platform does not report a refusal",
+    "gives_up_on_a_wrong_password": "the platform has no password, token or key",
+    "takes_a_repetition_once": "the platform never redelivers",
     "catches_up_after_a_restart": _NO_HISTORY,
     "goes_on_after_an_outage": _NO_HISTORY,
 }
-"""The rules that a stage may lack, by name, and the one reason for which it may. All others every platform makes possible."""
+"""The rules that a peer may lack, by name, and the only valid reason for each. Every platform supports the others."""
 
 
-async def check(stage: Callable[[], AbstractAsyncContextManager[Any]]) -> list[str]:
-    """Run every rule on a stage of its own, and return the names of those that held.
+async def check(peer: Callable[[], AbstractAsyncContextManager[Any]]) -> list[str]:
+    """Run every rule on a new peer, and return the names of those that held.
 
     Raises:
-        Nonconforming: one does not; the name of the rule is its note. Or the stage lacks one that is not in ``MAY_LACK``.
+        Nonconforming: a rule does not hold (its name is the error's note), or ``lacks`` lists one that is not in ``MAY_LACK``.
     """
     held = []
     for rule in CHECKS:
-        async with stage() as made:
-            expect(set(made.lacks) <= MAY_LACK.keys(), f"no other rules among what a stage lacks than {', '.join(MAY_LACK)}")
+        async with peer() as made:
+            expect(set(made.lacks) <= MAY_LACK.keys(), f"only these rules in ``lacks``: {', '.join(MAY_LACK)}")
             if rule.__name__ in made.lacks:
                 continue
             try:

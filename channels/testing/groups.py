@@ -1,4 +1,4 @@
-"""Rules of who is who: whether the bot is meant in a group, what the bot itself wrote, what other programs wrote, a wrong password."""
+"""Rules for groups and identity: mentions, the bot's own messages, other bots, and a wrong password."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from channels.testing.peer import FullPeer, Peer
 
 
-async def tells_who_is_meant_in_a_group(stage: FullPeer) -> None:
-    """In a group the bot is meant when it is mentioned, and by the same person as in private; everything is handed on."""
-    async with running(stage) as run:
-        private = await run.place(stage)
-        await stage.say_in_group("how was the film?")
-        await stage.say_in_group("and you?", mention=True)
+async def tells_who_is_meant_in_a_group(peer: FullPeer) -> None:
+    """In a group, ``mentioned`` is set when the bot is mentioned, people keep their ids, and all messages are delivered."""
+    async with running(peer) as run:
+        private = await run.place(peer)
+        await peer.say_in_group("how was the film?")
+        await peer.say_in_group("and you?", mention=True)
         await run.sink.until(lambda: len(run.sink.messages) > 2, "two messages in a group arrived")  # noqa: PLR2004 - with the first
         [first, chatter, asked] = run.sink.messages
     expect(chatter.conversation.kind == "group", f"a group, not {chatter.conversation}")
@@ -27,42 +27,42 @@ async def tells_who_is_meant_in_a_group(stage: FullPeer) -> None:
     expect({one.sender.id for one in (chatter, asked)} == {first.sender.id}, "the person's id is the same everywhere")
 
 
-async def hears_no_echo(stage: Peer) -> None:
-    """What the bot itself said is not handed on as a message, neither at once nor when it is read back after a restart."""
+async def hears_no_echo(peer: Peer) -> None:
+    """The bot's own messages are not delivered as inbound, neither at once nor when they are read back after a restart."""
     cursors: dict[str, str] = {}
-    async with running(stage, cursors) as run:
-        place = await run.place(stage)
+    async with running(peer, cursors) as run:
+        place = await run.place(peer)
         await run.send(place, "an echo", "key-1")
-        await stage.say("after the echo")
+        await peer.say("after the echo")
         await run.sink.until(lambda: "after the echo" in run.sink.texts, "the message after the bot's own arrived")
         expect("an echo" not in run.sink.texts, "the bot's own message is not heard")
         await run.send(place, "an echo", "key-2")
-    reads_back = "catches_up_after_a_restart" not in stage.lacks
+    reads_back = "catches_up_after_a_restart" not in peer.lacks
     if reads_back:
-        await stage.say("after a restart")
-    async with running(stage, cursors) as run:
+        await peer.say("after a restart")
+    async with running(peer, cursors) as run:
         if not reads_back:
-            await stage.say("after a restart")
+            await peer.say("after a restart")
         await run.sink.until(lambda: "after a restart" in run.sink.texts, "what was missed arrived")
         expect("an echo" not in run.sink.texts, "the bot's own message is not read back as somebody else's")
 
 
-async def tells_what_programs_wrote(stage: FullPeer) -> None:
-    """What another program wrote is marked ``from_bot``, or not handed on at all."""
-    async with running(stage) as run:
-        await stage.say_as_bot("beep")
-        await stage.say_in_group("a person again")
+async def tells_what_programs_wrote(peer: FullPeer) -> None:
+    """Messages of other bots are marked ``from_bot``, or not delivered at all."""
+    async with running(peer) as run:
+        await peer.say_as_bot("beep")
+        await peer.say_in_group("a person again")
         await run.sink.until(lambda: "a person again" in run.sink.texts, "the person's message arrived")
         beeps = [one for one in run.sink.messages if "beep" in one.text]
     expect(all(one.from_bot for one in beeps), "from_bot, where a program wrote")
     expect(not any(one.from_bot for one in run.sink.messages if one not in beeps), "no from_bot, where a person wrote")
 
 
-async def gives_up_on_a_wrong_password(stage: Peer) -> None:
-    """With a password, token or key that the platform does not accept ``run`` ends, and says what puts it right."""
-    sink, channel = RecordingSink(patience=stage.patience), stage.intruder()
+async def gives_up_on_a_wrong_password(peer: Peer) -> None:
+    """With a password, token or key that the platform rejects, ``run`` ends with a hint."""
+    sink, channel = RecordingSink(patience=peer.patience), peer.intruder()
     try:
-        async with asyncio.timeout(stage.patience):
+        async with asyncio.timeout(peer.patience):
             await channel.run(sink)
     except ChannelBroken as error:
         expect(error.hint, f"a step that puts it right, besides {error}")

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 class FastClock:
-    """A ``Clock`` whose time passes only by sleeping. ``slept`` keeps what the sleepers asked for."""
+    """A ``Clock`` on which only ``sleep`` advances time, at once. ``slept`` lists the requested seconds."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
 
     def now(self) -> datetime:
-        """Return a day in 2026, and what was slept since."""
+        """Return a day in 2026 plus the time slept."""
         return datetime(2026, 5, 1, 9, tzinfo=UTC) + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
-        """Return what was slept, in all."""
+        """Return the seconds slept in total."""
         return sum(self.slept)
 
     async def sleep(self, seconds: float) -> None:
-        """Let the others go first."""
+        """Advance the clock, and let other tasks run."""
         self.slept.append(seconds)
         await asyncio.sleep(0)
 
@@ -42,11 +42,11 @@ BETWEEN_LOOKS: Final = 0.01
 
 
 class Nonconforming(AssertionError):
-    """A channel does not keep the contract."""
+    """A channel breaks a rule."""
 
 
 class RecordingSink:
-    """A house that keeps what it was given, once. While ``refuse`` is set it cannot store anything."""
+    """A sink that records each message once. While ``refuse`` is set it cannot store anything."""
 
     def __init__(self, cursors: dict[str, str] | None = None, patience: float = 20.0) -> None:
         self.patience = patience
@@ -61,7 +61,7 @@ class RecordingSink:
         self._changed = asyncio.Condition()
 
     async def accept(self, messages: Sequence[Inbound], cursor: Cursor | None = None) -> None:
-        """Keep what is new."""
+        """Record new messages."""
         async with self._changed:
             self._changed.notify_all()
             if self.refuse is not None:
@@ -79,48 +79,48 @@ class RecordingSink:
         return self.cursors.get(name)
 
     async def moved(self, former: ChatAddress, present: ChatAddress) -> None:
-        """Note it."""
+        """Record the call."""
         self.moves.append((former, present))
 
     def ready(self) -> None:
-        """Note it."""
+        """Record the call."""
         self.is_ready.set()
 
     def alive(self) -> None:
-        """Note it."""
+        """Record the call."""
         self.lives += 1
 
     @property
     def texts(self) -> list[str]:
-        """What was said."""
+        """The texts of all messages."""
         return [message.text for message in self.messages]
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until an accept makes the condition true."""
+        """Wait until the condition holds after an ``accept``."""
         try:
             async with asyncio.timeout(self.patience), self._changed:
                 await self._changed.wait_for(condition)
         except TimeoutError:
-            raise Nonconforming(f"waited in vain until {what}; the house has {self.texts!r:.500}") from None
+            raise Nonconforming(f"waited in vain until {what}; the gateway has {self.texts!r:.500}") from None
 
 
 class Run:
-    """A channel at work."""
+    """A running channel."""
 
     def __init__(self, channel: Channel, sink: RecordingSink) -> None:
         self.channel = channel
         self.sink = sink
         self.recorded: str | None = None
 
-    async def place(self, stage: Peer) -> ChatAddress:
+    async def place(self, peer: Peer) -> ChatAddress:
         """Return the private conversation, which is known once the person has written."""
         before = len(self.sink.messages)
-        await stage.say("where am I?")
+        await peer.say("where am I?")
         await self.sink.until(lambda: len(self.sink.messages) > before, "a message arrived")
         return self.sink.messages[-1].conversation
 
     async def send(self, place: ChatAddress, text: str, key: str = "key-1", **more: Any) -> Sent:
-        """Send one chunk, and keep what it recorded."""
+        """Send one chunk, and keep the recorded string."""
 
         async def record(text: str) -> None:
             self.recorded = text
@@ -128,7 +128,7 @@ class Run:
         return await self.channel.send(Outbound(key=key, conversation=place, text=text, **more), record)
 
     async def send_again(self, place: ChatAddress, text: str, *, uncertain: bool, **more: Any) -> Sent:
-        """Repeat a send as the house does: with what was recorded, and once more while the channel is not connected."""
+        """Retry a send as the gateway does: with the recorded string, and again while the channel is not connected."""
         attempt = 1
         async with asyncio.timeout(self.sink.patience):
             while True:
@@ -142,17 +142,17 @@ class Run:
 
 @contextlib.asynccontextmanager
 async def running(
-    stage: Peer, cursors: dict[str, str] | None = None, menu: Sequence[MenuEntry] | None = None
+    peer: Peer, cursors: dict[str, str] | None = None, menu: Sequence[MenuEntry] | None = None
 ) -> AsyncIterator[Run]:
-    """Run a new channel of the stage, from its first readiness on; end it as a restart would."""
-    sink = RecordingSink(cursors, stage.patience)
-    channel = stage.channel()
+    """Run a new channel of the peer, from the moment it is ready; end it as a restart would."""
+    sink = RecordingSink(cursors, peer.patience)
+    channel = peer.channel()
     if menu is not None:
         await extra(channel, "menu")(menu)
     task = asyncio.ensure_future(channel.run(sink))
     ready = asyncio.ensure_future(sink.is_ready.wait())
     try:
-        await asyncio.wait([task, ready], timeout=stage.patience, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([task, ready], timeout=peer.patience, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             task.result()
         expect(ready.done(), "the channel says that it is ready")
@@ -165,21 +165,21 @@ async def running(
 
 
 def extra(channel: Channel, name: str) -> Callable[..., Awaitable[Any]]:
-    """Return a method that only some channels have."""
+    """Return an optional method."""
     found: Callable[..., Awaitable[Any]] | None = getattr(channel, name, None)
     if found is None:
-        raise Nonconforming(f"expected: a method {name!r} (see channels.protocol), or this rule among what the stage lacks")
+        raise Nonconforming(f"expected: a method {name!r} (see channels.protocol), or this rule among what the peer lacks")
     return found
 
 
 def expect(holds: object, what: str) -> None:
-    """Raise unless it holds."""
+    """Raise Nonconforming unless ``holds``."""
     if not holds:
         raise Nonconforming(f"expected: {what}")
 
 
 async def failed(sending: Awaitable[Sent]) -> ChannelError | None:
-    """Return the error that a send ended with, of those that it may end with, or None."""
+    """Return the permitted error that a send raised, or None."""
     try:
         await sending
     except ChannelBroken as error:
@@ -191,11 +191,11 @@ async def failed(sending: Awaitable[Sent]) -> ChannelError | None:
     return None
 
 
-async def eventually(stage: Peer, condition: Callable[[], object], what: str) -> None:
-    """Wait until the person sees what they should."""
+async def eventually(peer: Peer, condition: Callable[[], object], what: str) -> None:
+    """Wait until the condition holds on the peer."""
     try:
-        async with asyncio.timeout(stage.patience):
-            while not condition():  # noqa: ASYNC110 - a stage is looked at, and tells nothing by itself
+        async with asyncio.timeout(peer.patience):
+            while not condition():  # noqa: ASYNC110 - a peer is looked at, and tells nothing by itself
                 await asyncio.sleep(BETWEEN_LOOKS)
     except TimeoutError:
         raise Nonconforming(f"waited in vain until {what}") from None

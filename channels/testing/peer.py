@@ -1,4 +1,4 @@
-"""What a channel is put on to be judged: a platform, as a person there sees and handles it."""
+"""The test peer that a channel is connected to: the platform, as a person there sees and uses it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from channels.protocol import Channel
 
 Trouble = Literal["refused", "rate limit", "cut before", "cut after"]
-"""How the next send ends: surely without effect for good, or for a while; the connection cut without or with effect."""
+"""How the next send fails: refused for good, or for a while; the connection lost before or after it took effect."""
 
 
 class Peer(Protocol):
@@ -21,20 +21,20 @@ class Peer(Protocol):
     limit: int
     """The most that one message holds."""
     patience: float
-    """Seconds that anything may take, such as 20."""
+    """Time-out for any wait, in seconds, such as 20."""
     events: Collection[str]
-    """The stage's own names for what can happen on the platform besides a message, one for each kind that a channel may be told of."""
+    """The peer's names for events other than messages, one for each kind that a channel may receive."""
 
     def channel(self) -> Channel:
         """Return a new channel on this platform, as after a restart."""
         ...
 
     async def say(self, text: str) -> None:
-        """Let the person write."""
+        """Send a message as the person."""
         ...
 
     async def repeat(self) -> None:
-        """Let the platform deliver the person's last message once more."""
+        """Deliver the person's last message again."""
         ...
 
     async def disconnect(self) -> None:
@@ -42,19 +42,19 @@ class Peer(Protocol):
         ...
 
     async def happen(self, event: str) -> None:
-        """Let something happen, in private and in the group where both have such: one of ``events``."""
+        """Cause one of ``events``, in private and in the group where both have it."""
         ...
 
     async def garble(self) -> None:
-        """Let the platform send what is not as it documents: damaged events, and events of kinds that nobody knows."""
+        """Send malformed events, and events of unknown kinds."""
         ...
 
     async def go_away(self) -> None:
-        """Let nobody reach the platform: connections end, and new ones are refused. People there go on writing."""
+        """Make the platform unreachable: connections end, and new ones are refused. People there can still write."""
         ...
 
     async def come_back(self) -> None:
-        """Let it be reached again, at the same address."""
+        """Make the platform reachable again, at the same address."""
         ...
 
     def intruder(self) -> Channel:
@@ -62,7 +62,7 @@ class Peer(Protocol):
         ...
 
     def trouble(self, kind: Trouble) -> None:
-        """Let the next send go wrong. A rate limit asks for a wait that is over, by the channel's clock, within ``patience``."""
+        """Make the next send fail. A rate limit's wait is over, by the channel's clock, within ``patience``."""
         ...
 
     def heard(self) -> list[str]:
@@ -79,38 +79,38 @@ class Peer(Protocol):
 
 
 class FullPeer(Peer, Protocol):
-    """A platform with more than plain messages. What serves only rules that the stage ``lacks`` need not be there."""
+    """A platform with optional features. Methods that only serve rules in ``lacks`` may be missing."""
 
     async def edit(self, text: str) -> None:
-        """Let the person change their last message into this."""
+        """Edit the person's last message."""
         ...
 
     async def react(self, emoji: str, message: str) -> None:
-        """Let the person put an emoji under a message of the bot, of which the channel gave this id."""
+        """React as the person to a message of the bot; ``message`` is the id that the channel returned."""
         ...
 
     def reactions(self) -> list[str]:
-        """Return the emoji that the bot has under the person's last message."""
+        """Return the bot's reactions on the person's last message."""
         ...
 
     async def say_in_group(self, text: str, *, mention: bool = False) -> None:
-        """Let the person write in a group that the channel reads, always in the same one; ``mention``: they call the bot by its name."""
+        """Send a message as the person in the group that the channel reads, always the same one; ``mention``: with the bot's name."""
         ...
 
     async def say_as_bot(self, text: str) -> None:
-        """Let another program write in that group."""
+        """Send a message as another bot in that group."""
         ...
 
     async def say_in_thread(self, text: str) -> None:
-        """Let the person write in a thread (or topic) of a group that the channel reads, always in the same one."""
+        """Send a message as the person in a thread (or topic) of a group that the channel reads, always the same one."""
         ...
 
     def heard_in_thread(self) -> list[str]:
-        """Return what the bot has said in that thread, in order."""
+        """Return the bot's messages in that thread, in order."""
         ...
 
     async def attach(self, name: str, media_type: str, content: bytes) -> None:
-        """Let the person send a file without a word."""
+        """Send a file without text as the person."""
         ...
 
     def files(self) -> list[tuple[str, bytes]]:
@@ -122,7 +122,7 @@ class FullPeer(Peer, Protocol):
         ...
 
     async def press(self, label: str) -> None:
-        """Let the person press a button there, and wait until the platform shows them that the press was taken."""
+        """Press a button there as the person, and wait until the platform confirms the press."""
         ...
 
     def offered(self) -> list[str]:
@@ -130,9 +130,9 @@ class FullPeer(Peer, Protocol):
         ...
 
     def menu_changes(self) -> int:
-        """Return how often the menu was written."""
+        """Return how often the menu was set."""
         ...
 
     async def choose(self, name: str) -> None:
-        """Let the person choose a command from the menu, and wait until the platform shows them that the choice was taken."""
+        """Choose a command from the menu as the person, and wait until the platform confirms it."""
         ...

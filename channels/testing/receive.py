@@ -1,4 +1,4 @@
-"""Rules of receiving: everything once, in order, and let go only when the house has it."""
+"""Rules for receiving: every message once, in order, and acknowledged only after it is stored."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 AFTERWARDS: Final = 0.2
 
 
-async def receives_what_is_written(stage: Peer) -> None:
-    """A message comes with who, where, when and keys."""
-    async with running(stage) as run:
-        await run.place(stage)
-        await stage.say("hello 👋 *you*")
+async def receives_what_is_written(peer: Peer) -> None:
+    """A message has its sender, address, time and keys."""
+    async with running(peer) as run:
+        await run.place(peer)
+        await peer.say("hello 👋 *you*")
         await run.sink.until(lambda: len(run.sink.messages) > 1, "the second message arrived")
         message = run.sink.messages[-1]
     expect(message.text == "hello 👋 *you*", f"the text as written, not {message.text!r}")
@@ -28,74 +28,74 @@ async def receives_what_is_written(stage: Peer) -> None:
     expect(here.kind == "direct" and message.mentioned, "a private conversation, in which the bot is always meant")
 
 
-async def keeps_the_order(stage: Peer) -> None:
+async def keeps_the_order(peer: Peer) -> None:
     """Many messages arrive in the order they were written."""
     texts = [f"message {number}" for number in range(60)]
-    async with running(stage) as run:
+    async with running(peer) as run:
         for text in texts:
-            await stage.say(text)
+            await peer.say(text)
         await run.sink.until(lambda: len(run.sink.messages) >= len(texts), "all messages arrived")
         expect(run.sink.texts == texts, f"the order as written, not {run.sink.texts!r:.300}")
 
 
-async def takes_a_repetition_once(stage: Peer) -> None:
-    """What the platform delivers again carries the same keys."""
-    async with running(stage) as run:
-        await stage.say("once")
+async def takes_a_repetition_once(peer: Peer) -> None:
+    """A redelivered message has the same keys."""
+    async with running(peer) as run:
+        await peer.say("once")
         await run.sink.until(lambda: bool(run.sink.messages), "the message arrived")
-        await stage.repeat()
-        await stage.say("next")
+        await peer.repeat()
+        await peer.say("next")
         await run.sink.until(lambda: "next" in run.sink.texts, "the next message arrived")
         expect(run.sink.texts == ["once", "next"], f"each message once, not {run.sink.texts!r}")
 
 
-async def offers_again_what_could_not_be_stored(stage: Peer) -> None:
-    """Nothing is let go before the house has it."""
-    async with running(stage) as run:
+async def offers_again_what_could_not_be_stored(peer: Peer) -> None:
+    """Nothing is acknowledged before it is stored."""
+    async with running(peer) as run:
         run.sink.refuse = OSError("the disk is full")
-        await stage.say("keep this")
+        await peer.say("keep this")
         await run.sink.until(lambda: run.sink.refused > 1, "the message was offered a second time")
         run.sink.refuse = None
         await run.sink.until(lambda: bool(run.sink.messages), "the message arrived")
         expect(run.sink.texts == ["keep this"], f"the message once, not {run.sink.texts!r}")
 
 
-async def catches_up_after_a_restart(stage: Peer) -> None:
-    """What is written while no channel runs is read by the next one, and nothing a second time."""
-    async with running(stage) as run:
-        await stage.say("before")
+async def catches_up_after_a_restart(peer: Peer) -> None:
+    """Messages written while no channel runs are read after the next start, and no message twice."""
+    async with running(peer) as run:
+        await peer.say("before")
         await run.sink.until(lambda: bool(run.sink.messages), "the message arrived")
         cursors = run.sink.cursors
-    await stage.say("meanwhile 1")
-    await stage.say("meanwhile 2")
-    async with running(stage, cursors) as run:
+    await peer.say("meanwhile 1")
+    await peer.say("meanwhile 2")
+    async with running(peer, cursors) as run:
         await run.sink.until(lambda: len([one for one in run.sink.texts if one != "before"]) > 1, "what was missed arrived")
         missed = [text for text in run.sink.texts if text != "before"]
         expect(missed == ["meanwhile 1", "meanwhile 2"], f"what was missed, in order, not {missed!r}")
 
 
-async def survives_a_broken_connection(stage: Peer) -> None:
-    """Messages on either side of a break arrive."""
-    async with running(stage) as run:
-        await stage.say("before")
+async def survives_a_broken_connection(peer: Peer) -> None:
+    """Messages before and after a lost connection arrive."""
+    async with running(peer) as run:
+        await peer.say("before")
         await run.sink.until(lambda: bool(run.sink.messages), "the message arrived")
-        await stage.disconnect()
-        await stage.say("after")
+        await peer.disconnect()
+        await peer.say("after")
         await run.sink.until(lambda: "after" in run.sink.texts, "the message after the break arrived")
         expect(run.sink.texts == ["before", "after"], f"each message once, not {run.sink.texts!r}")
 
 
-async def tells_that_it_is_alive(stage: Peer) -> None:
-    """The house hears that the platform was heard from."""
-    async with running(stage) as run:
-        await run.place(stage)
+async def tells_that_it_is_alive(peer: Peer) -> None:
+    """The channel reports that the platform was heard from."""
+    async with running(peer) as run:
+        await run.place(peer)
         expect(run.sink.lives, "alive() is called when the platform is heard from")
 
 
-async def ends_when_asked(stage: Peer) -> None:
-    """``run`` ends when it is cancelled, and nothing is taken afterwards."""
-    async with asyncio.timeout(stage.patience), running(stage) as run:
-        await run.place(stage)
-    await stage.say("is anybody there?")
+async def ends_when_asked(peer: Peer) -> None:
+    """``run`` ends when it is cancelled, and nothing is received afterwards."""
+    async with asyncio.timeout(peer.patience), running(peer) as run:
+        await run.place(peer)
+    await peer.say("is anybody there?")
     await asyncio.sleep(AFTERWARDS)
     expect("is anybody there?" not in run.sink.texts, "nothing is taken after the end")

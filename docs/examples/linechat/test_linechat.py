@@ -14,7 +14,7 @@ from channels.testing import CHECKS, FastClock
 @pytest.mark.parametrize("rule", CHECKS, ids=lambda rule: rule.__name__)
 async def test_the_channel_keeps_the_rule(rule: Any) -> None:
     """See ``channels.testing``."""
-    async with Server(FastClock(), NoLog()) as stage:
-        if rule.__name__ in stage.lacks:
-            pytest.skip("the platform has nothing of the kind")
-        await rule(stage)
+    async with Server(FastClock(), NoLog()) as peer:
+        if rule.__name__ in peer.lacks:
+            pytest.skip("the platform has no such feature")
+        await rule(peer)

@@ -106,11 +106,11 @@ class LineChat:
                 await self._stored(sink, message, Cursor(name="read", value=str(number)))
 
     async def _stored(self, sink: InboundSink, message: Inbound, cursor: Cursor) -> None:
-        """Offer a message until the house has it: the cursor is what the server will read on from."""
+        """Offer a message until the gateway has it: the cursor is what the server will read on from."""
         while True:
             try:
                 return await sink.accept([message], cursor)
-            except Exception as error:  # noqa: BLE001 - whatever the house could not store must be offered again
+            except Exception as error:  # noqa: BLE001 - what could not be stored must be delivered again
                 self._log.warning("a message could not be stored, and is offered again", error=str(error))
                 await self._clock.sleep(1)
 

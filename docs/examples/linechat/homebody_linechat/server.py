@@ -1,4 +1,4 @@
-"""The platform: a chat server that keeps what was said, which also is the stage on which the channel is judged.
+"""The platform: a chat server that keeps what was said, which also is the peer on which the channel is judged.
 
 A client says ``{"hello": password, "after": number}`` and is told ``{"welcome": name}`` or ``{"refused": why}``, then everything that was
 written after that number: ``{"id", "from", "text", "at"}``, with ``"edits": id`` where it corrects an earlier one. It says
@@ -30,7 +30,7 @@ BEAT_SECONDS = 30
 
 
 class Server:
-    """The server, and the stage of it: a person called anna, who writes to the bot. Start it with ``async with``."""
+    """The server, and the peer of it: a person called anna, who writes to the bot. Start it with ``async with``."""
 
     lacks = tuple(rule.__name__ for rule in EXTRAS if rule.__name__ != "tells_of_an_edit")
     """This platform knows edits, and no groups, reactions, threads, files, buttons or menus."""
@@ -60,7 +60,7 @@ class Server:
         await self.go_away()
         await asyncio.gather(*self._tasks)
 
-    # -- the stage ---------------------------------------------------------------------------------------------------
+    # -- the peer ---------------------------------------------------------------------------------------------------
 
     def channel(self) -> LineChat:
         """See ``channels.testing.Peer``, as for all that follow."""
