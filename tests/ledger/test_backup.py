@@ -6,7 +6,9 @@ import asyncio
 import os
 import random
 import shutil
+import tempfile
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
@@ -21,11 +23,26 @@ from gateway.ledger.rows import IN_DOUBT, NewOutbound
 from gateway.ledger.schema import STEPS
 from gateway.ledger.sqlite import SqliteLedger
 from tests.full_disk import no_file_may_grow
-from tests.ledger.test_recovery import ACCOUNT, MESSAGES, NOON, OPEN, REPLIES, arrival, lived, opened_again, place, table
+from tests.ledger.test_recovery import (
+    ACCOUNT,
+    DAMAGE,
+    MESSAGES,
+    NOON,
+    OPEN,
+    REPLIES,
+    Original,
+    arrival,
+    harmed,
+    lived,
+    nothing_twice,
+    opened_again,
+    place,
+    table,
+    zeros,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 def rubbish(path: Path) -> None:
@@ -191,6 +208,43 @@ def test_what_is_lost_altogether_comes_from_the_copy_and_nothing_open_in_it_goes
     assert table(path, "SELECT id, tokens, cost FROM spending") == spent
     assert table(path, "SELECT former, present FROM moved") == {"-1": ("-2",)}
     assert table(path, "SELECT name, value FROM cursor") == {}, "what came after the copy would be heard again"
+
+
+async def go_on(path: Path) -> None:
+    """Answer and send everything that was open when the copy was made, and revoke an approval."""
+    ledger = await SqliteLedger.open(path, ManualClock(NOON + timedelta(seconds=1)))
+    for turn in await ledger.turns.unfinished():
+        await ledger.turns.finish(turn.id, "done")
+    for row in await ledger.inbox.waiting():
+        await ledger.inbox.settle([row.id], "answered")
+    while due := await ledger.outbox.due([ACCOUNT]):
+        for out in due:
+            await ledger.outbox.sending(out.id)
+            await ledger.outbox.sent(out.id, "seen")
+    await ledger.pairing.revoke("telegram", "ben")
+    await ledger.inbox.accept(ACCOUNT, [arrival(4000)])
+    await ledger.close()
+
+
+@pytest.fixture(scope="module")
+def went_on(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Original:
+    folder = tmp_path_factory.mktemp("went on")
+    shutil.copytree(original.parent, folder, dirs_exist_ok=True)
+    asyncio.run(go_on(folder / original.name))
+    return Original.read(folder / original.name)
+
+
+@settings(max_examples=30, deadline=None)
+@given(damage=DAMAGE, cut=st.none() | st.integers(0, 10**7), header=st.booleans())
+def test_what_was_done_since_the_copy_is_not_done_again(
+    went_on: Original, damage: list[tuple[Callable[..., None], int, int]], cut: int | None, header: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = harmed(went_on, Path(folder), [*damage, (zeros, 0, 0)] if header else damage, cut)
+        opened_again(path)
+        nothing_twice(path, went_on)
+        known = {key for key, (state, *_) in table(path, MESSAGES).items() if state not in OPEN}
+        assert known >= went_on.messages.keys() - {"m:4000"}, "all that the copy knows is known"
 
 
 def test_what_happened_since_the_copy_counts_where_the_file_can_be_read(path: Path) -> None:

@@ -103,9 +103,18 @@ class Original:
     """One ledger on which many are modelled, and what was in it."""
 
     def __init__(self, folder: Path) -> None:
-        path = folder / "ledger.sqlite"
-        asyncio.run(lived(path))
-        self.files = {one.name: one.read_bytes() for one in folder.iterdir()}
+        asyncio.run(lived(folder / "ledger.sqlite"))
+        self._read(folder / "ledger.sqlite")
+
+    @classmethod
+    def read(cls, path: Path) -> Original:
+        """One that was made already."""
+        original = cls.__new__(cls)
+        original._read(path)
+        return original
+
+    def _read(self, path: Path) -> None:
+        self.files = {one.name: one.read_bytes() for one in path.parent.iterdir()}
         self.messages, self.replies = table(path, MESSAGES), table(path, REPLIES)
         self.people = table(path, "SELECT sender, role FROM approved")
         self.spent = table(path, "SELECT id, tokens, cost FROM spending")
