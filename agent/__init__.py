@@ -1,1 +1,1 @@
-"""One turn of one agent: what it sees, what it does, what it remembers. This room knows ``memory`` and nothing else."""
+"""The agent: its loop, its context, its models and its tools. Imports nothing of the other packages but ``memory``."""

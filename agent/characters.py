@@ -1,4 +1,4 @@
-"""Characters that nobody sees, and characters that are no part of a text."""
+"""Invisible and control characters in text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens during a turn, as it happens: one union, for whoever shows it to a person."""
+"""Events of a running turn, for those who show it: text, tool calls, notices."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """The answer being streamed broke off and begins anew: every delta since the last finished answer is void.
+    """The streamed answer broke off and starts again: discard every delta since the last finished answer.
 
-    ``reason`` says in a few words what happened; ``wait`` is for how many seconds nothing is tried. Whoever shows deltas takes
-    them back; whoever shows only finished answers need not do anything.
+    ``reason`` says briefly what happened; ``wait`` is the pause before the next try, in seconds.
     """
 
     reason: str
@@ -35,21 +34,21 @@ class Restarted:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Something arrived that nobody is shown, such as more of a tool's arguments: the model is at work. ``chars`` is how much."""
+    """Something arrived that is not shown, such as a part of a tool's arguments. ``chars`` is its length."""
 
     chars: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyNote:
-    """A line that the owner is to be told with the reply, such as a thinking level that a model does not take."""
+    """A line that is added to the reply, such as that a model does not take a thinking level."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class FailedOver:
-    """Another model is asked now, because ``instead_of`` gave no answer or rests after that. ``reason`` is what it failed with."""
+    """A fallback is asked, because ``instead_of`` failed or is cooling down. ``reason`` is its failure."""
 
     model: str
     instead_of: str

@@ -1,9 +1,9 @@
-"""Places at which a test may have the process killed: each durable step has one just before it is durable, and one just after.
+"""Fault injection for tests: kills the process just before or just after a durable step.
 
-``HOMEBODY_FAULT=after-accept:2`` in the environment kills the process with SIGKILL when it comes to that place for the second time.
+``HOMEBODY_FAULT=after-accept:2`` in the environment kills the process with SIGKILL when it reaches that step for the second time.
 The steps are ``transcript`` (an entry appended), ``sessions`` (a change of sessions.json), and every function of the ledger by its
-name (``accept``, ``claim``, ``begin_call``, ``end_call``, ``finish``, ``sending``, ``sent``, ...). Without the variable a place
-costs one comparison. ``tests/fire`` uses them beside kills at system calls, and alone where there is no strace.
+name (``accept``, ``claim``, ``begin_call``, ``end_call``, ``finish``, ``sending``, ``sent``, ...). Without the variable a step
+costs one comparison. ``tests/fire`` uses it besides kills at system calls, and alone where strace is missing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def armed() -> bool:
 
 
 def point(moment: Literal["before", "after"], step: str) -> None:
-    """Be one of the places."""
+    """Kill the process here if this step is armed."""
     if _armed is None:
         return
     name, wanted, counter, act = _armed

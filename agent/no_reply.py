@@ -1,7 +1,6 @@
-"""NO_REPLY: how an agent says that nothing is to be said, and how no part of it ever reaches a person.
+"""The NO_REPLY token, with which an agent stays silent: removes it from replies, also while they are streamed.
 
-A streamed answer is read letter by letter and each letter once: the time for an answer grows with its length alone, whatever it
-consists of and however it is cut up.
+A streamed answer is read once, letter by letter: time is linear in its length, however it is split.
 """
 
 from __future__ import annotations

@@ -29,12 +29,12 @@ def _known_zone(name: str) -> str:
 def _path_to_share(path: str) -> str:
     pure = PurePosixPath(path)
     if not path.strip() or pure.is_absolute() or any(part.startswith("..") for part in pure.parts) or path.startswith("~"):
-        raise ValueError(f"{path!r} is no place in the workspace (write it like recipes or docs/house.md)")
+        raise ValueError(f"{path!r} is not a path in the workspace (write it like recipes or docs/house.md)")
     return str(pure)
 
 
 class Section(BaseModel):
-    """A part of the settings: camelCase keys, unknown keys passed over (the reader warns of them)."""
+    """A section of the settings: camelCase keys; unknown keys are ignored (the loader warns about them)."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
@@ -88,7 +88,7 @@ class MemoryFlushSettings(Section):
     on_compact_command: bool = True
     """Flush also before /compact."""
     on_shutdown: bool = True
-    """Flush open sessions before the house closes, when time allows and something was said since the last flush."""
+    """Flush open sessions before the gateway stops, when time allows and something was said since the last flush."""
     verbatim: bool = True
     """Add by rule what people said and the model left out: sentences with dates, numbers and names of things, decisions, promises."""
     model: str | None = None
@@ -189,7 +189,7 @@ class StartupContextSettings(Section):
 
 
 class LimitSettings(Section):
-    """Brakes on a single turn."""
+    """Limits on a single turn."""
 
     max_tool_calls: Annotated[int, Field(ge=1)] = 40
     """Tool calls in one turn before the model is asked to finish without tools."""
@@ -244,14 +244,14 @@ class ToolRules(Section):
 
 
 class GlobalToolsSettings(ToolRules):
-    """Which tools there are in the house. What is said of an agent can only narrow it."""
+    """Which tools there are for all agents. An agent's own rules can only narrow them."""
 
     by_provider: dict[str, ToolRules] = Field(default_factory=dict)
     """Further rules while a certain model answers, by provider (`ollama`) or model (`openai/gpt-5*`)."""
 
 
 class ToolsSettings(GlobalToolsSettings):
-    """Which tools the agent has. An agent's own entry narrows what the defaults and the house leave it."""
+    """Which tools the agent has. An agent's own entry narrows what the defaults and the global rules allow."""
 
     deny: Patterns = ("apply_patch",)
     """Names of tools or groups that it does not have; this wins over `allow`. The default leaves out apply_patch, as edit does the same."""
@@ -303,7 +303,7 @@ class AgentSettings(Section):
     tools: ToolsSettings = ToolsSettings()
     """Which tools the agent has."""
     limits: LimitSettings = LimitSettings()
-    """Brakes on a single turn."""
+    """Limits on a single turn."""
 
 
 class CostSettings(Section):

@@ -1,4 +1,4 @@
-"""Time as the agent needs it, handed in from outside."""
+"""The clock that is handed in, and time limits that do not count while the process is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model call of the runtime's own, such as a memory flush or a summary: shown to nobody, and not in the transcript."""
+"""Background model calls (memory flush, summary, title): not shown to anyone, and not recorded in the transcript."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from agent.models.protocol import Model, Request
 async def call_in_background(
     conversation: SessionContext, request: Request, *, model: Model | None = None, learn: bool = True
 ) -> AssistantMessage:
-    """Call the model (or another one) for the runtime's own ends: nothing is shown, nothing is kept.
+    """Call the session's model, or ``model``, in the background.
 
-    One that takes longer than ``compaction.timeoutSeconds`` has failed. ``learn`` says that the request goes on from the
-    conversation's own, so that what is reported of it tells about the conversation.
+    A call that takes longer than ``compaction.timeoutSeconds`` fails. With ``learn`` the request extends the session's own
+    prompt, and the reported usage corrects the session's token estimate.
     """
     asked = model or conversation.model
     if learn and model is None:

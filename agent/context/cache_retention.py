@@ -1,7 +1,7 @@
-"""How long to ask the provider to keep a prompt: five minutes or an hour, whichever is likely to cost less for this session.
+"""Chooses how long the provider keeps the prompt cached: five minutes or an hour, whichever is likely to cost less.
 
-Keeping for an hour makes every write dearer and saves writing the whole prompt again after each silence of five to sixty
-minutes. Both are worked out over the silences of the session so far. Prices are multiples of the input price, as Anthropic has
+A retention of one hour makes each cache write more expensive, and saves writing the whole prompt again after a pause of five
+to sixty minutes. Both costs are computed over the pauses of the session so far. Prices are multiples of the input price, as Anthropic has
 published them for all its models (prompt caching, pricing; read 2026-11-20): reading 0.1, writing 1.25 or 2.
 """
 

@@ -1,11 +1,11 @@
-"""Compaction: old history gives way to a summary in what the model sees. On disk nothing is removed.
+"""Compaction: the model is shown a summary in place of old history. Nothing is removed from disk.
 
-The ladder, from the first step that is enough:
+The steps, of which the first sufficient one is taken:
 
     summary, keeping the newest turns as the settings say
     summary, keeping only the newest turn, or the newest round of the one that runs
     old tool results shown as a placeholder (also when no summary can be made: history is never replaced by a fixed sentence)
-    the oldest turns not shown any more: only where the next request would not fit into the window otherwise
+    the oldest turns are no longer shown: only where the next request would not fit into the window otherwise
 
 A summary counts only when the context then lies below the flush line and has lost a fifth of its size.
 """
@@ -42,7 +42,7 @@ ROOM_AFTER_DROPPING = 0.6
 
 @dataclass(frozen=True, slots=True)
 class CompactionResult:
-    """What a compaction came to, in tokens.
+    """The result of a compaction. Sizes are in tokens.
 
     ``summarised`` is False when results were cleared or ``dropped`` messages left out instead, or nothing could be done at all;
     ``problem`` says why. ``first_drop`` says that none had been left out before.

@@ -1,4 +1,4 @@
-"""Keeping a conversation inside its window: first the memory flush, then compaction, always in this order."""
+"""Keeps a session inside the context window: first the memory flush, then compaction, always in this order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agent.messages import Message
 from agent.transcript.entries import Compacted, FlushReceipt, Said
 
 MAX_TRIES = 2
-"""Compactions in one turn. More would be a loop: what two did not free, a third will not."""
+"""The largest number of compactions in one turn: a third one would not free more than two did."""
 
 
 FORGETTING = (
@@ -25,9 +25,9 @@ FORGETTING = (
 
 
 class ContextBudget:
-    """Makes room in one turn, when it is needed and at most twice.
+    """Frees context during one turn, when it is needed and at most twice.
 
-    ``flushes`` is False in turns that no person asked for: they leave the flush to the next one that somebody did.
+    ``flushes`` is False in turns that no person started: the flush is left to the next turn that a person starts.
     """
 
     def __init__(self, conversation: SessionContext, turn: str, emit: Callable[[Event], None], *, flushes: bool = True) -> None:

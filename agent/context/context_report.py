@@ -1,4 +1,4 @@
-"""What fills a conversation's window, part by part, for people to see."""
+"""Reports what fills the context window, part by part (``/context``)."""
 
 from __future__ import annotations
 

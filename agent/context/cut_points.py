@@ -1,4 +1,4 @@
-"""Where history may be cut: never between a call and its result, and at the beginning of a turn where that can be."""
+"""Finds the points at which history may be cut: at the start of a turn where possible, never between a tool call and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why an answer came out as it did: what of memory was before the model's eyes, and what it looked for."""
+"""Explains the last answer: which files and notes were in the prompt, and what the model looked up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOTE = re.compile(r"^## (\S+\.md)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenFile:
-    """A file or note that stood in the prompt. ``lines`` is how many of its lines; ``cut`` says that more was left out."""
+    """A file or note that was in the prompt. ``lines`` is how many of its lines; ``cut`` says that more was left out."""
 
     name: str
     lines: int
@@ -34,7 +34,7 @@ class LookedUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What the last answer rested on."""
+    """What the last answer was based on."""
 
     files: tuple[GivenFile, ...]
     notes: tuple[GivenFile, ...]

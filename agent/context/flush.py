@@ -1,9 +1,9 @@
-"""The silent memory flush: before history is summarised or left behind, what matters goes into today's note.
+"""The memory flush: before history is summarised or a session ends, the model writes what matters into the day's note.
 
-It is a side conversation on a copy of the context. The request differs from an ordinary one only in its last message, so
-the provider's cached prefix is used; what may run is decided at execution: reading, and appending to today's note of the
-session's audience, for the day on which was talked. It ends with a receipt, which says what happened and nothing else. What
-people said and the model left out is written down by rule, so that a model that fails or is lazy never costs a memory.
+It runs on a copy of the context. The request differs from an ordinary one only in its last message, so that the provider's
+prompt cache is used. Only reading is allowed, and appending to the note of the session's audience for the day of the talk.
+A receipt records what was written. What people said and the model left out is added by rule, so that a model that fails or
+leaves things out loses no memory.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def day_of_the_talk(conversation: SessionContext) -> date:
 
 
 class _SideConversation:
-    """The model's part of a flush."""
+    """The model calls of a flush."""
 
     def __init__(self, conversation: SessionContext, turn: str, keeper: NoteWriter, *, last: bool) -> None:
         self._last = last

@@ -1,4 +1,4 @@
-"""What is particular in a text: identifiers, dates, amounts, addresses, paths; and the sentences and files they stand in."""
+"""Finds, without a model, what a summary or note must keep: names, dates, amounts, paths, and the statements that hold them."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def _within(sentences: Sequence[str], most: int) -> list[str]:
 
 
 class _Told:
-    """Lines that are known, found by their words."""
+    """Known lines, indexed by their words."""
 
     def __init__(self, known: str) -> None:
         self._lines: list[frozenset[str]] = []

@@ -1,8 +1,8 @@
-"""What of a text is new to a note: compared item by item and paragraph by paragraph, each under its headings.
+"""Finds the part of a text that a note does not hold yet, item by item and paragraph by paragraph.
 
-Markdown is taken apart into units that can stand alone: a list item with what belongs to it, a paragraph, a table, a code block.
-A unit is known when the note holds the same words under the same headings; headings that hold nothing but a time or a date do
-not count. What is new is written with the headings that it stood under.
+Markdown is split into units: a list item with its continuation, a paragraph, a table, a code block.
+A unit is known when the note holds the same words under the same headings; headings that are only a time or a date do not
+count. New units are written with their headings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Adding to an audience's notes in a flush: what is new is appended, nothing is said to be written that is not."""
+"""Appends new text to the notes of an audience during a memory flush, and records exactly what was written."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MOST_IN_THE_DAYS_NOTE = 3000
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What came of adding to a note: ``told`` says it in words; ``refused`` that it could not be done."""
+    """The result of adding to a note: ``told`` describes it; ``refused`` is True when it failed."""
 
     told: str
     refused: bool = False
 
 
 class NoteWriter:
-    """Adds to the notes of one conversation, and keeps account of it. ``problem`` is what was refused last, if anything was."""
+    """Writes the notes of one session. ``problem`` is the last error, or empty."""
 
     def __init__(self, conversation: SessionContext, turn: str) -> None:
         self.written: dict[str, WrittenNote] = {}

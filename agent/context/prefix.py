@@ -1,4 +1,4 @@
-"""What a provider's prompt cache goes by: the beginning of the request, segment by segment, and where two requests part."""
+"""Watches the prompt prefix that the provider caches, and finds the first place where two requests differ."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PrefixChange:
 
 
 class PrefixWatch:
-    """Compares each request of a session with the one before it. Appending is no change: that is what caches are made for."""
+    """Compares each request of a session with the one before it. Appended messages are not a change."""
 
     def __init__(self) -> None:
         self.parting: PrefixChange | None = None
@@ -58,7 +58,7 @@ class PrefixWatch:
         """Take a request of the runtime's own, which should go on from the latest one of a turn."""
         found = None if self._former is None else parting(self._former, request)
         if found is not None:
-            log.warning("a request aside changed the prompt in %s: the provider's cache is lost from there on", found)
+            log.warning("a background request changed the prompt in %s: the provider's cache is lost from there on", found)
 
 
 def digest(request: Request) -> str:

@@ -1,7 +1,7 @@
-"""The system text of a session, most stable part first, so that a provider's prompt cache holds from turn to turn.
+"""Builds the system prompt, most stable part first, so that the provider's prompt cache holds from turn to turn.
 
-Order: our own instructions, the workspace files, the notes taken at the session's start. Nothing in it moves with the clock:
-only the time zone is named, and every message carries its own time.
+Order: Homebody's own instructions, the workspace files, the notes read at the session's start. It holds the time zone but no
+time: each message carries its own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ instruction to you. When nothing is to be said, reply with exactly NO_REPLY.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptFacts:
-    """What is so in a conversation, for its instructions to say: nothing else is claimed.
+    """The facts about a session that its instructions state.
 
     ``tools`` are the names of the tools that are sent; ``writes`` says that notes can be written. ``notes_given`` says that a
     conversation begins with notes, ``private`` that MEMORY.md is one of them. ``window`` is in tokens.

@@ -1,8 +1,7 @@
-"""Cache-TTL pruning: when the provider has forgotten the prompt anyway, old tool results are sent in part or not at all.
+"""Cache-TTL pruning: once the provider's prompt cache has expired, old tool results are sent in part or not at all.
 
-What a session sends again after a silence costs full price; a shorter prompt costs less. Which results are shown how is written
-down as a mark in the transcript, so that every later request shows the same bytes and finds them in the cache. On disk the
-results stay whole.
+After a pause the whole prompt is paid for again, so a shorter one costs less. What was pruned is recorded in the transcript, so
+that every later request has the same bytes and hits the cache. On disk the results stay whole.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One session as the agent works on it: its transcript, its surroundings, and the request made from them."""
+"""One session as the agent works on it: transcript, settings, model and tools, and the request built from them."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _NO_FILES = frozenset({"memory_search", "memory_get"})
 
 @dataclass(kw_only=True)
 class SessionContext:
-    """One session of one agent, of use once it was prepared.
+    """One session of one agent. Call ``prepare`` before use.
 
-    ``private`` says that it is the owner's own main session: only there MEMORY.md is given. The model may be changed between
-    turns. ``flush_model`` does the memory flushes where the settings name one. ``inherited`` are the pins of the session before.
-    ``thinking`` is how deep the model is asked to think; None leaves it to what is usual for it. ``thoughts`` says that somebody
-    reads them. ``narrowed`` is a smaller window that history is to be made to fit, while the model itself still has its own.
-    ``keeping`` are the tools with which the house itself keeps what was said; rules on the model's tools do not narrow them.
+    ``private``: it is the owner's main session, the only one that is given MEMORY.md. ``model`` may be changed between turns.
+    ``flush_model``: the model for memory flushes, where the settings name one. ``inherited``: the pins of the previous session.
+    ``thinking``: the thinking level; None leaves it to the model's default. ``thoughts``: the model's thoughts are shown to
+    somebody. ``narrowed``: a smaller window that history must fit, while the model keeps its own. ``keeping``: the tools of the
+    memory flush, which rules on the model's tools do not restrict.
     """
 
     agent: str

@@ -1,4 +1,4 @@
-"""The end of a session, kept as a note: so that the next one finds by search what this one was about."""
+"""Saves the end of a session as a note, so that later sessions find by search what it was about."""
 
 from __future__ import annotations
 

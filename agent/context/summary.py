@@ -1,4 +1,4 @@
-"""Asking for a summary: at the end of the unchanged context, or piece by piece where that no longer fits."""
+"""Asks a model for the summary of a history, in one request or in pieces, and checks the result."""
 
 from __future__ import annotations
 

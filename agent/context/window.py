@@ -1,4 +1,4 @@
-"""How much fits: the lines at which memory is flushed and history compacted."""
+"""The context window: the sizes at which memory is flushed and history is compacted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder an agent lives in: what it begins with, and the files that its sessions are given."""
+"""The workspace folder of an agent: its templates, and the files that sessions are given."""
 
 from __future__ import annotations
 
@@ -27,24 +27,22 @@ _HINT = "set agents.defaults.workspace to a folder that you may write to"
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceFile:
-    """A file as a session is given it. ``text`` is None when it is missing; a file that cannot be read says why in its text."""
+    """A workspace file as a session is given it. ``text`` is None when it is missing, and says why when it cannot be read."""
 
     name: str
     text: str | None
 
 
 class Workspace:
-    """One agent's folder. It is made when it is missing; its path may be a symlink, which is followed once, here.
+    """One agent's folder. It is created when it is missing. Its path may be a symlink, which is resolved once, here.
 
-    Reading costs a stat for what has not changed since the last time; all methods block. Raises WorkspaceFileError where the folder
+    A file that did not change since the last read costs one stat call. All methods block. Raises WorkspaceFileError where the folder
     cannot be used at all. ``closed`` is that of ``WorkspaceSandbox``.
     """
 
     def __init__(self, root: Path, closed: frozenset[tuple[int, int]] = frozenset()) -> None:
         if root.is_symlink() and not root.exists():  # a disk that is not mounted must not look like a new home
-            raise WorkspaceFileError(
-                f"the workspace {root} is a link that leads nowhere", hint="mount or restore what it leads to"
-            )
+            raise WorkspaceFileError(f"the workspace {root} is a broken link", hint="mount or restore its target")
         self.root = Path(os.path.realpath(root))
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)

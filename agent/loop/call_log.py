@@ -33,7 +33,7 @@ class CallLog(Protocol):
 
 
 class NoCallLog:
-    """A journal that records nothing, for turns that are never resumed."""
+    """A call log that records nothing, for turns that are never resumed."""
 
     async def state(self, key: str) -> CallState:  # noqa: ARG002  (the protocol's parameter)
         """Return "new" for every call."""

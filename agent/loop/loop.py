@@ -1,6 +1,6 @@
-"""The agent's loop: ask the model, run the tools it wants, take in what arrived meanwhile, until the model is done.
+"""The agent loop: call the model, run its tool calls, add messages that arrived meanwhile, until it answers without tools.
 
-Whatever goes wrong arrives here as data: a failed answer, a refused call. The loop itself decides only whether to go on.
+Failures arrive as data (a failed answer, a refused call). The loop only decides whether to continue.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Literal, Protocol
 from agent.messages import AssistantMessage, Failure, ToolCall
 
 GRACE_ROUNDS = 2
-"""How often a model may still ask for tools after it was told that none are left."""
+"""How many more answers with tool calls are accepted after the limit of tool calls was reached."""
 MOST_CUTS = 5
-"""How often answers of one turn may break off after a part of them was sent, and are gone on with."""
+"""How often an answer may break off after a part of it was sent, and be continued, in one turn."""
 
 
 class Steps(Protocol):
-    """What the loop is made of. Contract: nothing is raised but cancellation and ``TranscriptWriteError``."""
+    """The steps of the loop. They raise nothing but cancellation and ``TranscriptWriteError``."""
 
     @property
     def exhausted(self) -> bool:
@@ -53,7 +53,7 @@ class Ending:
 async def run(steps: Steps, *, resume: tuple[AssistantMessage, str] | None = None) -> Ending:
     """Run until the model is done. ``resume`` is an answer that a restart found last in the transcript.
 
-    What arrives while the last answer is written is left for the next turn: that answer is a reply, and is owed.
+    A message that arrives while the final answer is written is left for the next turn.
     """
     pending = resume
     grace, cuts = GRACE_ROUNDS, MOST_CUTS
@@ -82,4 +82,4 @@ def _overflowed(answer: AssistantMessage) -> bool:
 
 def _cut_too_often(model: str) -> Failure:
     hint = "Say “go on” for the rest, or choose another model with /model."
-    return Failure(kind="network", message=f"{model} broke its answer off {MOST_CUTS + 1} times.", hint=hint)
+    return Failure(kind="network", message=f"{model} broke off its answer {MOST_CUTS + 1} times.", hint=hint)

@@ -1,4 +1,4 @@
-"""One model call: streamed to whoever watches, kept in the transcript when whole, cancelled cleanly."""
+"""One model call of a turn: streamed as events, and recorded in the transcript when it is complete or cancelled."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def call_model(
 
 @dataclass
 class _Call:
-    """One call while it runs. ``heard`` is what was streamed of the present try."""
+    """A running call. ``heard`` is what the current attempt has streamed."""
 
     conversation: SessionContext
     turn: str

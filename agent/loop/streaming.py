@@ -1,7 +1,7 @@
-"""An answer that is sent while it is still being written: whoever sends it, and what becomes of it when it breaks off.
+"""Sending an answer while it is still being written, and keeping what was sent when it breaks off.
 
-What was sent stands in the transcript before anybody can read it. When the answer comes to a good end these words are its
-beginning; when it does not, they are all of it: they are kept as an answer that was cut off, and the model goes on from there.
+Each part is in the transcript before it is sent. When the answer is completed, the parts are its beginning; when it breaks off,
+they are recorded as an answer that was cut off, and the model is asked to continue.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from agent.transcript.entries import Entry, Said, SentPart
 
 
 class AnswerStream:
-    """Hears an answer as it is written, and may send it ahead. This one stands in where answers are sent when they are whole.
+    """Takes an answer as it is written, and may send it in parts. This one sends nothing: the answer is sent when it is complete.
 
-    One that sends puts an ``SentPart`` into the transcript of the turn first, and raises nothing.
+    A subclass that sends parts appends a ``SentPart`` to the transcript first, and raises nothing.
     """
 
     def hear(self, text: str) -> None:

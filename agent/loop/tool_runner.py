@@ -1,4 +1,4 @@
-"""Running the tools that an answer asks for: in parallel where that is safe, never twice where it is not, never for ever."""
+"""Runs the tool calls of an answer: side by side where they only read, at most once where they have an effect, within limits."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ OVERTAKEN = "Not run: something new was said meanwhile. Read it, then decide whe
 class ToolRunner:
     """The tool calls of one turn. Results are in the transcript, in the order of the calls, when ``run`` returns.
 
-    ``overtaken`` says whether a person has spoken since the model asked for them: what would change something is then left,
-    so that "no, wait" comes in time.
+    ``overtaken`` says whether a person has written since the model asked for the calls: calls that would change something are then
+    not run, so that "no, wait" comes in time.
     """
 
     conversation: SessionContext

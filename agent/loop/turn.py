@@ -1,4 +1,4 @@
-"""One turn: a person's message in, a reply out, and everything in between kept so that a restart can go on from anywhere."""
+"""One turn: messages in, a reply out. Every step is durable, so that a restart resumes the turn where it was."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _REMARKS = {
     "repeated": "\n\n[The model began to repeat itself, so it was stopped here.]",
 }
 NEAR_FULL = 0.7
-"""The share of what may fill the window from which on a refusal that nobody understands is tried once after making room."""
+"""Share of the usable window above which a request that was refused for an unknown reason is tried once more after freeing context."""
 Outcome = Literal["answered", "silent", "failed", "stopped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnResult:
-    """What a turn came to. ``reply`` is for the person (empty when silent); ``context`` and ``window`` are in tokens.
+    """The result of a turn. ``reply`` is for the person (empty when silent); ``context`` and ``window`` are in tokens.
 
     ``receipts`` are those of memory flushes, ``compactions`` the summaries that were made on the way. ``failure`` is why a model
     gave no answer. ``chosen`` is the model that was to answer, ``model`` the one that did; ``stood_in`` says why they differ.
@@ -58,14 +58,14 @@ class TurnResult:
 
 @dataclass(frozen=True, slots=True)
 class ExtraMessage:
-    """A message beyond the first that a turn answers. By its ``name`` a repeat after a crash finds it in the transcript."""
+    """A further message that a turn answers. After a crash it is found in the transcript by its ``name``."""
 
     name: str
     message: UserMessage
 
 
 class SteeringSource:
-    """Messages that arrive while a turn runs, as the turn sees them. This one stands in where none ever does."""
+    """Gives a running turn the messages that arrive meanwhile. This one never has any."""
 
     def any(self) -> bool:
         """Whether ``take`` would bring something now. Quick: it is asked before every tool that changes something."""
@@ -78,9 +78,9 @@ class SteeringSource:
 
 @dataclass(kw_only=True)
 class Turn:
-    """The steps of one turn (see ``agent.loop.loop.Steps``). ``background`` is a turn that no person asked for: it never flushes.
+    """The steps of one turn (see ``agent.loop.loop.Steps``). ``background``: no person started the turn, so it never flushes.
 
-    ``begun`` says that its messages are in the transcript: from then on they are part of the conversation, however it ends.
+    ``begun``: its messages are in the transcript, and stay in the history however the turn ends.
     ``speaker`` may send answers while they are written.
     """
 

@@ -43,11 +43,11 @@ def _usable_secret(place: ResolvedModel, key: Key) -> str:
         return key.secret
     if key.is_quoted:
         raise ModelNotConfigured(
-            f"The key for {place.provider} ({key.label}) stands in quotes, which are no part of it.",
-            hint=f"Write it without them: homebody models auth add {place.provider}   (or mend it where it stands)",
+            f"The key for {place.provider} ({key.label}) is in quotation marks, which are not part of it.",
+            hint=f"Write it without them: homebody models auth add {place.provider}   (or correct it where it is stored)",
         )
     raise ModelNotConfigured(
         f"The key for {place.provider} ({key.label}) holds a character that no key has (a blank, a line break or a letter "
         "beyond ASCII).",
-        hint=f"Copy it again: homebody models auth add {place.provider}   (or write it anew where it stands)",
+        hint=f"Copy it again: homebody models auth add {place.provider}   (or replace it where it is stored)",
     )

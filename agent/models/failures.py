@@ -1,4 +1,4 @@
-"""Why a provider gave no answer, sorted into kinds that the house can act on, from the exceptions of both SDKs.
+"""Classifies the errors of both SDKs into kinds of failure that the middleware can act on.
 
 Sorted by what the provider says in fields (type, code, error code), then by status, and by the wording of a message only for
 context overflow, for which neither Anthropic nor most compatible servers have a field. The SDKs are not imported here: their
@@ -130,7 +130,7 @@ def cut(*, model: str, label: str, begun: bool = True) -> AssistantMessage:
 def _strange(label: str) -> Failure:
     return Failure(
         kind="network",
-        message=f"{label} answered, but not in the language of its API.",
+        message=f"{label} did not answer in the form of its API.",
         hint="Check its address (most end in /v1): homebody models status",
     )
 

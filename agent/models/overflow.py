@@ -1,4 +1,4 @@
-"""Whether a provider found a conversation too long, and how large its window is then: read from fields first, then from words.
+"""Recognises context overflow in a provider's error, and the window it names: from fields first, then from the wording.
 
 Few providers have a field for it, so their sentences are known here, with the figures in them.
 """

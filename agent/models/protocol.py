@@ -1,4 +1,4 @@
-"""What a language model is to the agent."""
+"""The interface of a language model: requests, streamed parts and limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Part: TypeAlias = TextDelta | ThinkingDelta | Progress | Restarted | ReplyNote |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool as a model is told of it. ``parameters`` is a JSON Schema object."""
+    """A tool as it is described to a model. ``parameters`` is a JSON Schema object."""
 
     name: str
     description: str
@@ -34,7 +34,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Everything a model is shown, most stable part first.
+    """A model request, most stable part first.
 
     ``messages`` is a valid wire view: it begins with a user message, every tool call has its result right behind it, and
     nothing in it failed. ``cache_key`` is stable for a session; ``cache_ttl`` is how long the provider is asked to keep the prefix.

@@ -1,4 +1,4 @@
-"""A model that follows a script: the fake that ships, for tests and for trying the house out without a provider."""
+"""A scripted model: a test double that is part of the package."""
 
 from __future__ import annotations
 

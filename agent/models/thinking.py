@@ -1,8 +1,7 @@
-"""How deep a model is asked to think: the house's levels, what each kind of API calls them, and what a model has refused.
+"""Thinking levels: what each kind of API calls them, their token budgets, and which of them a model has refused.
 
-Thinking counts towards the longest answer at every provider, so each level brings room of its own (``thinking_tokens``): what a request
-allows for the answer stays for the answer. A level that a model refuses is replaced by the next lower one, which is remembered
-and told once.
+Every provider counts thinking towards the longest answer, so each level adds tokens of its own (``thinking_tokens``) to what a
+request allows. A level that a model refuses is replaced by the next lower one; that is remembered, and reported once.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def ladder(wanted: Level) -> tuple[Level | None, ...]:
 
 
 class ThinkingSupport:
-    """What one model was asked and has refused. ``style`` is how it is governed, as far as that is known."""
+    """Which levels one model takes. ``style`` is how its thinking is controlled, as far as that is known."""
 
     def __init__(self, style: Style) -> None:
         self.style: Style = style

@@ -1,4 +1,4 @@
-"""How many tokens a text is likely to be: an estimate by script, corrected by what the provider reported.
+"""Estimates token counts by script, and corrects the estimate by what the provider reports.
 
 No tokenizer is used: none that works offline counts every provider's tokens. The rates of ``memory.text.tokens`` hold for prose and
 for dense scripts; code and encoded data, which notes hardly hold and tool results often do, have rates of their own here.

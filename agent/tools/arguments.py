@@ -1,4 +1,4 @@
-"""What a model hands to a tool, checked: one pydantic model a tool, and complaints of one line each."""
+"""Checks the arguments of tool calls: one pydantic model for each tool, one line for each error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ A = TypeVar("A", bound=Arguments)
 
 
 class CheckedTool(ABC, Generic[A]):
-    """Base of the tools of this room: checks the arguments, and turns what files refuse into an answer for the model."""
+    """Base of the tools: checks arguments, and turns file errors into an answer for the model."""
 
     spec: ToolSpec
     effect: Effect

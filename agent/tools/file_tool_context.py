@@ -1,4 +1,4 @@
-"""What the file tools of one agent share: the workspace, what was read, and whom to tell of a changed note."""
+"""What the file tools of one agent share: sandbox, read tracker, the audience's view, and notice of changed notes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HISTORY = ".git"
 
 @dataclass(frozen=True, kw_only=True)
 class FileToolContext:
-    """The place where the file tools of one agent work. ``shared`` is what the owner opened to groups and guests."""
+    """Shared by the file tools of one agent. ``shared`` are the paths that groups and guests may read."""
 
     enclosure: WorkspaceSandbox
     memory: Memory | None = None

@@ -1,4 +1,4 @@
-"""Telling a picture by its first bytes, and how large it is, before anything of it is unpacked.
+"""Recognises a picture and its size from its first bytes, without decoding it.
 
 Layouts: PNG (W3C, IHDR), GIF89a, JPEG (ITU T.81, frame headers), WebP (RFC 9649).
 """

@@ -1,8 +1,7 @@
-"""Bringing a picture to the size that models look at: upright, at most 1,568 pixels a side, and nothing but the picture in it.
+"""Resizes a picture for models: upright, at most 1,568 pixels a side, without metadata.
 
-Providers scale larger ones down themselves, after every one of their bytes was sent and paid for with every call. Each picture
-is drawn anew, so that neither places and names in its metadata nor whatever hangs behind its last byte leaves the house. How
-large it would become is looked up before anything is unpacked: a small file can hold a very large picture.
+Providers scale larger pictures down themselves, after all of their bytes were sent. Each picture is re-encoded, so that neither
+metadata nor appended data is sent. Its decoded size is checked before it is decoded: a small file can hold a very large picture.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the operating system refuses, in words that a model and an owner can act on."""
+"""Translates errors of the operating system into messages that a model and an owner can act on."""
 
 from __future__ import annotations
 

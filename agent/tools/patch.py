@@ -1,4 +1,4 @@
-"""A patch over several files: reading one, and working out what a file is after it. Nothing here touches a disk.
+"""Parses a patch over several files and applies it to text. No file access.
 
 The notation is the one that OpenAI's models write: a file is added, updated (perhaps moved) or deleted; an update has hunks
 of lines that stay (a blank in front), go (``-``) and come (``+``), and ``@@`` may name a line above the hunk.

@@ -1,4 +1,4 @@
-"""Which words may name a file: the part of confinement that needs no disk."""
+"""Path validation: the checks that need no file system."""
 
 from __future__ import annotations
 

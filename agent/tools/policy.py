@@ -1,4 +1,4 @@
-"""Which tools may be used: layers of rules, each of which can only narrow what the ones before it left."""
+"""Tool policy: layers of allow and deny rules, each of which can only narrow the ones before it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.settings import GROUPS, PROFILES, GlobalToolsSettings, ToolRules
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
-    """Layers in force: those of the house, of all agents, of the agent, and of where it speaks. Without any, everything is allowed."""
+    """The layers in force: global, defaults, agent, and conversation. Without any, everything is allowed."""
 
     layers: tuple[ToolRules, ...] = ()
 

@@ -1,4 +1,4 @@
-"""What a tool is to the agent."""
+"""The interface of a tool."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Effect = Literal["pure", "idempotent", "effect"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """In whose name and when a tool runs. ``now`` is in the owner's time zone.
+    """The context of one tool call: session, turn, audience and time. ``now`` is in the owner's time zone.
 
-    ``max_chars`` is how much text the result may have: a tool that can be asked for the rest keeps to it and says how to go on.
+    ``max_chars`` is the longest result: a tool that can return the rest in another call keeps to it and says how to continue.
     """
 
     now: datetime
@@ -33,7 +33,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run came to. ``text`` is what the model reads; ``details`` is for people and for programs."""
+    """The result of a tool call. ``text`` is what the model reads; ``details`` is for people and programs."""
 
     text: str
     is_error: bool = False
@@ -42,7 +42,7 @@ class Outcome:
 
 
 class Tool(Protocol):
-    """Something a model may ask for.
+    """A tool that a model may call.
 
     ``effect`` says what a repeat would do: "pure" only reads, "idempotent" leaves the same state when run again with the same
     arguments, "effect" must not be repeated blindly. Contract: ``run`` returns errors that a model can act on as an Outcome

@@ -1,4 +1,4 @@
-"""What each session has read: a change to a file rests on the text the model saw, or it is refused."""
+"""Tracks what each session has read, so that a change to a file that the model has not seen as it is now is refused."""
 
 from __future__ import annotations
 

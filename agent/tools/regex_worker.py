@@ -1,4 +1,4 @@
-"""Matches a regular expression in a process of its own, run by path with ``python -I -S``: it must import nothing of the house.
+"""Matches a regular expression in a process of its own, run by path with ``python -I -S``: it imports nothing of the project.
 
 A pattern that a model wrote can take ages to match and holds the interpreter's lock all the while; a thread cannot be stopped,
 a process can. Reads one JSON line ``{pattern, ignoreCase, most, width}``, then for each text a JSON line ``{path, bytes}`` and that

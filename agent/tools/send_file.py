@@ -15,7 +15,7 @@ MAX_CAPTION = 1000
 
 
 class Outgoing(Protocol):
-    """Where files wait for the reply that they go with. Blocking."""
+    """Holds files until the reply that they belong to is sent. Blocking."""
 
     def largest(self, turn: str) -> int:
         """Return how many bytes the largest file may have that goes with a turn's reply."""

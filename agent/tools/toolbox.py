@@ -1,4 +1,4 @@
-"""All tools of one agent, and the one way they are run."""
+"""The tools of one agent, and how their calls are run."""
 
 from __future__ import annotations
 

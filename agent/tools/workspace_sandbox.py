@@ -1,4 +1,4 @@
-"""A folder that nothing leaves: every file access of an agent goes through here.
+"""The workspace sandbox: every file access of an agent stays below one folder.
 
 Paths are walked one name at a time from a descriptor of the root, each opened with O_NOFOLLOW relative to the one before, so a
 link that is swapped in while we look leads nowhere: the kernel refuses it at the moment of use (openat(2); the method of
@@ -41,7 +41,7 @@ Kind = Literal["file", "folder", "link", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What tells one state of a file from the next without reading it. ``size`` is in bytes."""
+    """Identifies a state of a file without reading it. ``size`` is in bytes."""
 
     inode: int
     size: int
@@ -70,7 +70,7 @@ class WorkspaceSandbox:
     """Reads and changes files below one root, and nothing else.
 
     The root may be a symlink of the owner's choosing: it is resolved once, here. Paths are relative and normalised, as
-    ``paths.workspace_path`` gives them. All methods raise WorkspaceFileError. Changes within one process happen one at a time.
+    ``path_rules.workspace_path`` gives them. All methods raise WorkspaceFileError. Changes within one process happen one at a time.
     ``closed`` are devices and inodes of files and folders that are not opened, whatever the way to them.
     """
 

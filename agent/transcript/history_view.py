@@ -1,7 +1,7 @@
-"""What the model is shown of a transcript: a pure function of its entries, valid for every provider, whatever happened.
+"""The history that a model is shown: a pure function of the transcript's entries, valid for every provider.
 
-Repairs are derived anew each time and never written into history: a half-made call, a lost result or a failed answer can
-therefore never make a session unusable.
+Repairs are computed each time and never written to the transcript, so that an unfinished call, a lost result or a failed answer
+never makes a session unusable.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def unknown(call: ToolCall) -> ToolMessage:
 
 
 class RunningView:
-    """Gives what ``agent.transcript.history_view.view`` gives, for the entries of one transcript that are asked about again and again."""
+    """The same as ``view``, computed incrementally for a transcript that grows."""
 
     def __init__(self) -> None:
         self._entries: Sequence[Entry] = ()

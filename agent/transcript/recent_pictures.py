@@ -1,4 +1,4 @@
-"""Which pictures of a history a model is still shown: requests have a largest size, and a conversation must never outgrow it."""
+"""Limits the pictures of a history that a model is shown, because requests have a largest size."""
 
 from __future__ import annotations
 

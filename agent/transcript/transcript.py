@@ -1,4 +1,4 @@
-"""One session's file: append-only JSON lines, checksummed, each durable before anything is done in its name."""
+"""A session's transcript file: append-only JSON lines with checksums, durable before anything depends on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognises a model that calls no tools: it says that it has noted something, and nothing was written."""
+"""Detects a model that does not call tools: it claims to have noted something, and nothing was written."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ async def test_a_model_that_always_breaks_off_is_given_up_at_last(village: Make)
         await settled(house)
         moving.cancel()
         assert len(gates) == 6
-        assert phone.texts()[-1].startswith("⚠️ scripted/model broke its answer off 6 times.")
+        assert phone.texts()[-1].startswith("⚠️ scripted/model broke off its answer 6 times.")
         assert [text[0] for text in phone.texts()[:6]] == list("123456")
 
 

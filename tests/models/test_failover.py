@@ -1,4 +1,4 @@
-"""Models that stand by for the first choice."""
+"""Failover from the first choice to the others."""
 
 from __future__ import annotations
 

@@ -258,6 +258,6 @@ def test_a_key_in_quotes_is_told_as_that(secret: str) -> None:
     settings = ModelsSettings.model_validate({"providers": {"openai": {"apiKey": secret}}})
     found = find("openai/gpt-5", settings, {})
     assert found is not None
-    with pytest.raises(ModelNotConfigured, match="stands in quotes") as refused:
+    with pytest.raises(ModelNotConfigured, match="is in quotation marks") as refused:
         build_adapter(found)
     assert secret not in str(refused.value)

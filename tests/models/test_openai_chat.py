@@ -381,7 +381,7 @@ async def test_a_page_that_is_no_api_is_told_as_such(compatible_peer: Compatible
     compatible_peer.answer(Chunks((), how="end"))
     _, answer = await hear(model, ask(user("a")))
     assert answer.failure is not None
-    assert "not in the language of its API" in answer.failure.message
+    assert "did not answer in the form of its API" in answer.failure.message
 
 
 async def test_a_server_that_never_tells_is_not_asked_for_ever(compatible_peer: CompatiblePeer) -> None:

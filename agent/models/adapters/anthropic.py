@@ -28,7 +28,7 @@ _SESSIONS = 256
 
 
 class CacheDiagnosis:
-    """Remembers each session's latest answer by its id, asks for a comparison with it, and logs what comes of that."""
+    """Asks Anthropic why a session's prompt cache was missed, and logs the reason."""
 
     def __init__(self) -> None:
         self._latest: OrderedDict[str, str] = OrderedDict()
@@ -67,7 +67,7 @@ _LOOK_UP_SECONDS = 3.0
 
 
 class AnthropicModel:
-    """A Model of Anthropic's API. Each call is tried once: trying again is ``agent.models.middleware.model_retry``'s business.
+    """A Model of Anthropic's API. Each call is made once; retries are the middleware's (``agent.models.middleware.model_retry``).
 
     ``facts`` are what is known beforehand; when they are assumed, the provider is asked for window and longest answer before
     the first call, and what it says counts from then on. The SDK is imported in a thread at that moment, not before.

@@ -1,4 +1,4 @@
-"""A request in the words of Anthropic's Messages API. Pure functions, no SDK."""
+"""Builds the request body of Anthropic's Messages API. Pure functions, no SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One chat completion as it grows out of its chunks, in all the dialects that compatible servers speak."""
+"""Assembles a chat completion from its chunks, in all the variants that compatible servers send."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _dollars(value: Any) -> float | None:
 
 @dataclass(slots=True)
 class _Call:
-    """A tool call in the making."""
+    """A tool call that is being assembled."""
 
     index: int | None
     id: str = ""

@@ -1,4 +1,4 @@
-"""A request in the words of OpenAI's chat completions, as OpenAI and every compatible server take it. Pure functions, no SDK."""
+"""Builds the request body of chat completions, for OpenAI and compatible servers. Pure functions, no SDK."""
 
 from __future__ import annotations
 

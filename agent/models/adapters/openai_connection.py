@@ -1,4 +1,4 @@
-"""The OpenAI SDK's client for one server: made in a thread when it is first needed, and closed with the model."""
+"""The OpenAI SDK's client for one server: created in a thread at the first call, closed with the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: the way to OpenAI itself, whose models reason best through it, and to others by ``models.providers.<id>.api``."""
+"""The adapter for OpenAI's Responses API: the default for OpenAI itself, and by ``models.providers.<id>.api`` for other servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request in the words of OpenAI's Responses API, with nothing kept at the provider. Pure functions, no SDK."""
+"""Builds the request body of OpenAI's Responses API, with storage off. Pure functions, no SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be true of a request whoever serves it: text that is Unicode, ids that are legal and unique, pictures that are known."""
+"""Makes a request valid for every provider: valid Unicode, legal and unique call ids, known image types."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""A first answer that nobody hears, so that the first real one does not hold up the event loop.
+"""Warms up the SDKs in a thread, so that the first real answer does not block the event loop.
 
-Both SDKs build their parsers when they first meet a type, which for the larger event unions takes most of a second of
-unbroken work. Played in the thread that opens a connection, on the SDK's synchronous client over a transport that never
-leaves the process, that work is done before the loop needs it.
+Both SDKs build their parsers when they first see a type, which for the larger event unions takes most of a second. A made-up
+answer is parsed in the thread that opens a connection, with the SDK's synchronous client over an in-process transport.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is a model server running on this machine? Asked with plain HTTP in threads: no SDK, no proxy, a fraction of a second in all."""
+"""Finds model servers on this machine, with plain HTTP in threads: no SDK, no proxy, a fraction of a second in all."""
 
 from __future__ import annotations
 

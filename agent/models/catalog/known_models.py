@@ -1,4 +1,4 @@
-"""What is known of providers and models without asking anyone: addresses, windows, longest answers, prices.
+"""The built-in catalogue of providers and models: addresses, context windows, longest answers.
 
 As of 2026-11-20. Model ids are those of the type hints of the anthropic 2.11 and openai 3.52 SDKs and of google-genai 3.4's
 documentation. The SDKs hold no windows and no prices: windows here are cautious lower bounds by family, which the provider's

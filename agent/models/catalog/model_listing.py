@@ -1,4 +1,4 @@
-"""What models there are to choose from, and which providers could be used: for people who look around. No key is ever told."""
+"""Lists the models and providers that could be used (``/models``, ``homebody models list``). Keys are never shown."""
 
 from __future__ import annotations
 

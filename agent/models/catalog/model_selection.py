@@ -1,4 +1,4 @@
-"""Which model answers: the one that was asked for, else what the environment has a key for, else what runs here, else the notebook."""
+"""Selects the model: the one named, else one with a key, else a server on this machine, else the notebook."""
 
 from __future__ import annotations
 

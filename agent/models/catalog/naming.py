@@ -1,4 +1,4 @@
-"""What people call a model: the owner's own short names, ours, the id, or any part of it that only one model has.
+"""Resolves the names that people use for models: aliases, ids, or an unambiguous part of one.
 
 Also which models may be chosen at all: where the owner lists some (``agents.defaults.models``), only those, and what the agent
 is configured to use anyway.

@@ -1,11 +1,11 @@
-"""A file of prices that are newer than the built-in list: our own short form, or LiteLLM's public list as it is.
+"""Reads a price file that is newer than the built-in list: in our own short form, or LiteLLM's public list.
 
     asOf: 2026-12-01
     models:
       anthropic/claude-sonnet-5-5: {input: 2, output: 10, cacheRead: 0.1, cacheWrite: 2.5, cacheWrite1h: 4}
 
-Figures are dollars for a million tokens, names are ``provider/model`` or the bare id. LiteLLM's file
-(``model_prices_and_context_window.json``) has dollars for one token, and no date: the file's own counts.
+Figures are USD per 1M tokens, names are ``provider/model`` or the bare id. LiteLLM's file
+(``model_prices_and_context_window.json``) has USD per token, and no date: the file's modification date is used.
 """
 
 from __future__ import annotations

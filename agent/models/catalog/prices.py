@@ -1,4 +1,4 @@
-"""What models cost, in dollars for a million tokens: a dated list, a file that replaces it, and a high estimate where neither knows.
+"""Model prices in USD per 1M tokens: a dated list, the owner's price file before it, and a high estimate where both have none.
 
 The list was read on the day ``AS_OF`` from two published ones, genai-prices 0.2.3 and LiteLLM 1.109.1 (both MIT), which copy the
 providers' own pages; they agree on every row but Gemini's, of which the dearer figure stands here.
@@ -21,7 +21,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Dollars for a million tokens. Reads and writes of a cache cost what input does where nothing else is said.
+    """USD per 1M tokens. Reads and writes of a cache cost what input does where nothing else is said.
 
     ``cache_write_1h`` is what an hour's keeping costs, where that differs. A prompt of more than ``above`` tokens (0: none) costs
     ``above_input`` times as much to send and read, and ``above_output`` times as much to answer. ``as_of`` is the day on which it was

@@ -1,4 +1,4 @@
-"""Which models a server at an address of its own has: asked of it, since no list that is shipped can know."""
+"""Asks a server with an address of its own which models it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a compatible server's window is, from what each kind of server tells about its models beyond OpenAI's words.
+"""Asks compatible servers for the context window of a model, in each server's own extension of the API.
 
 Ollama's figure needs care: its compatible endpoint cuts a longer prompt silently, and the size in force is known only once
 the model is loaded (`/api/ps`). Until then what the model's settings or its makers say is taken, within a cautious bound.

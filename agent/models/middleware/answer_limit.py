@@ -1,7 +1,6 @@
-"""Ends an answer that does not end: one that is far longer than was allowed, or that says the same thing over and over.
+"""Limits answers: ends one that is far longer than allowed, or that repeats itself.
 
-A provider keeps to the longest answer that it was asked for; a server that does not would fill the memory, and whoever reads the
-answer would be sent all of it.
+A server that ignores the requested maximum could otherwise fill the memory, and the chat.
 """
 
 from __future__ import annotations

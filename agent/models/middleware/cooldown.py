@@ -1,4 +1,4 @@
-"""How long what failed is left in peace: a model that gave no answer, a key that was turned down."""
+"""How long a model or a key is not used after it failed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from agent.messages import Failure, FailureKind
 _LASTING: frozenset[FailureKind] = frozenset({"auth", "billing", "unknown_model"})
 _MINUTE, _HOUR = 60.0, 3600.0
 _GROWS = 4
-"""How many times a rest grows; by then it has reached its bound."""
+"""How many times a cooldown grows; by then it has reached its bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cooldowns:
-    """How long something rests that failed, in seconds: the first time, and at most. ``lasting`` is what only the owner can mend."""
+    """Cooldowns in seconds: after the first failure, and at most. ``lasting`` ones are for failures that only the owner can fix."""
 
     first: float = _MINUTE
     longest: float = _HOUR
@@ -23,10 +23,10 @@ class Cooldowns:
 
 
 def cooldown_seconds(failure: Failure, times: int, rests: Cooldowns | None = None) -> float:
-    """Return for how many seconds a model or a key rests after failing ``times`` times in a row.
+    """Return for how many seconds a model or key is not used after failing ``times`` times in a row.
 
-    As usual 1, 5, 25, then 60 minutes; 5, 10, 20, then 24 hours where only the owner can mend it. Never less than it asked for
-    itself.
+    By default 1, 5, 25, then 60 minutes; 5, 10, 20, then 24 hours where only the owner can fix it. Never less than the provider's
+    Retry-After.
     """
     r = rests or Cooldowns()
     lasting = failure.kind in _LASTING

@@ -1,10 +1,8 @@
-"""Models that stand by: when the first choice gives no answer, the next one is asked, and the first is left in peace for a while.
+"""Failover: when a model fails, the next one of the owner's list is asked, and the failed one is not used for a while.
 
-The next one is asked only for failures that another model may not have (see ``MOVING``): never for a malformed request, a
-conversation that is too long, or a refusal, which would only be repeated at more cost. What failed rests, longer each time
-(see ``agent.models.middleware.cooldown``), and is asked again afterwards, so that the owner's first choice comes back by itself.
-The answer says by its
-``model`` who gave it.
+Only for failures that another model may not have (``FAILOVER_KINDS``): never for a malformed request, a conversation that is
+too long, or a refusal. The cooldown of a failed model grows (``agent.models.middleware.cooldown``); after it the owner's first
+choice is used again. ``AssistantMessage.model`` says which model answered.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ FAILOVER_KINDS: frozenset[FailureKind] = frozenset(
 
 @dataclass(slots=True)
 class _Record:
-    """How a model has been doing: failures in a row, until when it rests (in the clock's monotonic seconds), and why."""
+    """Failures of a model in a row, the end of its cooldown (in the clock's monotonic seconds), and the last reason."""
 
     failures: int = 0
     until: float = 0.0
@@ -36,11 +34,11 @@ class _Record:
 
 
 class FailoverMiddleware(ModelMiddleware):
-    """A Model made of several, first choice first. Sizes and name are those of the first."""
+    """Several models as one, first choice first. Name and limits are those of the first."""
 
     def __init__(self, models: Sequence[Model], *, clock: Clock) -> None:
         if not models:
-            raise ValueError("there must be a model to stand by for")
+            raise ValueError("there must be at least one model")
         super().__init__(models[0])
         self._models = tuple(models)
         self._clock = clock

@@ -1,8 +1,8 @@
-"""How each key has been doing with each model: which ones rest after a failure, until when, and which one a session keeps to.
+"""Tracks which key failed with which model, until when it is not used, and which key a session keeps to.
 
-A key that has had too many requests rests for a while with that model only (limits are counted by model); so does one that is
-not accepted. One that lacks money rests with every model, for hours. Nothing that was wrong with a request rests a key. A
-session keeps to one key as long as that works, because a provider's prompt cache belongs to the key's account.
+A key that is rate limited or rejected is not used with that model for a while (limits are counted by model). One without credit
+is not used with any model for hours. Errors of a request do not count against a key. A session keeps to one key as long as it
+works, because a provider's prompt cache belongs to the key's account.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SESSIONS = 1024
 
 @dataclass(frozen=True, slots=True)
 class KeyTrouble:
-    """One key with one model (or all of them): how it failed, how often in a row, when last, and until when it rests."""
+    """The failures of one key with one model (or all): kind, number in a row, time of the last, end of the cooldown."""
 
     kind: FailureKind
     times: int
@@ -37,7 +37,7 @@ class KeyTrouble:
 
 
 class HealthStore(Protocol):
-    """Where the health of keys outlives the process. Neither raises: what cannot be kept is only forgotten sooner."""
+    """Stores the health of keys across restarts. Neither method raises: what cannot be stored is lost."""
 
     def load(self) -> dict[tuple[str, str], KeyTrouble]:
         """Return what was kept, by the key's id and the model."""
@@ -49,7 +49,7 @@ class HealthStore(Protocol):
 
 
 class KeyHealth:
-    """What is known of all keys of the house. ``rests`` is asked how long they rest."""
+    """The health of all keys. ``rests`` gives the cooldowns in force."""
 
     def __init__(self, clock: Clock, store: HealthStore | None = None, *, rests: Callable[[], Cooldowns] = Cooldowns) -> None:
         self.rests = rests

@@ -1,4 +1,4 @@
-"""A model behind several keys: when one is refused or used up, the provider's next one is tried at once, unseen by whoever waits."""
+"""Key rotation: when a key is rejected or exhausted, the provider's next key is tried at once."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SHORTEST = 6
 
 
 class KeyRotationMiddleware(ModelMiddleware):
-    """A Model that is one and the same at a provider, whichever key opens it.
+    """One model of a provider with several keys.
 
-    ``keys`` is asked before each call, so that keys which come and go count at once; ``make`` returns the model for a key, once.
-    ``fixed`` says that the owner gave the keys an order. ``answered`` is told of each model that gave an answer.
+    ``keys`` is called before each call, so that added and removed keys count at once; ``make`` returns the adapter for a key, once a
+    key. ``fixed`` says that the owner gave the keys an order. ``answered`` is called with the adapter that gave an answer.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class KeyRotationMiddleware(ModelMiddleware):
                 break
             if answer.failure.kind not in ROTATING_KINDS:
                 break
-            log.warning("the key %s was turned down for %s: %s", key.label, self.name, answer.failure.message)
+            log.warning("the key %s was rejected for %s: %s", key.label, self.name, answer.failure.message)
             await self._health.failed(key, self.name, answer.failure)
             if call.shown:
                 yield Restarted(answer.failure.message)

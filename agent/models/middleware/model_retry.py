@@ -1,11 +1,9 @@
-"""Waiting, giving up and trying again: around any model, in one place, so that nothing is retried twice over.
+"""Retries with backoff, and time-outs, around any model. Nothing else retries.
 
-What passes (see ``failures.PASSING``) is tried again; what does not is handed on at once. A stream that broke off after its
-first words is repeated from the beginning: the words already shown are taken back with one Restarted event, and the new
-answer is streamed in their place. An answer that says nothing at all to a person is none, and is asked for again. Waiting
-doubles with each try and is scattered, so that many sessions do not come back together; what a provider asks for with
-Retry-After is obeyed instead, once, and only up to a bound: a longer wait is the owner's to decide about, so the failure is
-handed on.
+Transient failures (``failures.TRANSIENT``) are retried; others are returned at once. A stream that breaks off is repeated from
+the beginning: a Restarted event voids what was shown. An empty answer to a person counts as a failure and is retried. The
+backoff doubles with each attempt and has jitter. Retry-After is obeyed instead, once and up to a bound; a longer one is
+returned as a failure, so that the owner can decide.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from agent.timing import Clock
 
 
 class Random(Protocol):
-    """Chance, as ``random.Random`` gives it."""
+    """The part of ``random.Random`` that is used."""
 
     def uniform(self, a: float, b: float, /) -> float:
         """Return a number between a and b."""
@@ -36,9 +34,9 @@ class Random(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryLimits:
-    """How patient to be, in seconds. A local model may take minutes to read a long prompt before its first word.
+    """Time-outs and backoff in seconds, and the number of attempts. A local model may need minutes before its first token.
 
-    ``thinking`` is how many tokens of thought a model that is asked to think is given a second for: it may think in silence.
+    ``thinking`` is in tokens a second: the wait for the first byte grows by the thinking budget divided by it.
     """
 
     first_byte: float = 180.0
@@ -52,9 +50,9 @@ class RetryLimits:
 
 
 class RetryMiddleware(ModelMiddleware):
-    """A Model that bears with another one.
+    """Adds time-outs and retries to another model.
 
-    ``total`` bounds all tries together. Time is the clock's alone, so that tests can turn it by hand.
+    ``total`` bounds all attempts together.
     """
 
     def __init__(self, model: Model, *, clock: Clock, random: Random, limits: RetryLimits | None = None) -> None:
@@ -116,7 +114,7 @@ class RetryMiddleware(ModelMiddleware):
 
 
 def _heard(answer: AssistantMessage, request: Request) -> AssistantMessage:
-    """Take an empty answer to a person for a failure that may pass.
+    """Treat an empty answer to a person as a transient failure.
 
     Behind a tool's result, or behind an answer that was cut off, it may mean that all is said.
     """
@@ -141,7 +139,7 @@ async def _read(parts: AsyncIterator[Part], pace: _Pace, arrived: asyncio.Queue[
 
 
 class _Pace:
-    """How long the model has been silent, and how long it may be. ``thoughts`` is the room for thinking that it was given."""
+    """The idle time-out of one attempt. ``thoughts`` is the thinking budget in tokens."""
 
     def __init__(self, clock: Clock, limits: RetryLimits, deadline: float, model: str, thoughts: int = 0) -> None:
         self._first = limits.first_byte + thoughts / limits.thinking
@@ -171,9 +169,9 @@ class _Pace:
         if self._clock.monotonic() >= self._deadline:
             message = f"{self._model} did not finish within {self._limits.total:g} seconds."
         elif self._begun:
-            message = f"{self._model} fell silent in the middle of its answer for {self._limits.idle:g} seconds."
+            message = f"{self._model} sent nothing for {self._limits.idle:g} seconds in the middle of its answer."
         else:
-            message = f"{self._model} said nothing for {self._first:g} seconds."
+            message = f"{self._model} did not begin to answer within {self._first:g} seconds."
         return Failure(
             kind="timeout", message=message, hint="Try again; a local model may need a smaller context or a faster machine."
         )

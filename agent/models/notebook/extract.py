@@ -1,4 +1,4 @@
-"""The summary that a notebook can make: what the owner said, line by line, without what was only talk."""
+"""The notebook's summary: what the owner said, line by line, without small talk."""
 
 from __future__ import annotations
 

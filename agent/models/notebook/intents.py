@@ -1,4 +1,4 @@
-"""What a sentence asks of a notebook: file this, find that, show me, or nothing that a notebook can do.
+"""Recognises what a message asks of the notebook: file, find, show, forget, or nothing that it can do.
 
 Rules only: English in some breadth, the commonest ways to say "remember" and to ask a question in other languages. What is
 filed is the owner's own words; only the "remember that" before them is taken off.

@@ -1,7 +1,7 @@
 """The notebook: what answers when no language model is configured.
 
-It files what it is told and finds it again, by rules, through the same tools that a language model would use, so that
-everything else in the house (transcript, memory, channels) works without a key. It never pretends to be more than it is.
+It files what it is told and finds it again, by rules, with the tools that a language model would use, so that transcript,
+memory and channels work without a key.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LETTERS_WITHIN = 4
 
 
 class NotebookModel:
-    """A Model by rule. Deterministic: the same request gives the same answer; date and time come from the messages."""
+    """A ``Model`` that answers by rule. Deterministic: the same request gives the same answer; date and time come from the messages."""
 
     name = NAME
     window = 200_000

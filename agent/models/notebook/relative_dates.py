@@ -1,4 +1,4 @@
-"""Writes the date behind words such as "tomorrow", which mean another day as soon as a note is a day old."""
+"""Adds the date after words such as "tomorrow", so that a note stays true."""
 
 from __future__ import annotations
 

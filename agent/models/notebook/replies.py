@@ -1,4 +1,4 @@
-"""What the notebook answers: the results of its tools, in words."""
+"""The notebook's replies: tool results as sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lines of what a search found answer a question, and how surely: for the notebook, which has no language model to judge."""
+"""Ranks the lines that a search found by how well they answer a question, for the notebook."""
 
 from __future__ import annotations
 
