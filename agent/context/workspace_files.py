@@ -143,8 +143,8 @@ class Workspace:
 
 
 def workspace_templates() -> Traversable:
-    """Find the templates that come with Homebody: the folder beside this room, in a checkout as well as once installed."""
-    beside = Path(__file__).resolve().parent.parent / "workspace_templates"
+    """Find the templates that come with Homebody: the folder beside this package, in a checkout and in an installed wheel."""
+    beside = Path(__file__).resolve().parents[2] / "workspace_templates"
     return beside if beside.is_dir() else importlib.resources.files("workspace_templates")
 
 

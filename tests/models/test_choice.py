@@ -271,9 +271,9 @@ def test_choosing_imports_no_sdk() -> None:
     code = (
         "import asyncio, sys\n"
         "from agent.models.adapter_factory import build_adapter\n"
-        "from agent.models.catalog.model_selection import locate\n"
+        "from agent.models.catalog.model_selection import resolve_model\n"
         "from agent.settings import ModelsSettings\n"
-        "model = build_adapter(asyncio.run(locate(None, ModelsSettings(), {'ANTHROPIC_API_KEY': 'k'})))\n"
+        "model = build_adapter(asyncio.run(resolve_model(None, ModelsSettings(), {'ANTHROPIC_API_KEY': 'k'})))\n"
         "assert model.name.startswith('anthropic/')\n"
         "print(sorted({'anthropic', 'openai', 'httpx', 'httpx2', 'aiohttp', 'numpy'} & set(sys.modules)))"
     )

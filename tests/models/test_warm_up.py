@@ -13,11 +13,11 @@ from agent.models.adapters import warm_up
 TWICE = """
 import asyncio, sys
 from agent.models.adapters import {module}
-from agent.models.catalog.known_models import Facts
+from agent.models.catalog.known_models import ModelFacts
 from tests.models.conversation import ask, hear, user
 
 async def main():
-    facts = Facts(window=1000, max_output=100, assumed=False)
+    facts = ModelFacts(window=1000, max_output=100, assumed=False)
     model = {module}.{name}("m", key="k", facts=facts, base_url="http://127.0.0.1:9/v1")
     _, answer = await hear(model, ask(user("hi")))
     assert answer.failure.kind == "network", answer
@@ -43,7 +43,7 @@ def test_after_opening_nothing_is_imported_any_more(module: str, name: str) -> N
 WATCHED = """
 import asyncio, threading, time
 from agent.models.adapters import {module}
-from agent.models.catalog.known_models import Facts
+from agent.models.catalog.known_models import ModelFacts
 from tests.models.conversation import ask, hear, user
 from tests.peers.{peer} import {Peer}
 
@@ -60,7 +60,7 @@ async def main(url):
 
     watcher = asyncio.create_task(watch())
     await asyncio.sleep(0)
-    facts = Facts(window=100_000, max_output=4_000, assumed=False)
+    facts = ModelFacts(window=100_000, max_output=4_000, assumed=False)
     model = {module}.{name}("m", key="k", facts=facts, base_url=url)
     for _ in range(3):
         _, answer = await hear(model, ask(user("hi " * 20_000)))
