@@ -6,8 +6,35 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from memory.audience import Audience
-    from memory.notes.version_store import Author
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who changed a note: ``kind`` "agent" with its session and turn, or "owner" for what was changed by hand."""
+
+    kind: str = "owner"
+    name: str = ""
+    session: str = ""
+    turn: str = ""
+
+
+class Clock(Protocol):
+    """Time from outside, so that tests can turn it."""
+
+    def now(self) -> datetime:
+        """Return the current instant, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

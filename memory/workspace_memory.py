@@ -8,21 +8,22 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from memory.embedding.batch.backfill import LARGE
+from memory.embedding.identity import identity_of
 from memory.errors import EmbeddingFailed, MemoryTrouble, MemoryUnreadable
 from memory.indexing.indexer import Indexer, SyncResult
 from memory.indexing.note_watcher import NoteWatcher
-from memory.indexing.vectorizer import Vectorizer, identity_of
+from memory.indexing.vectorizer import Vectorizer
 from memory.notes.note_history import NoteHistory
-from memory.notes.note_reader import read_lines
+from memory.notes.note_reader import export_notes, read_lines
 from memory.notes.sources import UNREADABLE, NoteSources, audience_key, audience_of, printable_name
 from memory.notes.transcript_source import PREFIX, TranscriptSource
-from memory.notes.version_store import Author, VersionStore
-from memory.notes.zip_export import export_notes
-from memory.protocol import Excerpt, SearchAnswer
-from memory.search.explanation import IndexStatus, explain_line, explain_search, read_status
+from memory.notes.version_store import VersionStore
+from memory.protocol import Author, Excerpt, SearchAnswer
+from memory.search.explanation import explain_line, explain_search
 from memory.search.query_embedder import TIMEOUT_SECONDS, QueryEmbedder
 from memory.search.retrieval import build_query, retrieve
 from memory.store.index_handle import IndexHandle
+from memory.store.index_status import IndexStatus, read_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory.audience import Audience
-    from memory.clock import Clock
     from memory.embedding.batch.protocol import BatchService
     from memory.embedding.protocol import Embedder
     from memory.indexing.indexer import SyncProgress
+    from memory.protocol import Clock
     from memory.search.retrieval import Query, Retrieval
     from memory.settings import MemorySettings
-    from memory.store.features import AllowedFeatures
+    from memory.store.database import AllowedFeatures
     from memory.store.index import Index
 
 _MOST_NAMED = 3

@@ -17,8 +17,7 @@ from agent.tools.workspace_sandbox import Entry, WorkspaceSandbox
 from memory.audience import SHARED, Audience
 from memory.errors import MemoryTrouble
 from memory.notes.sources import is_received
-from memory.notes.version_store import Author
-from memory.protocol import Memory
+from memory.protocol import Author, Memory
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from gateway.base.errors import UsageError
 from gateway.config.secrets import revealed
 from gateway.models.key_profiles import Profiles
 from gateway.routing.router import is_owners
-from memory.embedding.keys import EMBEDDING_PROVIDERS, KeyRing, ProviderAccess
+from memory.embedding.endpoint import EMBEDDING_PROVIDERS, KeyRing, ProviderAccess
 from memory.embedding.selection import EmbedderDependencies, Selection, select_embedder
 from memory.workspace_memory import WorkspaceMemory
 

@@ -19,7 +19,8 @@ from gateway.cli.notes import as_json, opened
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from memory.notes.version_store import Author, Version
+    from memory.notes.version_store import Version
+    from memory.protocol import Author
 
 
 _ADD_AN_EMBEDDER = [

@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from memory.errors import EmbeddingFailed
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from pydantic import SecretStr
+
+    from memory.settings import RemoteSettings
+
 
 OFFICIAL_URLS = {"openai": "https://api.openai.com/v1", "gemini": "https://generativelanguage.googleapis.com/v1beta"}
 
@@ -55,3 +62,101 @@ def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
     for layer in layers:
         merged.update({name.casefold(): (name, value) for name, value in layer.items()})
     return dict(merged.values())
+
+
+_MODELS_KEY = {"openai": "openai", "gemini": "google"}
+"""Under which name models.providers.* knows each embedding provider."""
+EMBEDDING_PROVIDERS = tuple(_MODELS_KEY.values())
+"""The entries of models.providers.* that matter to embeddings."""
+
+_ENVIRONMENT = {"openai": ("OPENAI_API_KEY",), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
+
+_AUTHORISING = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-key"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderAccess:
+    """What ``models.providers.<name>`` says: how chat reaches that provider."""
+
+    api_key: SecretStr | None = None
+    base_url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def secret(self) -> str | None:
+        """The key as it is sent; None where there is none."""
+        return (self.api_key.get_secret_value().strip() if self.api_key is not None else "") or None
+
+
+def _no_profile(_provider: str) -> str | None:
+    return None
+
+
+def _no_access(_provider: str) -> ProviderAccess:
+    return ProviderAccess()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRing:
+    """Every place where a key for embeddings may be, besides ``memorySearch.remote``.
+
+    ``profile`` is asked with "openai" or "google" and answers with an API key or None; sign-ins that only cover chat must
+    answer None. ``providers`` answers with the entry of ``models.providers`` in force, whenever it is asked: a key that was
+    changed is sent with the next call. ``environ`` is the process environment.
+    """
+
+    profile: Callable[[str], str | None] = _no_profile
+    providers: Callable[[str], ProviderAccess] = _no_access
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def endpoint(self, provider: str, remote: RemoteSettings, *, chosen: bool) -> Endpoint:
+        """Return where and with what key ``provider`` is reached. ``chosen`` says that the owner named the provider.
+
+        Order of keys: ``remote.apiKey``, auth profile, ``models.providers.*.apiKey``, environment. To an address of
+        ``remote.baseUrl`` only ``remote.apiKey`` goes. To an address of ``models.providers.*.baseUrl`` also the key beside it,
+        but not by automatic choice: a server for chat need not serve embeddings. Raises ``EmbeddingFailed`` without a key.
+        """
+        access = self.providers(_MODELS_KEY[provider])
+        official = OFFICIAL_URLS[provider]
+        base_url = (remote.base_url or access.base_url or official).rstrip("/")
+        own = {name: value.get_secret_value() for name, value in remote.headers.items()}
+        headers = merged_headers(_fit_for(base_url, access, official), own)
+        key, key_from = self._key(provider, remote, access, base_url, chosen=chosen)
+        authorised = key_from is not None or bool(_AUTHORISING & {name.casefold() for name in headers})
+        if not authorised and not (remote.base_url and is_local_address(base_url)):
+            raise _no_key(provider, base_url, official)
+        return Endpoint(provider=provider, base_url=base_url, key=key, key_from=key_from or "", headers=headers)
+
+    def _key(
+        self, provider: str, remote: RemoteSettings, access: ProviderAccess, base_url: str, *, chosen: bool
+    ) -> tuple[Callable[[], str | None], str | None]:
+        if remote.api_key is not None and remote.api_key.get_secret_value():
+            return remote.api_key.get_secret_value, "memorySearch.remote.apiKey"
+        name = _MODELS_KEY[provider]
+        own = base_url == OFFICIAL_URLS[provider]
+        if own and self.profile(name):
+            return lambda: self.profile(name), f"the auth profile for {name}"
+        of_this_door = (access.base_url or OFFICIAL_URLS[provider]).rstrip("/") == base_url
+        if access.secret and of_this_door and (own or chosen):
+            return lambda: self.providers(name).secret, f"models.providers.{name}.apiKey"
+        variable = next((name for name in _ENVIRONMENT[provider] if self.environ.get(name, "").strip()), None)
+        if own and variable is not None:
+            return lambda: self.environ.get(variable, "").strip(), f"the environment ({variable})"
+        return lambda: None, None
+
+
+def _fit_for(base_url: str, access: ProviderAccess, official: str) -> dict[str, str]:
+    """Return the chat provider's headers, without those that authorise when the address is another one."""
+    if (access.base_url or official).rstrip("/") == base_url:
+        return dict(access.headers)
+    return {name: value for name, value in access.headers.items() if name.casefold() not in _AUTHORISING}
+
+
+def _no_key(provider: str, base_url: str, official: str) -> EmbeddingFailed:
+    if base_url == official:
+        places = f"memorySearch.remote.apiKey, models.providers.{_MODELS_KEY[provider]}.apiKey or {_ENVIRONMENT[provider][0]}"
+        return EmbeddingFailed(f"There is no {provider} key for embeddings.", hint=f"Set {places}.")
+    return EmbeddingFailed(
+        f"There is no key for embeddings at {base_url}: keys for chat or for {official} are not sent there.",
+        hint="Set memorySearch.remote.apiKey.",
+    )

@@ -60,3 +60,12 @@ def file_identity(path: Path) -> str:
             return hashlib.sha256(str(size).encode() + head + file.read(_EDGE)).hexdigest()
     except OSError:
         return "unreadable"
+
+
+Identity = tuple[str, str, str]
+"""Provider, model and fingerprint of an embedder."""
+
+
+def identity_of(embedder: Embedder) -> Identity:
+    """Say whose vectors an embedder makes. A fallback that stepped in changes it."""
+    return embedder.provider, embedder.model, embedder.fingerprint

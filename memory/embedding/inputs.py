@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from memory.embedding.vector_checks import is_unit_vector
 from memory.errors import EmbeddingFailed
@@ -11,6 +11,29 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
     from memory.embedding.protocol import Embedder
+
+
+_PAIRS: tuple[tuple[str, str, str], ...] = (
+    # part of the model's name, before a query, before a passage
+    ("embeddinggemma", "task: search result | query: ", "title: none | text: "),
+    ("nomic-embed", "search_query: ", "search_document: "),
+    ("snowflake-arctic-embed", "Represent this sentence for searching relevant passages: ", ""),
+    ("mxbai-embed", "Represent this sentence for searching relevant passages: ", ""),
+    ("bge-m3", "", ""),
+    ("bge-", "Represent this sentence for searching relevant passages: ", ""),
+    ("e5-", "query: ", "passage: "),
+)
+"""Prefixes from the model cards. Models that are not listed were trained without any."""
+
+
+def prompted(text: str, *, model: str, purpose: Literal["query", "passage"]) -> str:
+    """Return ``text`` with the prefix that ``model`` was trained with, if any."""
+    name = model.casefold()
+    for part, query, passage in _PAIRS:
+        if part in name:
+            return (query if purpose == "query" else passage) + text
+    return text
+
 
 K = TypeVar("K")
 

@@ -3,16 +3,60 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, TypeVar
 
-from memory.embedding.call_progress import note_failure
 from memory.errors import EmbeddingFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from memory.protocol import Clock
 
 T = TypeVar("T")
+
+
+class CallProgress:
+    """``loading`` is true while this process makes its own client; ``failure`` is that of the last try, if it failed.
+
+    ``changed`` is set when ``loading`` changes.
+    """
+
+    def __init__(self) -> None:
+        self.loading = False
+        self.failure: EmbeddingFailed | None = None
+        self.changed = asyncio.Event()
+
+    def set_loading(self, *, loading: bool) -> None:
+        """Take note whether the client is being made."""
+        self.loading = loading
+        self.changed.set()
+
+
+CURRENT_CALL: ContextVar[CallProgress | None] = ContextVar("CURRENT_CALL", default=None)
+"""The attempt that somebody follows in this task."""
+
+
+@contextmanager
+def loading_client() -> Iterator[None]:
+    """Mark the time in which a client is made and no request is out."""
+    attempt = CURRENT_CALL.get()
+    if attempt is None:
+        yield
+        return
+    attempt.set_loading(loading=True)
+    try:
+        yield
+    finally:
+        attempt.set_loading(loading=False)
+
+
+def note_failure(failure: EmbeddingFailed) -> None:
+    """Take note that a try failed; there may be more."""
+    if (attempt := CURRENT_CALL.get()) is not None:
+        attempt.failure = failure
+
 
 QUERY_SECONDS = 60.0
 """All tries of a query embedding together: somebody is waiting for the answer."""
@@ -24,22 +68,6 @@ _TRIES = 4
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 8.0
 _JITTER = 0.2
-
-
-class Clock(Protocol):
-    """Time, from outside."""
-
-    def now(self) -> datetime:
-        """Return the current instant, in UTC."""
-        ...
-
-    def monotonic(self) -> float:
-        """Return seconds that never go back."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
 
 
 class Retries:

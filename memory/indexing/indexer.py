@@ -17,9 +17,9 @@ from memory.text.chunks import Chunk, chunk, split_lines
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from memory.clock import Clock
     from memory.notes.sources import NoteSources, SourceFile
     from memory.notes.transcript_source import TranscriptSource
+    from memory.protocol import Clock
     from memory.store.chunk_store import Generation
     from memory.store.index import Index
     from memory.store.index_thread import IndexThread
@@ -154,7 +154,7 @@ class Indexer:
         if self._transcripts is None:
             return set(), []
         found, now = list(self._transcripts.walk()), self._clock.now()
-        due = [one.path for one in found if self._transcripts.is_due(known.get(one.path), one, now=now)]
+        due = [one.path for one in found if self._transcripts.is_due(_stamp(known.get(one.path)), one, now=now)]
         return {one.path for one in found}, due
 
     def _cut_session(self, path: str, generation: Generation) -> tuple[list[Chunk], IndexedFile]:
@@ -198,6 +198,10 @@ class Indexer:
         if self._changed is not None and paths:
             with contextlib.suppress(OSError):  # a journal that cannot be written must not stop the index
                 await self._changed(paths)
+
+
+def _stamp(known: IndexedFile | None) -> Stamp | None:
+    return None if known is None else known.stamp
 
 
 def _unchanged(known: IndexedFile | None, stamp: Stamp) -> bool:

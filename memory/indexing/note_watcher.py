@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from memory.clock import Clock
     from memory.notes.sources import NoteSources
+    from memory.protocol import Clock
     from memory.settings import SyncSettings
 
 log = logging.getLogger(__name__)

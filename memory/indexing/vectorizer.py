@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from memory.embedding.batch.backfill import LARGE, Backfill
+from memory.embedding.identity import identity_of
 from memory.embedding.inputs import PROBE_TEXT
 from memory.embedding.vector_checks import is_unit_vector
 from memory.errors import EmbeddingFailed
@@ -14,13 +15,13 @@ from memory.store.batch_job_table import BatchJobTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from memory.clock import Clock
     from memory.embedding.batch.protocol import BatchService
     from memory.embedding.protocol import Embedder
-    from memory.embedding.settings import BatchSettings
     from memory.indexing.indexer import SyncProgress
+    from memory.protocol import Clock
+    from memory.settings import BatchSettings
     from memory.store.chunk_store import Generation
-    from memory.store.index import Identity, Index, Missing
+    from memory.store.index import Index, Missing
     from memory.store.index_thread import IndexThread
 
 _AT_ONCE = 256
@@ -29,11 +30,6 @@ _LARGE_AT_ONCE = 4
 
 _FIRST_PAUSE = 30.0
 _LONGEST_PAUSE = 3_600.0
-
-
-def identity_of(embedder: Embedder) -> Identity:
-    """Say whose vectors an embedder makes. A fallback that stepped in changes it."""
-    return embedder.provider, embedder.model, embedder.fingerprint
 
 
 class _OtherLength(Exception):

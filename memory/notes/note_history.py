@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 from memory.errors import MemoryTrouble, MemoryUnreadable
 from memory.notes.note_reader import read_note
-from memory.notes.version_store import BY_OWNER, Author
+from memory.notes.version_store import BY_OWNER
+from memory.protocol import Author
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from memory.audience import Audience
-    from memory.clock import Clock
     from memory.notes.sources import NoteSources
     from memory.notes.version_store import Version, VersionStore
+    from memory.protocol import Clock
 
 
 class NoteHistory:

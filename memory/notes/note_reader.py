@@ -5,15 +5,20 @@ from __future__ import annotations
 import codecs
 import hashlib
 import os
+import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memory.errors import MemoryUnreadable
+from memory.errors import MemoryTrouble, MemoryUnreadable
 from memory.notes.sources import UNREADABLE, NoteSources, Stamp, open_beneath, stamp_of
 from memory.protocol import Excerpt
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import BinaryIO
+
+    from memory.notes.sources import NoteSources
+
 
 LARGEST_FILE = 16 * 1024 * 1024
 """Bytes of a note that is still indexed. A longer one is a log or an export, and would crowd out everything else."""
@@ -185,3 +190,28 @@ def _hint(error: OSError, path: str) -> str:
     if isinstance(error, PermissionError):
         return f"chmod u+r {path}"
     return "" if isinstance(error, FileNotFoundError) else "homebody memory status"
+
+
+_COPY_BYTES = 1 << 20
+
+
+def export_notes(sources: NoteSources, target: Path) -> int:
+    """Write every note, byte for byte, into a new zip file at ``target``, and return how many there are.
+
+    Raises:
+        MemoryTrouble: the file is there already, or cannot be written.
+    """
+    count = 0
+    try:
+        with zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED) as archive:
+            for found in sources.walk():
+                placed = sources.place(found.path)
+                if found.trouble or placed is None:
+                    continue
+                with open_beneath(*placed) as fd, archive.open(found.path, "w", force_zip64=True) as inside:
+                    while piece := os.read(fd, _COPY_BYTES):
+                        inside.write(piece)
+                count += 1
+    except OSError as error:
+        raise MemoryTrouble(f"the notes cannot be written to {target}: {error.strerror}", hint="name another file") from error
+    return count

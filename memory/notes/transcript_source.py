@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memory.settings import SessionSyncSettings
-    from memory.store.chunk_store import IndexedFile
 
 PREFIX = "sessions/"
 LARGEST = 64 * 1024 * 1024
@@ -57,13 +56,13 @@ class TranscriptSource:
             if named and entry.is_file(follow_symlinks=False) and self._is_accepted(entry.name):
                 yield SourceFile(PREFIX + entry.name, stamp_of(entry.stat(follow_symlinks=False)))
 
-    def is_due(self, known: IndexedFile | None, found: SourceFile, *, now: datetime) -> bool:
+    def is_due(self, known: Stamp | None, found: SourceFile, *, now: datetime) -> bool:
         """Say whether a transcript is to be read again: it grew by enough, in bytes or in lines, or by anything and is quiet now."""
-        if known is None or found.stamp.size < known.stamp.size:
+        if known is None or found.stamp.size < known.size:
             return True
-        grown = found.stamp.size - known.stamp.size
+        grown = found.stamp.size - known.size
         enough = grown >= self._settings.delta_bytes or now.timestamp() - found.stamp.mtime_ns / 1e9 >= QUIET_SECONDS
-        return grown > 0 and (enough or self._new_lines(found, known.stamp.size) >= self._settings.delta_messages)
+        return grown > 0 and (enough or self._new_lines(found, known.size) >= self._settings.delta_messages)
 
     def read(self, path: str) -> tuple[list[str], Stamp]:
         """Return the derived lines of a transcript, and the stamp they belong to.

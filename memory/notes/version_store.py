@@ -20,21 +20,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from memory.errors import MemoryTrouble
+from memory.protocol import Author
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
     from pathlib import Path
-
-
-@dataclass(frozen=True, slots=True)
-class Author:
-    """Who changed a note: ``kind`` "agent" with its session and turn, or "owner" for what was changed by hand."""
-
-    kind: str = "owner"
-    name: str = ""
-    session: str = ""
-    turn: str = ""
 
 
 BY_OWNER = Author()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memory.notes.sources import Source
-    from memory.search.ranking import Candidate
+    from memory.store.candidates import Candidate
 
 
 @dataclass(slots=True)

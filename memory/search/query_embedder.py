@@ -6,15 +6,15 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from memory.embedding.call_progress import CURRENT_CALL, CallProgress
+from memory.embedding.identity import identity_of
+from memory.embedding.retry import CURRENT_CALL, CallProgress
 from memory.embedding.vector_checks import is_unit_vector
 from memory.errors import EmbeddingFailed
-from memory.indexing.vectorizer import identity_of
 
 if TYPE_CHECKING:
-    from memory.clock import Clock
+    from memory.embedding.identity import Identity
     from memory.embedding.protocol import Embedder
-    from memory.store.index import Identity
+    from memory.protocol import Clock
 
     Key = tuple[Identity, str]
 

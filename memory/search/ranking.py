@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
-    from memory.notes.sources import Source
     from memory.settings import FusedSettings, HybridSettings
+    from memory.store.candidates import Candidate
     from memory.text.dates import Span
 
 REFERENCE_MIN_SCORE = 0.35
@@ -20,32 +19,6 @@ REFERENCE_MOST_CANDIDATES = 200
 _DAY_AFTER = 0.5
 _LEAST_SPREAD = 0.2
 """Cosines that differ by less than this are not spread over the whole scale: of two notes that are equally near, neither is 0."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Candidate:
-    """A chunk that one side or the other proposed.
-
-    ``keyword`` is BM25 (higher is better), ``vector`` the cosine; None where that side did not propose it. ``embedded`` is
-    False for a chunk whose vector is still to come. ``score`` and ``bonus`` are set by the ranking.
-    """
-
-    id: int
-    path: str
-    source: Source
-    start_line: int
-    end_line: int
-    part: int
-    day: date | None
-    text: str
-    header: str = ""
-    embedded: bool = True
-    keyword: float | None = None
-    vector: float | None = None
-    keyword_rank: int | None = None
-    vector_rank: int | None = None
-    bonus: float = 0.0
-    score: float = 0.0
 
 
 def assign_ranks(candidates: Sequence[Candidate]) -> None:

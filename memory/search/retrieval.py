@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from datetime import date
 
     from memory.search.passages import Passage
-    from memory.search.ranking import Candidate
     from memory.settings import QuerySettings
-    from memory.store.index import Index, Lookup
+    from memory.store.candidates import Candidate, Lookup
+    from memory.store.index import Index
     from memory.text.dates import Span
     from memory.text.terms import Terms
 

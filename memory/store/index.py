@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
-from memory.search.ranking import Candidate
+from memory.store.candidates import Candidate, Lookup, SimilarityThreshold
 from memory.store.chunk_store import INDEXING_VERSION, ChunkStore, Generation
 from memory.store.database import Database
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.keyword_index import KeywordIndex
-from memory.store.similarity_threshold import SimilarityThreshold
 from memory.store.vector_store import VectorStore, packed
 from memory.text.boilerplate import is_only_headings
 
@@ -20,13 +19,12 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from memory.embedding.identity import Identity
     from memory.settings import MemorySettings
-    from memory.store.features import AllowedFeatures
+    from memory.store.database import AllowedFeatures
     from memory.text.dates import Span
     from memory.text.terms import Terms
 
-Identity = tuple[str, str, str]
-"""Provider, model and fingerprint of an embedder."""
 
 _FEW = 20
 _MISSING_SHARE = 0.1
@@ -42,19 +40,6 @@ _BARE = 0.1
 
 _REFUSED_FOR = 86_400
 """Seconds after which a refused text is asked for again."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Lookup:
-    """What both sides propose. ``coverage`` is the share of the question that the best keyword hit holds.
-
-    ``total`` is about how many chunks there are.
-    """
-
-    candidates: list[Candidate] = field(default_factory=list)
-    coverage: float = 0.0
-    total: int = 0
-    scan: str = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from memory.clock import Clock
+    from memory.protocol import Clock
     from memory.settings import MemorySettings
-    from memory.store.features import AllowedFeatures
+    from memory.store.database import AllowedFeatures
     from memory.store.index import Index
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from memory.embedding.endpoint import Endpoint
 from memory.embedding.engines.openai import OpenAIEmbedder
 from memory.embedding.identity import text_hash
 from memory.embedding.retry import Retries
-from memory.embedding.settings import BatchSettings
+from memory.settings import BatchSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -14,8 +14,8 @@ from memory.embedding.batch.openai_batch import OpenAIBatches
 from memory.embedding.batch.protocol import BatchService, InMemoryBatchJobs
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.embedding.identity import text_hash
-from memory.embedding.settings import BatchSettings
 from memory.errors import EmbeddingFailed
+from memory.settings import BatchSettings
 
 if TYPE_CHECKING:
     from tests.embedding.conftest import ImpatientClock

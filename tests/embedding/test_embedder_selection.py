@@ -11,17 +11,16 @@ import pytest
 
 from memory.embedding.batch.gemini_batch import GeminiBatches
 from memory.embedding.batch.openai_batch import OpenAIBatches
-from memory.embedding.endpoint import Endpoint, is_local_address
+from memory.embedding.endpoint import Endpoint, KeyRing, ProviderAccess, is_local_address
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.embedding.engines.gemini import GeminiEmbedder
 from memory.embedding.engines.gguf import GgufEmbedder
 from memory.embedding.engines.onnx import OnnxEmbedder
 from memory.embedding.engines.openai import OpenAIEmbedder
 from memory.embedding.fallback import MAX_TRANSIENT_FAILURES, FallbackEmbedder
-from memory.embedding.keys import KeyRing, ProviderAccess
 from memory.embedding.selection import EmbedderDependencies, Selection, select_embedder
-from memory.embedding.settings import EmbeddingSettings
 from memory.errors import EmbeddingFailed
+from memory.settings import EmbeddingSettings
 from tests.embedding.conftest import ImpatientClock
 
 if TYPE_CHECKING:

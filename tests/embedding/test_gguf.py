@@ -18,13 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.embedding.engines.gguf import GgufEmbedder
-from memory.embedding.engines.gguf_header import NotGguf, context_length
-from memory.embedding.engines.local import DEFAULT_ONNX_MODEL, local_embedder
+from memory.embedding.engines.gguf import GgufEmbedder, NotGguf, context_length
 from memory.embedding.engines.model_download import HubFile
 from memory.embedding.engines.onnx import OnnxEmbedder
-from memory.embedding.settings import LocalSettings
+from memory.embedding.selection import DEFAULT_ONNX_MODEL, local_embedder
 from memory.errors import EmbeddingFailed
+from memory.settings import LocalSettings
 from tests.embedding.tiny_models import CONTEXT, DIMS, skip_without, write_gguf
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.embedding.identity import cache_key, fingerprint, text_hash
-from memory.embedding.inputs import clean_input, embed_each, estimated_tokens, split_into_calls
-from memory.embedding.prompts import prompted
+from memory.embedding.inputs import clean_input, embed_each, estimated_tokens, prompted, split_into_calls
 from memory.errors import EmbeddingFailed
 
 if TYPE_CHECKING:

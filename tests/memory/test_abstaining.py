@@ -12,7 +12,7 @@ from gateway.base.clock import ManualClock
 from memory.audience import OWNER
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.settings import MemorySettings
-from memory.store.similarity_threshold import SimilarityThreshold
+from memory.store.candidates import SimilarityThreshold
 from memory.workspace_memory import WorkspaceMemory
 
 if TYPE_CHECKING:

@@ -11,12 +11,11 @@ import pytest
 
 from gateway.base.clock import ManualClock, SystemClock
 from memory.audience import OWNER
-from memory.embedding.call_progress import loading_client
 from memory.embedding.endpoint import Endpoint
 from memory.embedding.engines.bag_of_words import BagOfWords
 from memory.embedding.engines.openai import OpenAIEmbedder
 from memory.embedding.fallback import FallbackEmbedder
-from memory.embedding.retry import Retries
+from memory.embedding.retry import Retries, loading_client
 from memory.errors import EmbeddingFailed
 from memory.settings import MemorySettings
 from memory.workspace_memory import WorkspaceMemory

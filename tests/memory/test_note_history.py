@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from gateway.base.clock import ManualClock
 from memory.audience import OWNER, Audience
 from memory.errors import MemoryTrouble
-from memory.notes.version_store import Author, VersionStore, revert_change
+from memory.notes.version_store import VersionStore, revert_change
+from memory.protocol import Author
 from memory.settings import MemorySettings
 from memory.workspace_memory import WorkspaceMemory
 from tests.patience import PATIENCE

@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.search.passages import merge_adjacent
-from memory.search.ranking import Candidate, fused_ranking
+from memory.search.ranking import fused_ranking
 from memory.settings import FusedSettings
+from memory.store.candidates import Candidate
 
 
 def candidate(number: int, path: str, start: int, length: int, score: float) -> Candidate:

@@ -20,7 +20,7 @@ from memory.protocol import Excerpt, Hit, SearchAnswer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memory.notes.version_store import Author
+    from memory.protocol import Author
 
 CANARY = "the vault opens with 7731"
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from memory.embedding.batch.protocol import BatchJobStore, BatchService
     from memory.embedding.protocol import Embedder
-    from memory.embedding.retry import Clock
-    from memory.embedding.settings import BatchSettings
+    from memory.protocol import Clock
+    from memory.settings import BatchSettings
 
 LARGE = 5_000
 """Passages from which on a batch pays. Fewer are done by direct calls within a minute, for about a cent; a batch may take hours."""

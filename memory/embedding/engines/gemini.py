@@ -9,11 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from memory.embedding.call_progress import loading_client
 from memory.embedding.http_errors import connection_failure, failure_from_status, google_retry_delay
 from memory.embedding.identity import fingerprint
 from memory.embedding.inputs import clean_input, split_into_calls
-from memory.embedding.retry import PASSAGE_SECONDS, QUERY_SECONDS
+from memory.embedding.retry import PASSAGE_SECONDS, QUERY_SECONDS, loading_client
 from memory.embedding.vector_checks import unit_vectors
 from memory.errors import EmbeddingFailed
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from memory.embedding.engines.model_download import HubFile, download
 from memory.embedding.identity import file_identity, fingerprint
-from memory.embedding.inputs import clean_input
-from memory.embedding.prompts import prompted
+from memory.embedding.inputs import clean_input, prompted
 from memory.embedding.vector_checks import unit_vectors
 from memory.errors import EmbeddingFailed
 

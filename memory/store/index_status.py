@@ -1,0 +1,98 @@
+"""Status of the index: what it holds, and how it compares with the files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory.embedding.identity import Identity
+    from memory.notes.sources import SourceFile
+    from memory.store.index import Index
+
+_MOST_TROUBLES = 50
+
+
+@dataclass(slots=True, kw_only=True)
+class IndexStatus:
+    """How the index of an agent stands.
+
+    ``search`` says what answers ("vectors and keywords", "keywords", "vectors", "nothing"), ``scan`` what vectors are compared
+    with. ``changed_files`` are those whose state on disk is not the one that was indexed; ``probe`` is known only after a deep look.
+    """
+
+    agent: str = ""
+    workspace: str = ""
+    store: str = ""
+    provider: str = "none"
+    model: str = ""
+    fallback: str | None = None
+    files: int = 0
+    chunks: int = 0
+    vectors: int = 0
+    missing_vectors: int = 0
+    refused_texts: int = 0
+    refusals: dict[str, str] = field(default_factory=dict)
+    dims: int = 0
+    generation: int = 0
+    building: int | None = None
+    building_chunks: int = 0
+    chunk_tokens: int = 0
+    chunk_overlap: int = 0
+    cached_vectors: int = 0
+    pending_jobs: int = 0
+    driver: str = ""
+    vector_path: str = "none"
+    keywords: bool = False
+    search: str = ""
+    note: str = ""
+    trouble: str = ""
+    dirty: bool = False
+    changed_files: list[str] = field(default_factory=list)
+    troubles: dict[str, str] = field(default_factory=dict)
+    probe: str | None = None
+
+
+def read_status(index: Index, embedder: Identity | None, found: Sequence[SourceFile]) -> IndexStatus:
+    """Read the state of the index. Runs on the store's thread. ``found`` are the files on disk."""
+    live, building, one = index.live, index.notes.building(), index.database.one
+    bounds = (live.first_id, live.last_id)
+    drivers = index.database.drivers
+    by_vector = index.answers_by_vector(embedder)
+    sides = ["vectors"] * by_vector + ["keywords"] * drivers.keywords
+    known = {**index.notes.filed(live, "memory"), **index.notes.filed(live, "sessions")}
+    status = IndexStatus(
+        store=str(index.database.path),
+        files=len(known),
+        chunks=one("SELECT count(*) FROM chunks WHERE id BETWEEN ? AND ?", bounds),
+        vectors=one("SELECT count(*) FROM chunks WHERE embedded = 1 AND id BETWEEN ? AND ?", bounds),
+        missing_vectors=index.missing_count(live),
+        refused_texts=one("SELECT count(*) FROM chunks WHERE embedded = 2 AND id BETWEEN ? AND ?", bounds),
+        refusals=index.refusals(_MOST_TROUBLES),
+        dims=live.dims,
+        generation=live.number,
+        chunk_tokens=live.tokens,
+        chunk_overlap=live.overlap,
+        cached_vectors=index.cache.size(),
+        pending_jobs=one("SELECT count(*) FROM batch_jobs"),
+        driver=drivers.sqlite,
+        vector_path=drivers.vectors,
+        keywords=drivers.keywords,
+        search=" and ".join(sides) or "nothing",
+        note=drivers.note,
+        troubles={path: filed.trouble for path, filed in sorted(known.items()) if filed.trouble},
+    )
+    if building is not None:
+        status.building = building.number
+        status.building_chunks = one(
+            "SELECT count(*) FROM chunks WHERE id BETWEEN ? AND ?", (building.first_id, building.last_id)
+        )
+    status.troubles.update({f.path: f.trouble for f in found if f.trouble})
+    stamps = {f.path: f.stamp for f in found if not f.trouble}
+    notes = {path: filed for path, filed in known.items() if not path.startswith("sessions/")}
+    changed = {path for path, stamp in stamps.items() if path not in notes or notes[path].stamp != stamp}
+    status.changed_files = sorted(changed | (notes.keys() - stamps.keys()))
+    status.troubles = dict(list(status.troubles.items())[:_MOST_TROUBLES])
+    return status
