@@ -24,8 +24,7 @@ from gateway.command_handlers.rights import CommandRights
 from gateway.command_handlers.urgent_commands import UrgentCommands
 from gateway.commands.table import MENU
 from gateway.config.compare import alike
-from gateway.inbound.inbox import Inbox, InboxHooks
-from gateway.inbound.mentions import Mentions
+from gateway.inbound.inbox import Inbox
 from gateway.jobs.scheduler import Scheduler
 from gateway.ledger.sqlite import SqliteLedger, ledger_gone
 from gateway.media.service import MediaService
@@ -57,11 +56,10 @@ from gateway.turns.worker import InterruptedTurn, ResetDue, TurnWorker
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from channels.messages import ChatAddress, Inbound
+    from channels.messages import ChatAddress
     from channels.protocol import Channel
     from gateway.agents.running_agent import RunningAgent
     from gateway.app.dependencies import Dependencies
-    from gateway.base.errors import UsageError
     from gateway.ledger.rows import ApprovedSender
     from gateway.queue.steering import RunningTurn
     from gateway.routing.routed_message import RoutedMessage
@@ -128,6 +126,7 @@ class Gateway:
         self.pause = Pause(self.lanes, self.notices.report)
         self.storage_retry = StorageRetry(ledger, self.lanes, self.pause, deps.clock, self.owner.tell)
         rights = CommandRights(lambda: self.settings.current.messages.group_commands)
+        running: dict[str, RunningTurn] = {}
         self.urgent = UrgentCommands(
             ledger=ledger,
             lanes=self.lanes,
@@ -135,38 +134,31 @@ class Gateway:
             channel=self.channel,
             resume=self.pause.resume,
             line=self.line,
-            under_way=self._under_way,
+            running=running,
             rights=rights,
         )
-        self._entrance = Enqueuer(
+        enqueuer = Enqueuer(
             line=self.line,
             lanes=self.lanes,
             backlog=self.backlog,
             acks=self.acks,
-            agents=self.agents,
-            under_way=self._under_way,
+            owner=self.owner,
+            running=running,
             channel=self.channel,
-        )
-        mentions = Mentions(lambda: self.settings.current, lambda: self.router)
-        hooks = InboxHooks(
-            arrived=self._arrived,
-            urgent=self.urgent,
-            refused=self._refused,
-            stop=self.urgent.stop_unstored,
-            ready=self.delivery.ready,
-            alive=self._alive,
-            heard=mentions.heard,
-            history=mentions.history,
-            housed=self.agents.__contains__,
         )
         self.inbox = Inbox(
             ledger,
             self.access,
-            lambda: self.router,
-            hooks,
-            deps.clock,
-            moves=self.moves,
-            habits=lambda: self.settings.current.messages,
+            self.router,
+            agents=self.agents,
+            settings=self.settings,
+            clock=deps.clock,
+            migrations=self.moves,
+            urgent=self.urgent,
+            enqueue=enqueuer.enqueue,
+            channel=self.channel,
+            ready=self.delivery.ready,
+            alive=self._alive,
         )
         answering = Answering(
             ledger=ledger,
@@ -192,6 +184,7 @@ class Gateway:
             line=self.line,
             answering=answering,
             rights=rights,
+            running=running,
         )
         self.schedule = Scheduler(self.agents, deps.clock, reset=self._reset_due, sweep=self._sweep, backup=ledger.backup)
         self.lock = lock
@@ -351,10 +344,6 @@ class Gateway:
         owners = self.access.owners_on(place.channel, place.account, approved)
         return {self.router.session_key(agent, place, owner) for owner in owners}
 
-    def _arrived(self, arrived: RoutedMessage) -> None:
-        self.owner.heard(arrived)
-        self._entrance(arrived)
-
     async def _learn_tokens(self) -> None:
         """A file with a token may hold another one when its channel begins anew."""
         if self.deps.serving:
@@ -394,9 +383,6 @@ class Gateway:
         await self.line.hold(session)
         await self.agent_supervisor.hold(session)
 
-    def _under_way(self, session: str) -> RunningTurn | None:
-        return self.turns.under_way(session)
-
     def _signature(self, arrived: RoutedMessage) -> str:
         """What a reply begins with, where several agents answer and people must know who speaks."""
         several = not arrived.actor.local and len(self.router.answering(arrived.inbound.conversation)) > 1
@@ -412,9 +398,6 @@ class Gateway:
         """What the people of a session chose with /queue."""
         found = (agent.store.get(session) for agent in self.agents.values())
         return next((record.queue for record in found if record is not None), "")
-
-    def _refused(self, inbound: Inbound, error: UsageError) -> None:
-        self.turns.told_refused(inbound, error)
 
     def _reset_due(self, agent: str, key: str) -> None:
         if not self.lanes.queued(key) and not any(ticket.session == key for ticket in self.lanes.running()):

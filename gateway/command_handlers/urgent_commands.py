@@ -15,7 +15,7 @@ from gateway.base.errors import StorageFailed
 from gateway.command_handlers.missed_replies import bring_missed
 from gateway.command_handlers.queue_commands import choose
 from gateway.command_handlers.session_commands import counted, flushed
-from gateway.commands.table import parse, says_stop
+from gateway.commands.table import COMMANDS, says_stop
 from gateway.ledger.rows import NewOutbound
 from gateway.outbound.progress import show_frame
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gateway.queue.message_queue import MessageQueue, QueuedMessage
     from gateway.queue.steering import RunningTurn
     from gateway.routing.access import Actor
+    from gateway.routing.routed_message import RoutedMessage
     from gateway.routing.router import Route
     from gateway.sessions.record import SessionRecord
 
@@ -49,7 +50,7 @@ class UrgentCommands:
         channel: Callable[[ChatAddress], Channel],
         resume: Callable[[], Awaitable[dict[str, Any]]],
         line: MessageQueue,
-        under_way: Callable[[str], RunningTurn | None],
+        running: Mapping[str, RunningTurn],
         rights: CommandRights,
     ) -> None:
         self._rights = rights
@@ -59,23 +60,24 @@ class UrgentCommands:
         self._channel = channel
         self._resume = resume
         self._line = line
-        self._under_way = under_way
+        self._running = running
         self._sessions: dict[ChatAddress, str] = {}
 
-    async def __call__(self, inbound: Inbound, actor: Actor, route: Route) -> bool:
-        """Deal with a message if it is urgent, and say whether it was."""
+    async def run(self, message: RoutedMessage) -> bool:
+        """Run a message if it is an urgent command; return whether it was one."""
+        inbound, actor, route = message.inbound, message.actor, message.route
         self._sessions[inbound.conversation] = route.session
-        text = "/stop" if says_stop(inbound.text) and self._stoppable(route.session) else inbound.text
-        command = parse(text)
+        is_stop_word = says_stop(inbound.text) and self._stoppable(route.session)
+        command = (COMMANDS["stop"], "") if is_stop_word else message.command
         if command is None or not command[0].urgent:
             return False
         place, stops = inbound.conversation, command[0].name == "stop"
         allowed = (
-            self._rights.may_stop(self._under_way(route.session), place, actor, self._coming(route.session))
+            self._rights.may_stop(self._running.get(route.session), place, actor, self._coming(route.session))
             if stops
             else self._rights.may(command[0], command[1], place, actor)
         )
-        if not allowed and text != inbound.text:  # a mere word, by somebody who cannot stop this: it is a message
+        if not allowed and is_stop_word:  # a mere word, by somebody who cannot stop this: it is a message
             return False
         if not allowed:
             reply = self._rights.refusal(command[0], place)
@@ -180,7 +182,7 @@ class UrgentCommands:
     def _at_work(self, agent: RunningAgent, route: Route) -> list[str]:
         """Tell how far the turn is, and what brakes a turn has."""
         limits = agent.profile.settings.limits
-        running = self._under_way(route.session)
+        running = self._running.get(route.session)
         if running is None or running.turn is None:
             brakes = f"{limits.max_tool_calls} tool calls and {limits.timeout_seconds:g} s"
             return [f"- A turn: at most {brakes}, {limits.max_repeats} times the same call with the same result"]

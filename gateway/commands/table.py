@@ -62,6 +62,8 @@ COMMANDS = {
         Command("whoami", "who you are to me"),
     )
 }
+ParsedCommand = tuple[Command, str]
+"""A command and its argument."""
 UNKNOWN = Command("unknown", "a mistyped command")
 _CLOSE = 0.66
 """Similarity (0 to 1) from which a name counts as mistyped: two letters of three are right."""
@@ -85,7 +87,7 @@ def says_stop(text: str) -> bool:
     return text.strip().rstrip("!. ").casefold() in STOP_WORDS
 
 
-def parse(text: str, triggers: Sequence[str] = ()) -> tuple[Command, str] | None:
+def parse(text: str, triggers: Sequence[str] = ()) -> ParsedCommand | None:
     """Return the command that a message is, with its argument; None when it is none of ours.
 
     ``/name@bot argument`` is understood, as some platforms write it in groups. A mistyped name that is close to one of ours is
@@ -104,6 +106,12 @@ def parse(text: str, triggers: Sequence[str] = ()) -> tuple[Command, str] | None
     if command is None:
         return (UNKNOWN, name) if nearest(name) else None
     return command, argument.strip()
+
+
+def parse_with_triggers(text: str, triggers: Sequence[str]) -> ParsedCommand | None:
+    """Return the command that a message to an agent with these triggers is. An urgent command goes before any trigger."""
+    command = parse(text)
+    return command if not triggers or (command is not None and command[0].urgent) else parse(text, triggers)
 
 
 def nearest(name: str) -> str:

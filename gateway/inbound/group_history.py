@@ -1,4 +1,4 @@
-"""What is said in a group while nobody speaks to the agent: told with the next message that is meant for it."""
+"""Messages of a group that were not for the agent, kept as context for the next one that is."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ if TYPE_CHECKING:
     from channels.messages import Inbound
 
 MESSAGES = 20
-"""Kept for each group."""
+"""Messages kept for each group, unless the settings say otherwise."""
 GROUPS = 200
 LONGEST = 500
 
 
 class GroupHistory:
-    """Kept in memory only, and bounded: it is context for an answer, not something that anybody asked to be remembered.
-
-    Only those who may speak in the group are heard.
-    """
+    """Keeps the last messages of each group, in memory only and bounded. Only people who may speak in the group are kept."""
 
     def __init__(self) -> None:
         self._groups: OrderedDict[str, deque[tuple[str, str]]] = OrderedDict()
 
     def note(self, inbound: Inbound, *, most: int = MESSAGES) -> None:
-        """Keep a message that was not meant for the agent, and ``most`` in all. One that is delivered again is kept once."""
+        """Keep a message, and ``most`` of its group in all. A redelivery is kept once."""
         address = inbound.conversation.address
         kept = self._groups.setdefault(address, deque(maxlen=most))
         if kept.maxlen != most:
@@ -39,26 +36,26 @@ class GroupHistory:
             self._groups.popitem(last=False)
 
     def amend(self, inbound: Inbound) -> None:
-        """Take note that a message that was overheard reads otherwise now."""
+        """Apply an edit to a message that is kept."""
         kept = self._groups.get(inbound.conversation.address, deque())
         for position, (message, _) in enumerate(kept):
             if message == inbound.target:
                 kept[position] = (message, _line(inbound))
 
     def knows(self, inbound: Inbound) -> bool:
-        """Say whether the message that this one is about was overheard."""
+        """Return whether the message that an edit is about is kept."""
         kept = self._groups.get(inbound.conversation.address, ())
         return any(message == inbound.target for message, _ in kept)
 
     def before(self, inbound: Inbound) -> str:
-        """Return what was said before a message, a line each, or nothing. Commands are told nothing."""
+        """Return the messages before this one, a line each; nothing for a command."""
         if inbound.conversation.kind != "group" or inbound.text.startswith("/"):
             return ""
         kept = self._groups.get(inbound.conversation.address, ())
         return "\n".join(line for message, line in kept if message != inbound.target)
 
     def told(self, address: str) -> None:
-        """Forget what was told with a message of this conversation, now that it is durable."""
+        """Forget the messages of a conversation, because they are stored with one that is for the agent."""
         self._groups.pop(address, None)
 
 

@@ -1,4 +1,4 @@
-"""Where a message that was taken in gets in line, and what its sender sees of that at once."""
+"""Puts a message in its queue, and shows its sender at once that it arrived and waits."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from channels.messages import ChatAddress
     from channels.protocol import Channel
-    from gateway.agents.running_agent import RunningAgent
     from gateway.outbound.ack_reactions import AckReactions
+    from gateway.outbound.owner_notifications import OwnerNotifications
     from gateway.queue.lanes import Lanes
     from gateway.queue.message_queue import MessageQueue
     from gateway.queue.steering import RunningTurn
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Enqueuer:
-    """Takes each message that arrives, in order, and returns at once."""
+    """Enqueues messages in order; never blocks."""
 
     def __init__(
         self,
@@ -31,31 +31,31 @@ class Enqueuer:
         lanes: Lanes[Any],
         backlog: WaitingNotices,
         acks: AckReactions,
-        agents: Mapping[str, RunningAgent],
-        under_way: Callable[[str], RunningTurn | None],
+        running: Mapping[str, RunningTurn],
+        owner: OwnerNotifications,
         channel: Callable[[ChatAddress], Channel],
     ) -> None:
         self._line = line
         self._lanes = lanes
         self._backlog = backlog
         self._acks = acks
-        self._agents = agents
-        self._under_way = under_way
+        self._running = running
+        self._owner = owner
         self._channel = channel
 
-    def __call__(self, arrived: RoutedMessage) -> None:
-        """Put a message in line. Where the mode says so, the turn that runs in the same conversation ends for it."""
-        place, session = arrived.inbound.conversation, arrived.route.session
-        agent = self._agents.get(arrived.route.agent)
-        item, ahead = self._line.join(arrived, agent.triggers if agent else ())
-        self._acks.taken(arrived)
+    def enqueue(self, message: RoutedMessage) -> None:
+        """Put a message in the queue of its session. In mode "interrupt" it cancels the turn that runs in the same conversation."""
+        self._owner.heard(message)
+        place, session = message.inbound.conversation, message.route.session
+        item, ahead = self._line.join(message)
+        self._acks.taken(message)
         mode = self._line.rule(session, place.channel).mode
-        running = self._under_way(session)
+        running = self._running.get(session)
         if mode == "interrupt" and item.kin and running is not None and running.kin == item.kin:
             self._lanes.stop(session, "interrupt")
             return
-        if self._backlog.taken(arrived):
+        if self._backlog.taken(message):
             return
         if ahead and not self._line.held(session):
-            self._backlog.note(arrived, ahead, mode)
+            self._backlog.note(message, ahead, mode)
             show_frame(self._channel(place), place, Note(f"⏳ {ahead} ahead ({mode})"))

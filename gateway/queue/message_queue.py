@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gateway.base.wait import wait_until_set
-from gateway.commands.table import parse
 from gateway.queue.mode_choice import TOLD, read_choice
 
 if TYPE_CHECKING:
@@ -69,10 +68,10 @@ class Rule:
     cap: int
 
 
-def group_key_of(arrived: RoutedMessage, triggers: Sequence[str] = ()) -> str:
+def group_key_of(arrived: RoutedMessage) -> str:
     """Return a word that messages share which may be answered together; empty for one that is dealt with alone."""
     inbound, actor, audience = arrived.inbound, arrived.actor, arrived.route.audience
-    if inbound.event != "message" or parse(inbound.text, triggers) is not None:
+    if inbound.event != "message" or arrived.command is not None:
         return ""
     if not inbound.text.strip() and not inbound.attachments:
         return ""
@@ -116,23 +115,23 @@ class MessageQueue:
         chosen = " (chosen for this conversation)" if self._chosen(session) else ""
         return f"{rule.mode}{chosen}: {TOLD[rule.mode]}"
 
-    def join(self, arrived: RoutedMessage, triggers: Sequence[str] = ()) -> tuple[QueuedMessage, int]:
+    def join(self, arrived: RoutedMessage) -> tuple[QueuedMessage, int]:
         """Put a message in line; return its item and how many are ahead of it."""
         session = arrived.route.session
-        item = self.item(arrived, triggers, waited=self._lanes.queued(session) > 0 or self._lanes.busy(session))
+        item = self.item(arrived, waited=self._lanes.queued(session) > 0 or self._lanes.busy(session))
         ahead = self._lanes.submit(session, item)
         if session in self._news:
             self._news[session].set()
         return item, ahead
 
-    def item(self, arrived: RoutedMessage, triggers: Sequence[str] = (), *, waited: bool = True) -> QueuedMessage:
+    def item(self, arrived: RoutedMessage, *, waited: bool = True) -> QueuedMessage:
         """Return what stands for a message in a lane."""
         inbound = arrived.inbound
         return QueuedMessage(
             row=arrived.row.id,
             place=inbound.conversation,
             message_id=inbound.message_id,
-            kin=group_key_of(arrived, triggers),
+            kin=group_key_of(arrived),
             sender=sys.intern(inbound.sender.id),
             part_of=inbound.part_of,
             plain=not inbound.attachments,

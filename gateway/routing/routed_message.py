@@ -1,4 +1,4 @@
-"""A message that was taken in, and how its row keeps it."""
+"""A message on its way from its row to its turn, and the encoding of messages in their rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from channels.messages import Attachment, Inbound, Sender
+from gateway.commands.table import parse_with_triggers
 from gateway.ledger.values import as_conversation, flat
 from gateway.routing.access import Actor
 from gateway.routing.router import Route
@@ -16,6 +17,7 @@ from memory.audience import Audience
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gateway.commands.table import ParsedCommand
     from gateway.ledger.rows import InboxRow
 
 _VERSION = 1
@@ -26,10 +28,25 @@ _ACTOR = tuple(field.name for field in fields(Actor))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoutedMessage:
-    """A message that was taken in: its row, what was said, by whom, and where it goes.
+class ReceivedMessage:
+    """What a row holds of a message. ``route`` is None when no agent could get it.
 
-    ``before`` is what was said around the agent before it, and ``asides`` what else happened: lines to be told with it.
+    ``before`` is what was said in its group before it, and ``asides`` are the context events that are told with it.
+    """
+
+    inbound: Inbound
+    actor: Actor
+    route: Route | None
+    before: str = ""
+    asides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedMessage:
+    """A stored message: its row, what was said, by whom, and where it goes.
+
+    ``command`` is the command that it is, if any, for an agent with these ``triggers`` (see ``command_for``). For ``before`` and ``asides``
+    see ``ReceivedMessage``.
     """
 
     row: InboxRow
@@ -38,6 +55,14 @@ class RoutedMessage:
     route: Route
     before: str = ""
     asides: tuple[str, ...] = ()
+    command: ParsedCommand | None = None
+    triggers: tuple[str, ...] | None = None
+
+    def command_for(self, triggers: tuple[str, ...]) -> ParsedCommand | None:
+        """Return the command that it is for an agent with these triggers; parsed again only where they have changed."""
+        if triggers == self.triggers:
+            return self.command
+        return parse_with_triggers(self.inbound.text, triggers)
 
 
 class UnreadableMessage(ValueError):
@@ -76,11 +101,12 @@ def reworded(payload: str, text: str) -> str:
 
 def decode_message(row: InboxRow) -> tuple[Inbound, Actor, Route | None]:
     """Read a row; the route is None when there was none. Raises UnreadableMessage."""
-    return read_whole(row)[:3]
+    message = decode_received(row)
+    return message.inbound, message.actor, message.route
 
 
-def read_whole(row: InboxRow) -> tuple[Inbound, Actor, Route | None, str, tuple[str, ...]]:
-    """Read a row, with what is to be told before the message. Raises UnreadableMessage."""
+def decode_received(row: InboxRow) -> ReceivedMessage:
+    """Read a row. Raises UnreadableMessage."""
     try:
         written: dict[str, Any] = json.loads(row.payload)
         if written["v"] != _VERSION:
@@ -96,8 +122,13 @@ def read_whole(row: InboxRow) -> tuple[Inbound, Actor, Route | None, str, tuple[
             **{name: said[name] for name in _LATER if name in said},
         )
         actor = Actor(**{name: written["actor"][name] for name in _ACTOR})
-        whither = None if route is None else Route(**{**route, "audience": Audience(**route["audience"])})
-        return inbound, actor, whither, written.get("before", ""), tuple(written.get("asides", ()))
+        return ReceivedMessage(
+            inbound=inbound,
+            actor=actor,
+            route=None if route is None else Route(**{**route, "audience": Audience(**route["audience"])}),
+            before=written.get("before", ""),
+            asides=tuple(written.get("asides", ())),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableMessage(f"its payload is not what it should be: {error!r}"[:300]) from error
 

@@ -95,9 +95,11 @@ class Router:
             return self._wished(wish, agent)
         return self.route(agent or self.answering(inbound.conversation)[0], inbound.conversation, actor)
 
-    def echoes(self, conversation: ChatAddress, actor: Actor) -> list[Route]:
-        """Return where a message goes besides: to the other agents of a conversation that several answer."""
-        return [self.route(agent, conversation, actor) for agent in self.answering(conversation)[1:]]
+    def routes(self, inbound: Inbound, actor: Actor) -> list[Route]:
+        """Route a message to each agent that answers its conversation, the first one first. Raises what ``resolve`` raises."""
+        if actor.local:
+            return [self.resolve(inbound, actor)]
+        return [self.route(agent, inbound.conversation, actor) for agent in self.answering(inbound.conversation)]
 
     def answering(self, conversation: ChatAddress) -> tuple[str, ...]:
         """Return the agents that answer a conversation: one, or those that ``broadcast`` names."""

@@ -16,12 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import AgentError
-from channels.live import Activity, Done, Rejected
+from channels.live import Activity, Rejected
 from gateway.base import errors
 from gateway.base.shield import finish_despite_cancel, run_despite_cancel
 from gateway.command_handlers.model_commands import ModelCommands
 from gateway.command_handlers.session_commands import SessionCommands
-from gateway.commands.table import parse
 from gateway.outbound.buttons import offered
 from gateway.outbound.progress import show_frame
 from gateway.queue.message_queue import QueuedMessage
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from agent.timing import Clock
-    from channels.messages import Button, ChatAddress, Inbound
+    from channels.messages import Button, ChatAddress
     from channels.protocol import Channel
     from gateway.agents.running_agent import RunningAgent
     from gateway.command_handlers.rights import CommandRights
@@ -89,6 +88,7 @@ class TurnWorker:
         line: MessageQueue,
         answering: Answering,
         rights: CommandRights,
+        running: dict[str, RunningTurn],
     ) -> None:
         self._rights = rights
         self._ledger = ledger
@@ -100,11 +100,7 @@ class TurnWorker:
         self._lanes = lanes
         self._line = line
         self._answering = answering
-        self._under_way: dict[str, RunningTurn] = {}
-
-    def under_way(self, session: str) -> RunningTurn | None:
-        """Return the turn that a session works on, if it works on one."""
-        return self._under_way.get(session)
+        self._under_way = running
 
     async def work(self, ticket: Ticket[Any]) -> None:
         """Do one item of a lane."""
@@ -116,11 +112,6 @@ class TurnWorker:
             case QueuedMessage() as head:
                 await self._queued(ticket, head)
 
-    def told_refused(self, inbound: Inbound, error: errors.UsageError) -> None:
-        """Tell a waiting client that its message goes nowhere; the words are on their way through the outbox."""
-        facts = turn_facts("", "", "", error.as_text(), exit_code=error.exit_code) | {"chunks": 1, "replyKeys": None}
-        show_frame(self._channel(inbound.conversation), inbound.conversation, Done("", inbound.message_id, facts))
-
     def told_broken(self, item: Any, error: Exception, *, stopped: bool = False) -> None:
         """Tell a waiting client that its message could not be dealt with now. It stays in the inbox, unless its owner stopped it."""
         if not isinstance(item, QueuedMessage):
@@ -129,7 +120,7 @@ class TurnWorker:
             show_frame(self._channel(item.place), item.place, Rejected(item.message_id, "it was stopped"))
             return
         known = errors.as_homebody_error(error)
-        reason = str(known) if known else "something in me failed over this; the log tells more"
+        reason = str(known) if known else "Something went wrong on my side; see the log."
         hint = known.hint if known else "It is kept, and I try again when I am started next."
         show_frame(self._channel(item.place), item.place, Rejected(item.message_id, reason, hint))
 
@@ -187,7 +178,7 @@ class TurnWorker:
                 return
             place = arrived.inbound.conversation
             record = await agent.current(route.session, route.audience, address=place.address, space=place.space or "")
-            command = parse(arrived.inbound.text, agent.triggers)
+            command = arrived.command_for(agent.triggers)
             if command is not None:
                 await self._command(agent, arrived, record, command[0].name, command[1])
                 return
@@ -228,7 +219,7 @@ class TurnWorker:
             await self._give_up(ticket, turn, over)
             return
         turn = await finish_despite_cancel(self._ledger.turns.retry(turn.id))
-        items = [self._line.item(one, agent.triggers) for one in found]
+        items = [self._line.item(one) for one in found]
         under_way = self._under_way[turn.session] = RunningTurn(turn.session, items[0].kin, items)
         with bound(agent=agent.id, session=turn.session, channel=arrived.inbound.conversation.channel):
             greeting = "(I was restarted and went on.)" if turn.attempt > 1 else ""
@@ -261,8 +252,7 @@ class TurnWorker:
         self._answering.all_done(
             over.ended, turn_facts(turn.agent, turn.session, "", over.text, keys=keys, exit_code=errors.FAILED)
         )
-        agent = self._agents.get(turn.agent)
-        self._lanes.give_back(ticket.session, [self._line.item(one, agent.triggers if agent else ()) for one in over.returned])
+        self._lanes.give_back(ticket.session, [self._line.item(one) for one in over.returned])
 
     async def _reset(self, agent: RunningAgent, key: str) -> None:
         record = agent.store.get(key)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from channels.messages import ChatAddress
+from channels.messages import ChatAddress, Inbound, Sender
 from gateway.routing.access import Actor
 from gateway.routing.router import Router
 from gateway.settings.routing import Binding, Broadcast
@@ -73,15 +74,28 @@ def test_it_is_told_how_each_rule_was_weighed() -> None:
     ]
 
 
+def said_in(place: ChatAddress) -> Inbound:
+    return Inbound(
+        conversation=place,
+        sender=Sender(id="42"),
+        text="hello",
+        at=datetime(2026, 3, 1, tzinfo=UTC),
+        key="k",
+        alias="a",
+        message_id="1",
+    )
+
+
 @pytest.mark.parametrize("key", ["telegram:group:-100", "telegram:-100", "-100"])
 def test_several_agents_answer_each_in_a_session_of_its_own(key: str) -> None:
     ways = router({"agentId": "garden", "match": {"channel": "telegram"}}, broadcast={key: ("Work", "main", "work", "gone")})
     assert ways.answering(group()) == ("work", "main")
-    (echo,) = ways.echoes(group(), ACTOR)
+    first, echo = ways.routes(said_in(group()), ACTOR)
+    assert first == ways.resolve(said_in(group()), ACTOR)
     assert (echo.agent, echo.session) == ("main", "agent:main:telegram:group:-100")
     assert echo.audience == Audience("group", "telegram--100")
     assert ways.answering(group("-200")) == ("garden",)
-    assert ways.echoes(group("-200"), ACTOR) == []
+    assert [route.agent for route in ways.routes(said_in(group("-200")), ACTOR)] == ["garden"]
 
 
 def test_where_none_of_the_named_agents_is_there_the_rules_decide() -> None:

@@ -16,15 +16,17 @@ from channels.messages import Attachment, ChatAddress, Cursor, Inbound, Outbound
 from channels.platform import GroupRule, Policy
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.base.clock import ManualClock
-from gateway.inbound.bot_limit import CONVERSATIONS, BotLimit
-from gateway.inbound.edits_and_reactions import DefaultEventPolicy, edited, reaction
-from gateway.inbound.inbox import Inbox, InboxHooks
+from gateway.inbound.authorise import BOT_CONVERSATIONS, BotLimit
+from gateway.inbound.edits_and_reactions import edited, reaction
+from gateway.inbound.inbox import Inbox
 from gateway.ledger.rows import NewOutbound
 from gateway.ledger.sqlite import SqliteLedger
-from gateway.routing.access import Access, Actor
+from gateway.routing.access import Access
 from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.router import Route, Router
+from gateway.settings.root import Settings
 from gateway.settings.routing import Binding
+from gateway.settings.store import SettingsStore
 from gateway.turns.quoting import quoted
 from gateway.turns.user_message import told
 
@@ -44,7 +46,7 @@ LISTED = Policy(allow_from=("42", "43", "77"), groups=frozenset({"-7", "-9"}))
 @dataclass
 class Scene:
     ledger: SqliteLedger
-    habits: DefaultEventPolicy
+    settings: Settings
     policy: Policy = LISTED
     arrived: list[RoutedMessage] = field(default_factory=list)
     urgent: list[str] = field(default_factory=list)
@@ -59,22 +61,30 @@ class Scene:
             formers=moves.formers,
         )
 
-        async def urgent(inbound: Inbound, actor: Actor, _route: Route) -> bool:
-            if inbound.text != "/stop":
-                return False
-            self.urgent.append(actor.role)
-            return True
-
-        house = InboxHooks(
-            arrived=self.arrived.append,
-            urgent=urgent,
+        self.inbox = Inbox(
+            self.ledger,
+            access,
+            router,
+            agents=dict.fromkeys(("main", "work")),
+            settings=SettingsStore(self.settings),
+            clock=ManualClock(NOON),
+            migrations=moves,
+            urgent=self,
+            enqueue=self.arrived.append,
+            channel=lambda _place: None,
             ready=lambda _channel, _account: None,
             alive=lambda _channel, _account: None,
         )
-        self.inbox = Inbox(
-            self.ledger, access, lambda: router, house, ManualClock(NOON), moves=moves, habits=lambda: self.habits
-        )
         self.door = self.inbox.door("telegram")
+
+    async def run(self, message: RoutedMessage) -> bool:
+        if message.inbound.text != "/stop":
+            return False
+        self.urgent.append(message.actor.role)
+        return True
+
+    async def stop_unstored(self, _inbound: Inbound, _route: Route) -> None:
+        pytest.fail("the ledger takes everything here")
 
     @property
     def texts(self) -> list[str]:
@@ -87,10 +97,10 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(folder: Path, policy: Policy | None = None, **habits: Any) -> AsyncIterator[Scene]:
+async def scene(folder: Path, policy: Policy | None = None, **messages: Any) -> AsyncIterator[Scene]:
     ledger = await SqliteLedger.open(folder / "ledger.sqlite", ManualClock(NOON))
     try:
-        made = Scene(ledger, DefaultEventPolicy(**habits))
+        made = Scene(ledger, Settings.model_validate({"messages": messages}))
         made.policy = policy or made.policy
         await made.inbox.replay()
         yield made
@@ -297,9 +307,9 @@ def test_the_guard_forgets_old_conversations() -> None:
         place = ChatAddress(channel="x", kind="group", id=str(group))
         return guard.passes(replace(said(number, "x", place), from_bot=True), 1)
 
-    assert all(passes(group, 1) for group in range(2 * CONVERSATIONS))
-    assert not passes(CONVERSATIONS, 2), "the oldest of those that are kept"
-    assert passes(CONVERSATIONS - 1, 2), "the newest of those that are not"
+    assert all(passes(group, 1) for group in range(2 * BOT_CONVERSATIONS))
+    assert not passes(BOT_CONVERSATIONS, 2), "the oldest of those that are kept"
+    assert passes(BOT_CONVERSATIONS - 1, 2), "the newest of those that are not"
 
 
 async def test_a_group_that_moved_keeps_its_rules_session_and_agent_also_after_a_restart(tmp_path: Path) -> None:

@@ -16,12 +16,15 @@ from hypothesis import strategies as st
 from channels.messages import ChatAddress, Cursor, Inbound, Sender
 from channels.platform import Policy
 from gateway.base.clock import ManualClock
-from gateway.inbound.inbox import Inbox, InboxHooks
+from gateway.inbound.inbox import Inbox
 from gateway.ledger.rows import InboxRow
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.routing.access import Access, Actor
+from gateway.routing.chat_migrations import ChatMigrations
 from gateway.routing.routed_message import decode_message, encode_message
 from gateway.routing.router import Route, Router
+from gateway.settings.root import Settings
+from gateway.settings.store import SettingsStore
 from memory.audience import Audience
 
 if TYPE_CHECKING:
@@ -50,23 +53,33 @@ class Scene:
         }
         access = Access(self.ledger.pairing, lambda: policies, dict)
         router = Router(agents=("main", "work"), default_agent="main")
-        house = InboxHooks(
-            arrived=self.arrived.append,
-            urgent=self.is_urgent,
+        self.inbox = Inbox(
+            self.ledger,
+            access,
+            router,
+            agents=dict.fromkeys(("main", "work")),
+            settings=SettingsStore(Settings()),
+            clock=ManualClock(NOON),
+            migrations=ChatMigrations(),
+            urgent=self,
+            enqueue=self.arrived.append,
+            channel=lambda _place: None,
             ready=lambda channel, account: self.ready.append((channel, account)),
-            alive=lambda channel, account: None,
+            alive=lambda _channel, _account: None,
         )
-        self.inbox = Inbox(self.ledger, access, lambda: router, house, ManualClock(NOON))
         door: InboundSink = self.inbox.door("telegram")
         self.door = door
 
-    async def is_urgent(self, inbound: Inbound, actor: Actor, _route: Route) -> bool:
-        if inbound.text == "/broken":
+    async def run(self, message: RoutedMessage) -> bool:
+        if message.inbound.text == "/broken":
             raise RuntimeError("a defect")
-        if inbound.text != "/stop":
+        if message.inbound.text != "/stop":
             return False
-        self.urgent.append(actor.role)
+        self.urgent.append(message.actor.role)
         return True
+
+    async def stop_unstored(self, _inbound: Inbound, _route: Route) -> None:
+        pytest.fail("the ledger takes everything here")
 
     @property
     def texts(self) -> list[str]:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from channels.messages import ChatAddress, Inbound, Sender
 from gateway.base.clock import ManualClock
-from gateway.inbound.inbox import Inbox, InboxHooks
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.queue.lanes import Lanes, Ticket
+from gateway.queue.message_queue import QueuedMessage
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import encode_message
 from gateway.routing.router import Route
-from gateway.turns.worker import Queued
 from memory.audience import OWNER
+from tests.queueing.conftest import inbox_of
 
 if TYPE_CHECKING:
     from gateway.routing.routed_message import RoutedMessage
@@ -60,22 +60,18 @@ async def test_ten_thousand_waiting_messages_cost_little_memory_and_keep_their_o
         await ledger.inbox.accept("telegram:default", [arrival(number) for number in range(first, first + 100)])
     done: dict[str, list[int]] = {}
 
-    async def work(ticket: Ticket[Queued]) -> None:
+    async def work(ticket: Ticket[QueuedMessage]) -> None:
         (arrived,) = await inbox.read([ticket.item.row])
         await ledger.inbox.settle([arrived.row.id], "answered")
         done.setdefault(ticket.session, []).append(int(arrived.inbound.message_id))
 
-    lanes: Lanes[Queued] = Lanes(work, limit=32, broken=lambda _ticket, error: (_ for _ in ()).throw(error))
+    lanes: Lanes[QueuedMessage] = Lanes(work, limit=32, broken=lambda _ticket, error: (_ for _ in ()).throw(error))
 
     def submit(arrived: RoutedMessage) -> None:
         inbound = arrived.inbound
-        lanes.submit(arrived.route.session, Queued(arrived.row.id, inbound.conversation, inbound.message_id))
+        lanes.submit(arrived.route.session, QueuedMessage(arrived.row.id, inbound.conversation, inbound.message_id))
 
-    async def never(*_: object) -> bool:
-        return False
-
-    ways = InboxHooks(arrived=submit, urgent=never, ready=lambda *_: None, alive=lambda *_: None)
-    inbox = Inbox(ledger, None, lambda: None, ways, ManualClock(NOON))  # type: ignore[arg-type]  # nobody is let in here
+    inbox = inbox_of(ledger, submit)
     tracemalloc.start()
     assert await inbox.replay() == MESSAGES
     await lanes.quiet()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +16,7 @@ from channels.slack.settings import SlackSettings
 from channels.telegram.channel import TelegramChannel
 from channels.telegram.settings import TelegramSettings
 from channels.testing.harness import FastClock
-from gateway.inbound.mentions import Mentions
+from gateway.inbound.authorise import history_limit
 from gateway.settings.block_streaming import Manner, manner_of
 from gateway.settings.media import MB, largest_file
 from gateway.settings.root import Settings
@@ -51,10 +50,9 @@ def test_what_is_said_nearest_holds_of_files_and_histories(
     settings = Settings.model_validate(
         {"channels": {channel: {**section, "accounts": {"second": own}}}, "messages": {"groupChat": {"historyLimit": of_house}}}
     )
-    mentions = Mentions(lambda: settings, lambda: pytest.fail("nobody is routed"))
-    assert mentions.history(place(channel, "second")) == nearest(of_account, of_channel, of_house)
-    assert mentions.history(place(channel, "default")) == nearest(of_channel, of_house)
-    assert mentions.history(place("terminal", "default")) == of_house
+    assert history_limit(settings, place(channel, "second")) == nearest(of_account, of_channel, of_house)
+    assert history_limit(settings, place(channel, "default")) == nearest(of_channel, of_house)
+    assert history_limit(settings, place("terminal", "default")) == of_house
     expected = nearest(of_account, of_channel)
     assert largest_file(settings.channels, place(channel, "second")) == (None if expected is None else expected * MB)
 

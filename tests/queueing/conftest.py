@@ -16,16 +16,54 @@ from agent.models.scripted import ScriptedModel, Stall
 from channels.platform import GroupRule, Policy
 from gateway.app.dependencies import Dependencies
 from gateway.app.gateway import Gateway
-from gateway.base.clock import TickingClock
+from gateway.base.clock import ManualClock, TickingClock
 from gateway.base.paths import Paths
+from gateway.inbound.inbox import Inbox
+from gateway.routing.access import Access
+from gateway.routing.chat_migrations import ChatMigrations
+from gateway.routing.router import router_of
 from gateway.settings.root import Settings
-from tests.peers.wire import Wire
+from gateway.settings.store import SettingsStore
+from tests.peers.wire import NOON, Wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
     from agent.models.protocol import Request
+    from gateway.ledger.sqlite import SqliteLedger
+    from gateway.routing.routed_message import RoutedMessage
+
+
+class NeverUrgent:
+    """No message is an urgent command."""
+
+    async def run(self, _message: RoutedMessage) -> bool:
+        return False
+
+    async def stop_unstored(self, *_: object) -> None:
+        pytest.fail("nothing is stopped")
+
+
+def inbox_of(ledger: SqliteLedger, enqueue: Callable[[RoutedMessage], object]) -> Inbox:
+    """An inbox that hands out what the ledger has for the agent ``main``, and lets nobody in."""
+    clock = ManualClock(NOON)
+    settings = SettingsStore(Settings())
+    return Inbox(
+        ledger,
+        Access(ledger.pairing, dict, dict),
+        router_of(settings.current),
+        agents={"main": None},
+        settings=settings,
+        clock=clock,
+        migrations=ChatMigrations(),
+        urgent=NeverUrgent(),
+        enqueue=enqueue,
+        channel=lambda _place: None,
+        ready=lambda _channel, _account: None,
+        alive=lambda _channel, _account: None,
+    )
+
 
 OPEN = Policy(allow_from=("anna", "ben"), rules={"*": {"*": GroupRule(users=("*",))}})
 

@@ -7,7 +7,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from gateway.base.clock import ManualClock
-from gateway.inbound.inbox import Inbox, InboxHooks
 from gateway.ledger.rows import Arrival
 from gateway.ledger.sqlite import SqliteLedger
 from gateway.queue.lanes import Lanes, Ticket
@@ -18,13 +17,12 @@ from gateway.routing.router import Route
 from gateway.settings.messages import MessagesSettings
 from memory.audience import OWNER
 from tests.peers.wire import NOON, Wire
-from tests.queueing.conftest import Slow
+from tests.queueing.conftest import Slow, inbox_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from gateway.routing.routed_message import RoutedMessage
     from tests.queueing.conftest import Town
 
     Make = Callable[..., Town]
@@ -64,15 +62,7 @@ async def test_ten_thousand_messages_of_one_chat_wait_on_disk_and_cost_little_me
     lanes: Lanes[Any] = Lanes(work, broken=lambda _ticket, error: (_ for _ in ()).throw(error), hold=hold)
     line = MessageQueue(lanes, MessagesSettings, lambda _: "debounce:0", ManualClock(NOON))
 
-    async def never(*_: object) -> bool:
-        return False
-
-    def arrived(one: RoutedMessage) -> None:
-        line.join(one)
-
-    inbox = Inbox(
-        ledger, None, lambda: None, InboxHooks(arrived=arrived, urgent=never, ready=never, alive=never), ManualClock(NOON)
-    )
+    inbox = inbox_of(ledger, line.join)
     lanes.pause()
     tracemalloc.start(1)
     assert await inbox.replay() == MANY

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.base.errors import StorageFailed
+from gateway.inbound.route import NewMessage
+from gateway.inbound.store import to_arrival
+from gateway.routing.routed_message import ReceivedMessage
 from tests.full_disk import no_file_may_grow
 from tests.patience import PATIENCE
+from tests.peers.wire import NOON
 from tests.queueing.conftest import Slow
 
 if TYPE_CHECKING:
@@ -100,7 +104,8 @@ async def test_a_stop_that_was_stored_is_answered_on_a_disk_that_filled_up_since
         await slow.began.wait()
         stop = wire.message("/stop")
         (earlier,) = await house.inbox.read([1])
-        (stored,) = (await house.ledger.inbox.accept("wire:default", [house.inbox.arrival(stop, earlier.actor)])).rows
+        new = NewMessage(message=ReceivedMessage(inbound=stop, actor=earlier.actor, route=earlier.route))
+        (stored,) = (await house.ledger.inbox.accept("wire:default", [to_arrival(new, NOON)])).rows
         with no_file_may_grow():
             await house.inbox.hand_out(stored)
             await wire.until(lambda: wire.said() == ["⏹️ Stopped."])

@@ -185,7 +185,7 @@ HOLDS: dict[str, Look] = {
         [],
         ["telegram:default"],
     ),
-    "messages": ({"messages": {"botsInARow": 9}}, lambda h: h.inbox.habits().bots_in_a_row, 4, 9),
+    "messages": ({"messages": {"botsInARow": 9}}, lambda h: h.inbox.settings.current.messages.bots_in_a_row, 4, 9),
     "messages.queue": (
         {"messages": {"queue": {"mode": "followup"}}},
         lambda h: h.line.rule("agent:main:main", "terminal").mode,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from channels.messages import ChatAddress, Sender
 from gateway.base.errors import UsageError
-from gateway.inbound.mentions import patterns_of
+from gateway.inbound.normalise import patterns_of
 from gateway.routing.access import Allowed, Pair
 
 if TYPE_CHECKING:

@@ -1,0 +1,149 @@
+"""Second inbound step: who may speak. Strangers get a pairing code, and group messages to others are kept as context."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gateway.ledger.values import account_of
+from gateway.routing.access import Allowed, Pair
+
+if TYPE_CHECKING:
+    from channels.messages import ChatAddress, Inbound
+    from gateway.inbound.group_history import GroupHistory
+    from gateway.ledger.protocol import Ledger
+    from gateway.routing.access import Access, Actor
+    from gateway.settings.root import Settings
+    from gateway.settings.store import SettingsStore
+
+log = logging.getLogger(__name__)
+
+DIRECT_CHATS: Final = 2000
+"""Direct chats whose person is remembered."""
+BOT_CONVERSATIONS: Final = 1000
+"""Conversations in which messages of bots are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authorised:
+    """A message or an event of somebody who may speak."""
+
+    inbound: Inbound
+    actor: Actor
+
+
+class Authoriser:
+    """Lets through what may reach an agent. All of its own state is in memory and bounded."""
+
+    def __init__(self, ledger: Ledger, access: Access, history: GroupHistory, settings: SettingsStore) -> None:
+        self._ledger = ledger
+        self._access = access
+        self._history = history
+        self._settings = settings
+        self._bots = BotLimit()
+        self._direct_chats = DirectChats()
+
+    async def authorise(self, inbound: Inbound) -> Authorised | None:
+        """Return the message with its actor, or None. A stranger's first message causes one pairing request.
+
+        Raises:
+            StorageFailed: the pairing request could not be stored.
+        """
+        account = account_of(inbound.conversation)
+        if not self._direct_chats.fits(inbound):
+            log.warning("ignored: a %s in a direct chat of somebody else on %s", inbound.event, account)
+            return None
+        decision = await self._access.decide(
+            inbound.conversation, inbound.sender, mentioned=await self._is_for_agent(inbound), from_bot=inbound.from_bot
+        )
+        if isinstance(decision, Allowed):
+            if inbound.event != "message" or self._within_bot_limit(inbound):
+                return Authorised(inbound, decision.actor)
+            log.info("ignored: a message on %s, because too many in a row were from bots", account)
+        elif isinstance(decision, Pair):
+            await self._request_pairing(inbound, decision)
+        elif decision.overheard:
+            self._keep_as_context(inbound)
+        else:
+            log.info("ignored: a message on %s: %s", account, decision.reason)
+        return None
+
+    async def _is_for_agent(self, inbound: Inbound) -> bool:
+        """Return whether something in a group is meant for the agent. Events under the agent's own messages are."""
+        if inbound.event == "message" or inbound.mentioned or inbound.conversation.kind == "direct":
+            return inbound.mentioned
+        known = await self._ledger.inbox.knows(inbound.conversation.address, inbound.target or "")
+        return known or inbound.event == "button"
+
+    def _within_bot_limit(self, inbound: Inbound) -> bool:
+        return self._bots.passes(inbound, self._settings.current.messages.bots_in_a_row)
+
+    async def _request_pairing(self, inbound: Inbound, decision: Pair) -> None:
+        if inbound.event != "message" or inbound.from_bot:
+            return
+        request = await self._ledger.pairing.request(
+            inbound.conversation, inbound.sender.id, inbound.sender.name, decision.code, decision.text
+        )
+        if request is not None:
+            command = f"homebody pairing approve {request.channel} {request.code}"
+            log.info("pairing request on %s (sender %s): %s", account_of(inbound.conversation), request.sender, command)
+
+    def _keep_as_context(self, inbound: Inbound) -> None:
+        if inbound.event == "message":
+            self._within_bot_limit(inbound)
+            self._history.note(inbound, most=history_limit(self._settings.current, inbound.conversation))
+        elif inbound.event == "edited":
+            self._history.amend(inbound)
+
+
+def history_limit(settings: Settings, place: ChatAddress) -> int:
+    """Return how many messages to others are kept for a group: the limit of its account or channel, else the general one."""
+    section = settings.channels.account(place.channel, place.account)
+    own: int | None = getattr(section, "history_limit", None)
+    return settings.messages.group_chat.history_limit if own is None else own
+
+
+class BotLimit:
+    """Counts the messages of bots in a conversation since a person last wrote there, so that two bots cannot answer each other forever."""
+
+    def __init__(self) -> None:
+        self._counted: OrderedDict[str, list[str]] = OrderedDict()
+
+    def passes(self, inbound: Inbound, most: int) -> bool:
+        """Return whether a message is let in: any of a person, and ``most`` in a row of bots. A redelivery counts once."""
+        address = inbound.conversation.address
+        if not inbound.from_bot:
+            self._counted.pop(address, None)
+            return True
+        counted = self._counted.setdefault(address, [])
+        self._counted.move_to_end(address)
+        if inbound.alias in counted:
+            return True
+        if len(counted) >= most:
+            return False
+        counted.append(inbound.alias)
+        while len(self._counted) > BOT_CONVERSATIONS:
+            self._counted.popitem(last=False)
+        return True
+
+
+class DirectChats:
+    """Remembers who writes in which direct chat: nobody else can press a button there."""
+
+    def __init__(self) -> None:
+        self._persons: OrderedDict[str, str] = OrderedDict()
+
+    def fits(self, inbound: Inbound) -> bool:
+        """Return whether something in a direct chat can be of its person. A message says whose chat it is."""
+        if inbound.conversation.kind != "direct":
+            return True
+        address = inbound.conversation.address
+        if inbound.event != "message":
+            return self._persons.get(address, inbound.sender.id) == inbound.sender.id
+        self._persons[address] = inbound.sender.id
+        self._persons.move_to_end(address)
+        while len(self._persons) > DIRECT_CHATS:
+            self._persons.popitem(last=False)
+        return True

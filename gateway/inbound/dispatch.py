@@ -1,0 +1,109 @@
+"""Fifth inbound step: stored messages go to their queue. Urgent commands run at once, and what no agent can get is refused."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from channels.live import Done
+from gateway.base.errors import StorageFailed, UsageError
+from gateway.ledger.rows import NewOutbound
+from gateway.outbound.progress import show_frame
+from gateway.routing.routed_message import UnreadableMessage, decode_received
+from gateway.turns.result_summary import turn_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from channels.messages import ChatAddress, Inbound
+    from channels.protocol import Channel
+    from gateway.inbound.group_history import GroupHistory
+    from gateway.inbound.route import MessageRouting
+    from gateway.inbound.unstored_commands import UnstoredCommands
+    from gateway.ledger.protocol import InboxLedger
+    from gateway.ledger.rows import InboxEnd, InboxRow
+    from gateway.routing.routed_message import ReceivedMessage, RoutedMessage
+    from gateway.routing.router import Route
+
+log = logging.getLogger(__name__)
+
+
+class Urgent(Protocol):
+    """Commands that do not wait in a queue (``gateway.command_handlers.urgent_commands``)."""
+
+    async def run(self, message: RoutedMessage) -> bool:
+        """Run a message that is an urgent command; return whether it was one. May be called twice for one message after a crash."""
+        ...
+
+    async def stop_unstored(self, inbound: Inbound, route: Route) -> None:
+        """Stop what runs in a session, without using the ledger."""
+        ...
+
+
+class Dispatcher:
+    """Gives each stored message to ``enqueue``, unless it ends here. ``enqueue`` must return at once."""
+
+    def __init__(
+        self,
+        inbox: InboxLedger,
+        routing: MessageRouting,
+        history: GroupHistory,
+        *,
+        urgent: Urgent,
+        unstored: UnstoredCommands,
+        enqueue: Callable[[RoutedMessage], None],
+        channel: Callable[[ChatAddress], Channel],
+    ) -> None:
+        self._inbox = inbox
+        self._routing = routing
+        self._history = history
+        self._urgent = urgent
+        self._unstored = unstored
+        self._enqueue = enqueue
+        self._channel = channel
+
+    async def dispatch(self, row: InboxRow, message: ReceivedMessage) -> None:
+        """Dispatch one message."""
+        if message.before:
+            self._history.told(row.conversation)
+        try:
+            routed = self._routing.routed(row, message)
+        except UsageError as error:
+            await self._refuse(row, message.inbound, error)
+            return
+        if self._unstored.was_run(row) or await self._run_urgent(routed):
+            await self._end(row, "answered", reason="urgent")
+            return
+        self._enqueue(routed)
+
+    async def dispatch_row(self, row: InboxRow) -> None:
+        """Dispatch a message that only its row knows."""
+        try:
+            message = decode_received(row)
+        except UnreadableMessage as error:
+            await self._end(row, "failed", reason=str(error))
+            return
+        await self.dispatch(row, message)
+
+    async def _run_urgent(self, routed: RoutedMessage) -> bool:
+        try:
+            return await self._urgent.run(routed)
+        except Exception:
+            # The message is stored and must not be lost to a defect in a command: it is enqueued like any other.
+            log.exception("an urgent command failed")
+            return False
+
+    async def _refuse(self, row: InboxRow, inbound: Inbound, error: UsageError) -> None:
+        """Tell the sender why no agent gets the message."""
+        place, text = inbound.conversation, error.as_text()
+        await self._end(row, "failed", reason=str(error), reply=[NewOutbound(conversation=place, text=text)])
+        facts = turn_facts("", "", "", text, exit_code=error.exit_code) | {"chunks": 1, "replyKeys": None}
+        show_frame(self._channel(place), place, Done("", inbound.message_id, facts))
+
+    async def _end(self, row: InboxRow, end: InboxEnd, *, reason: str, reply: Sequence[NewOutbound] = ()) -> None:
+        if end == "failed":
+            log.warning("message %s is given up: %s", row.id, reason)
+        try:
+            await self._inbox.settle([row.id], end, reason=reason, reply=reply)
+        except StorageFailed as error:  # the message stays in the inbox: it is dispatched again after the next start
+            log.warning("message %s could not be ended: %s", row.id, error)

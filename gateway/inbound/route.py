@@ -1,0 +1,159 @@
+"""Third inbound step: what a message or event becomes, and which agents get it in which session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gateway.base.errors import UsageError
+from gateway.commands.table import parse, parse_with_triggers
+from gateway.inbound.edits_and_reactions import edited, pressed, reaction
+from gateway.routing.routed_message import ReceivedMessage, RoutedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from channels.messages import Inbound
+    from gateway.agents.running_agent import RunningAgent
+    from gateway.inbound.authorise import Authorised
+    from gateway.inbound.group_history import GroupHistory
+    from gateway.ledger.protocol import Ledger
+    from gateway.ledger.rows import ContextEvent, InboxRow
+    from gateway.routing.access import Actor
+    from gateway.routing.router import Route, Router
+    from gateway.settings.store import SettingsStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage:
+    """A message to store, with the ids of the context events that are told with it.
+
+    ``copy_for`` is the agent of a copy: each further agent that answers the conversation gets one. With ``line`` it is no message but a
+    context event: that line is told with the conversation's next message. With ``new_text`` it is an edit: while the edited message waits,
+    its text is replaced instead.
+    """
+
+    message: ReceivedMessage
+    event_ids: tuple[int, ...] = ()
+    copy_for: str = ""
+    line: str | None = None
+    new_text: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The key of its row. A copy has its agent behind it, so that a redelivery finds all rows of a message."""
+        return self.message.inbound.key + self._suffix
+
+    @property
+    def alias(self) -> str:
+        """The alias of its row."""
+        return self.message.inbound.alias + self._suffix
+
+    @property
+    def _suffix(self) -> str:
+        return f"@{self.copy_for}" if self.copy_for else ""
+
+
+class MessageRouting:
+    """Routes by the settings in force."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        router: Router,
+        agents: Mapping[str, RunningAgent],
+        history: GroupHistory,
+        settings: SettingsStore,
+    ) -> None:
+        self._ledger = ledger
+        self._router = router
+        self._agents = agents
+        self._history = history
+        self._settings = settings
+
+    async def route(self, authorised: Authorised, with_context: set[str]) -> list[NewMessage]:
+        """Return what is to be stored, one for each agent that gets it; nothing for an event that changes nothing.
+
+        ``with_context``: conversations whose context goes with an earlier message of the same delivery; this one is added.
+        """
+        inbound, actor = authorised.inbound, authorised.actor
+        if not actor.local and inbound.hints:
+            inbound = replace(inbound, hints={})
+        match inbound.event:
+            case "edited":
+                if not self._history.knows(inbound):
+                    return [] if inbound.from_bot else [self._edit(inbound, actor)]
+                inbound = replace(inbound, event="message", message_id=inbound.target or inbound.message_id)
+            case "reaction":
+                return await self._reaction(inbound, actor, with_context)
+            case "button":
+                inbound = pressed(inbound)
+        return await self._message(inbound, actor, with_context)
+
+    def routed(self, row: InboxRow, message: ReceivedMessage) -> RoutedMessage:
+        """Return a stored message with its route and its command. A message of an agent that is gone is routed again.
+
+        Raises:
+            UsageError: no agent can get it.
+        """
+        route = message.route
+        if route is None or route.agent not in self._agents:
+            route = self._router.resolve(message.inbound, message.actor)
+        agent = self._agents.get(route.agent)
+        triggers = agent.triggers if agent else ()
+        return RoutedMessage(
+            row=row,
+            inbound=message.inbound,
+            actor=message.actor,
+            route=route,
+            before=message.before,
+            asides=message.asides,
+            triggers=triggers,
+            command=parse_with_triggers(message.inbound.text, triggers),
+        )
+
+    async def _message(self, inbound: Inbound, actor: Actor, with_context: set[str]) -> list[NewMessage]:
+        address = inbound.conversation.address
+        before = ""
+        events: Sequence[ContextEvent] = ()
+        if not inbound.text.startswith("/") and address not in with_context:
+            with_context.add(address)
+            events = await self._ledger.context_events.pending(address)
+            before = self._history.before(inbound)
+        first, *further = self._routes(inbound, actor)
+        message = ReceivedMessage(
+            inbound=inbound, actor=actor, route=first, before=before, asides=tuple(event.line for event in events)
+        )
+        copies = [
+            NewMessage(message=replace(message, route=route), copy_for=route.agent) for route in further if route is not None
+        ]
+        return [NewMessage(message=message, event_ids=tuple(event.id for event in events)), *copies]
+
+    def _routes(self, inbound: Inbound, actor: Actor) -> list[Route | None]:
+        """Return a route for each agent that answers; a lone None when there is none: the sender is told so after it is stored."""
+        try:
+            return [*self._router.routes(inbound, actor)]
+        except UsageError:
+            return [None]
+
+    def _edit(self, inbound: Inbound, actor: Actor) -> NewMessage:
+        line = edited(inbound)
+        text = inbound.text if parse(inbound.text) is None else line  # an edit never makes a message a command
+        return NewMessage(message=self._context_event(inbound, actor), line=line, new_text=text)
+
+    async def _reaction(self, inbound: Inbound, actor: Actor, with_context: set[str]) -> list[NewMessage]:
+        policy = self._settings.current.messages.reactions
+        if policy == "off" or inbound.from_bot or not inbound.text.strip():
+            return []
+        ours = await self._ledger.outbox.find_sent(inbound.conversation.address, inbound.target or "")
+        if ours is None and inbound.conversation.kind == "group":
+            return []
+        if ours is not None:  # platforms do not say in which thread it was
+            inbound = replace(inbound, conversation=ours[1])
+        line = reaction(inbound, None if ours is None else ours[0])
+        if policy == "turn":
+            return await self._message(replace(inbound, text=line), actor, with_context)
+        return [NewMessage(message=self._context_event(inbound, actor), line=line)]
+
+    def _context_event(self, inbound: Inbound, actor: Actor) -> ReceivedMessage:
+        return ReceivedMessage(inbound=inbound, actor=actor, route=self._routes(inbound, actor)[0])
