@@ -83,9 +83,9 @@ def from_json(raw: Mapping[str, Any]) -> LiveEvent:
     """
     kind = _KINDS.get(str(raw.get("frame")))
     if kind is None:
-        raise ChannelError(f"unknown frame {raw.get('frame')!r} from the gateway", hint="run the same version on both sides")
+        raise ChannelError(f"unknown event {raw.get('frame')!r} from the gateway", hint="run the same version on both sides")
     known = {one.name for one in fields(kind)}
     try:
         return kind(**{name: value for name, value in raw.items() if name in known})
     except TypeError as error:
-        raise ChannelError(f"broken {raw['frame']} frame: {error}", hint="run the same version on both sides") from error
+        raise ChannelError(f"malformed {raw['frame']} event: {error}", hint="run the same version on both sides") from error

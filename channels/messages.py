@@ -51,7 +51,7 @@ class ChatAddress:
             head, thread = address, ""
         parts = head.split(":", 3)
         if len(parts) != ADDRESS_PARTS or parts[2] not in get_args(ChatKind):
-            raise ValueError(f"{address[:80]!r} is no address of a conversation: expected channel:account:direct|group:id")
+            raise ValueError(f"{address[:80]!r} is not the address of a conversation: expected channel:account:direct|group:id")
         channel, account, kind, identity = parts
         return cls(
             channel=channel,

@@ -109,7 +109,7 @@ def _section(source: str, limit: int, length: Callable[[str], int], *, apart: bo
     except _TooMuchWork:
         pass
     except Exception:  # a parser failure must not keep a reply from being sent
-        log.warning("a reply could not be cut by its blocks and is cut as it is written", exc_info=True)
+        log.warning("a reply could not be split by its blocks and is split as plain text", exc_info=True)
     return as_written(source, limit, length)
 
 

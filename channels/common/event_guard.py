@@ -43,9 +43,7 @@ class EventGuard:
     def pass_over(self, about: Mapping[str, object], error: BaseException) -> None:
         """Tell of an event that could not be read. What it says is not repeated: it may be private, or very long."""
         facts = {key: str(value)[:LONGEST_FACT] for key, value in about.items()}
-        self._log.warning(
-            "passed an event over that is not as documented", **facts, error=whereabouts(error), account=self._account
-        )
+        self._log.warning("skipped a malformed event", **facts, error=whereabouts(error), account=self._account)
 
 
 def whereabouts(error: BaseException) -> str:

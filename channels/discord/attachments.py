@@ -38,7 +38,7 @@ class Handle:
         """Read it back. Raises ``NotFetched`` for what is none."""
         parts = handle.split(" ")
         if len(parts) != _PARTS or not all(part.isdecimal() for part in parts[:-1]):
-            raise NotFetched(f"{handle[:80]!r} is no file of Discord's")
+            raise NotFetched(f"{handle[:80]!r} is not a Discord file")
         return cls(*parts)
 
 

@@ -46,12 +46,14 @@ class Fetcher:
                 if not await self._saved(session, handle.address, path, limit):
                     address = await self._renewed(handle)
                     if not await self._saved(session, address, path, limit):
-                        raise NotFetched("Discord does not have this file any more")
+                        raise NotFetched("the file no longer exists on Discord")
         except TROUBLE as error:
-            raise NotFetched(f"the file could not be had: {str(error) or type(error).__name__}", permanent=False) from error
+            raise NotFetched(
+                f"the file could not be downloaded: {str(error) or type(error).__name__}", permanent=False
+            ) from error
 
     async def _renewed(self, handle: Handle) -> str:
-        """Ask for the message anew, which comes with addresses that work."""
+        """Fetch the message again, which returns addresses that work."""
         try:
             message: dict[str, Any] = dict(await self._link().http.get_message(int(handle.channel), int(handle.message)))
         except discord.HTTPException as error:
@@ -60,7 +62,7 @@ class Fetcher:
             raise NotFetched(text, permanent=gone, hint=hint) from error
         found = [str(one.get("url") or "") for one in files_of(message) if str(one["id"]) == handle.file]
         if not found:
-            raise NotFetched("the file was taken out of its message")
+            raise NotFetched("the file was removed from its message")
         return found[0]
 
     async def _saved(self, session: aiohttp.ClientSession, address: str, path: Path, limit: int) -> bool:
@@ -71,7 +73,7 @@ class Fetcher:
             if response.status in _RUN_OUT:
                 return False
             if response.status != _FINE:
-                raise NotFetched(f"Discord gives {response.status} in place of the file", permanent=False)
+                raise NotFetched(f"Discord returned {response.status} instead of the file", permanent=False)
             if (response.content_length or 0) > limit:
                 raise too_large(limit)
             await _written(response, path, limit)

@@ -103,7 +103,7 @@ class DiscordChannel(ChatChannel):
             self._receiver = receiver
             backoff.over()
             self._tell_invitation(receiver.link.application_id)
-            await self._best_effort(self._offer, "the menu of commands could not be offered")
+            await self._best_effort(self._offer, "the menu of commands could not be set")
             await receiver.run()
         finally:
             await asyncio.shield(asyncio.ensure_future(receiver.close()))
@@ -139,7 +139,7 @@ class DiscordChannel(ChatChannel):
         """Offer commands, now or as soon as Discord is reached."""
         self._entries = entries
         if self._receiver is not None:
-            await self._best_effort(self._offer, "the menu of commands could not be offered")
+            await self._best_effort(self._offer, "the menu of commands could not be set")
 
     async def _offer(self) -> None:
         from channels.discord.slash_commands import offer
@@ -148,7 +148,7 @@ class DiscordChannel(ChatChannel):
             return
         entries = self._entries if self._settings.commands.native else ()
         if await offer(self._link(), entries):
-            self._log.info("the menu of commands was written", commands=len(entries), account=self.account)
+            self._log.info("the menu of commands was set", commands=len(entries), account=self.account)
 
     async def _show_reaction(self, conversation: ChatAddress, message_id: str, emoji: str | None) -> None:
         from channels.discord.sending import number
@@ -198,7 +198,7 @@ class DiscordChannel(ChatChannel):
     def _shortened(self, text: str) -> str:
         pieces = self.chunks(text)
         if not pieces:
-            raise NotSent("nothing is to be seen of it yet")
+            raise NotSent("there is nothing to show yet")
         return written(pieces[0])
 
     def _passing(self) -> tuple[type[Exception], ...]:

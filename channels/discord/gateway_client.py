@@ -207,7 +207,7 @@ class GatewayClient(discord.Client):
             except TROUBLE as trouble:
                 error = str(trouble) or type(trouble).__name__
             except MALFORMED as trouble:  # the library reads frames too; in a new session it is not given this one again
-                error, resume = f"a frame was not as documented: {whereabouts(trouble)}", False
+                error, resume = f"a frame was malformed: {whereabouts(trouble)}", False
                 await self._hang_up()
             if self._frames > before:
                 self._backoff.over()

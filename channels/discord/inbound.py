@@ -45,7 +45,7 @@ def is_snowflake(identity: object) -> TypeGuard[str]:
 def snowflake(identity: str) -> int:
     """Return an id of Discord's as a number. Raises ValueError for what is none."""
     if not is_snowflake(identity):
-        raise ValueError(f"no id of Discord's: {identity[:40]!r}")
+        raise ValueError(f"not a Discord id: {identity[:40]!r}")
     return int(identity)
 
 

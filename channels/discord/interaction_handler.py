@@ -28,8 +28,8 @@ IN_TIME = 2.0
 EPHEMERAL = 1 << 6
 _SAY, _DONE_QUIETLY, _CHANGE = 4, 6, 7
 _SLOW = "This takes longer than usual. If no answer comes, please try again."
-_LOST = "This could not be stored just now, so nothing was done. Please try again."
-_NOWHERE = "Discord does not say in which channel this was asked. Please write it as a message."
+_LOST = "This could not be stored, so nothing was done. Please try again."
+_NOWHERE = "Discord does not say in which channel this was used. Please write it as a message."
 _NOT_HERE = "I do not read this channel (see `channels.discord` in the settings)."
 
 

@@ -157,9 +157,7 @@ class Backfill:
                 following = await reading(channel, mark)
             except (discord.Forbidden, discord.NotFound) as error:
                 text, hint = meaning(error)
-                self._log.warning(
-                    "a channel is not read any more", channel=channel, error=text, hint=hint, account=self._account
-                )
+                self._log.warning("a channel is no longer read", channel=channel, error=text, hint=hint, account=self._account)
                 self._places.gone(channel)
                 return
             except _UNREAD as error:
@@ -169,9 +167,11 @@ class Backfill:
                 self._ready()
                 if failures == tries:
                     rest = self._read(channel, mark, reading, backoff, holds=holds, tries=None)
-                    self._aside.begin("a channel could not be read on", rest)
+                    self._aside.begin("missed messages of a channel could not be read", rest)
                     return
-                await backoff.wait("a channel could not be read on", f"{channel}: {str(error) or type(error).__name__}")
+                await backoff.wait(
+                    "missed messages of a channel could not be read", f"{channel}: {str(error) or type(error).__name__}"
+                )
         if holds:
             self._places.held.discard(channel)
 

@@ -236,7 +236,7 @@ class Receiver:
                 message = await self.link.http.get_message(int(reaction["channel_id"]), int(reaction["message_id"]))
                 author = message["author"]["id"]
             except TROUBLE as error:
-                self._log.info("it is not known under whose message a reaction stands", error=str(error), account=self._account)
+                self._log.info("it is unknown whose message a reaction is on", error=str(error), account=self._account)
         return str(author) == self.link.me
 
     async def _store(self, messages: list[Inbound]) -> None:

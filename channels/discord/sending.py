@@ -184,7 +184,7 @@ class Sender:
 def number(identity: str) -> int:
     """Return an id of Discord's as a number. Raises ``NotSent`` for what is none."""
     if not is_snowflake(identity):
-        raise NotSent(f"{identity[:80]!r} is no id of Discord's", permanent=True)
+        raise NotSent(f"{identity[:80]!r} is not a Discord id", permanent=True)
     return int(identity)
 
 
@@ -198,9 +198,9 @@ def _size(enclosure: OutboundFile | None, most_mb: float) -> int:
         raise NotSent(f"the file {enclosure.name!r} to send cannot be read: {error.strerror}", permanent=True) from error
     if size > most_mb * 1_048_576:
         raise NotSent(
-            f"{enclosure.name!r} has {size / 1_048_576:.1f} MB, and Discord takes {most_mb:g} MB from a bot",
+            f"{enclosure.name!r} has {size / 1_048_576:.1f} MB, and Discord accepts {most_mb:g} MB from a bot",
             permanent=True,
-            hint="send a smaller one or a link; where a boosted server takes more, set channels.discord.mediaMaxMb",
+            hint="send a smaller one or a link; where a boosted server accepts more, set channels.discord.mediaMaxMb",
         )
     return size
 

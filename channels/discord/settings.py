@@ -36,7 +36,7 @@ def _person(value: object) -> str:
     if _ID.fullmatch(text) or text == "*":
         return text
     raise ValueError(
-        f"{text[:80]!r} is no Discord user id, and names change hands: give the number (Discord: Settings, Advanced, "
+        f"{text[:80]!r} is not a Discord user id, and names can be taken over: give the number (Discord: Settings, Advanced, "
         "Developer Mode; then right-click the person, Copy User ID)"
     )
 
@@ -45,12 +45,12 @@ def _place(value: object) -> str:
     text = str(value).strip()
     if _ID.fullmatch(text) or text == "*":
         return text
-    raise ValueError(f"{text[:80]!r} is no id of a server or channel: give the number (right-click it, Copy ID), or *")
+    raise ValueError(f"{text[:80]!r} is not the id of a server or channel: give the number (right-click it, Copy ID), or *")
 
 
 def _root(value: str) -> str:
     if not re.fullmatch(r"(https?|wss?)://[^\s/?#]+(/[^\s?#]*)?", value):
-        raise ValueError(f"{value[:80]!r} is no base address: give it as {OFFICIAL} or http://127.0.0.1:8081/api/v10")
+        raise ValueError(f"{value[:80]!r} is not a base address: give it as {OFFICIAL} or http://127.0.0.1:8081/api/v10")
     return value.rstrip("/")
 
 

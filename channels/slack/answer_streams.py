@@ -79,7 +79,7 @@ class Streams:
         except SlackApiError as error:
             if waiting(error) is None:
                 self._usable = False
-                self._log.info("slack streams no answers here; their messages are edited instead", error=code_of(error))
+                self._log.info("slack does not stream answers here; their messages are edited instead", error=code_of(error))
             return None
         message = str(begun["ts"])
         self._shown.put(message, said)
@@ -137,7 +137,7 @@ class Streams:
                 self._shown.put(message, shown)
                 raise
             if code_of(error) != ENDED:
-                self._log.info("a stream did not end well", error=code_of(error))
+                self._log.info("a stream did not end normally", error=code_of(error))
                 await self.end(channel, message)
             self._forget(message)
             return False

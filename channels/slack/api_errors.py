@@ -102,7 +102,7 @@ def refused_token(code: str, settings: SlackAccount, which: Which) -> ChannelBro
     at = "" if settings.api_root == OFFICIAL else f" at {settings.api_root}"
     return ChannelBroken(
         f"the token in channels.slack.{key} is not accepted{at}: {_TOKEN.get(code, 'Slack says so')} ({code})",
-        hint=f"get it anew ({where}), then: homebody config set channels.slack.{key} TOKEN",
+        hint=f"get a new one ({where}), then: homebody config set channels.slack.{key} TOKEN",
     )
 
 
@@ -122,7 +122,7 @@ def _refused_send(error: SlackApiError) -> ChannelError:
     if code in _TOKEN:
         return NotSent(
             f"Slack: {code}, the token is not accepted: {_TOKEN[code]}",
-            hint=f"get the token anew ({TOKENS['bot_token'][2]}), then: homebody config set channels.slack.botToken TOKEN",
+            hint=f"get a new token ({TOKENS['bot_token'][2]}), then: homebody config set channels.slack.botToken TOKEN",
         )
     if code == NO_SCOPE:
         return NotSent(f"Slack: {code}, {_scope(error, 'botToken')}", hint=_SCOPE_HINT)
@@ -132,7 +132,7 @@ def _refused_send(error: SlackApiError) -> ChannelError:
     return NotSent(f"Slack: {code}, {told}" if told else f"Slack: {code}", permanent=True, hint=hint)
 
 
-_SCOPE_HINT = f"add it ({APPS}, your app, OAuth & Permissions, Bot Token Scopes), and install the app anew"
+_SCOPE_HINT = f"add it ({APPS}, your app, OAuth & Permissions, Bot Token Scopes), and install the app again"
 
 
 def _scope(error: SlackApiError, key: str) -> str:

@@ -100,7 +100,7 @@ class HistoryReader:
                 if wait is None and passing(error):
                     raise
                 if wait is None:
-                    self._log.warning("a channel could not be read on", error=code_of(error), channel=place)
+                    self._log.warning("missed messages of a channel could not be read", error=code_of(error), channel=place)
                     return []
                 self._held_up()
                 await self._clock.sleep(wait)
@@ -121,7 +121,7 @@ class HistoryReader:
         try:
             page: Any = await self._web.conversations_history(channel=channel, latest=mark, inclusive=True, limit=LOOK_BACK)
         except TROUBLE as error:
-            self._log.info("it is not known what was changed in a channel", error=type(error).__name__, channel=channel)
+            self._log.info("edits made meanwhile in a channel are unknown", error=type(error).__name__, channel=channel)
             return []
         return stamped(page.get("messages"), channel)
 
@@ -130,7 +130,7 @@ class HistoryReader:
         try:
             page: Any = await self._web.conversations_replies(channel=channel, ts=message, limit=1)
         except TROUBLE as error:
-            self._log.info("the thread of a message is not known", error=type(error).__name__)
+            self._log.info("the thread of a message is unknown", error=type(error).__name__)
             return ""
         found: dict[str, Any] = next(iter(page.get("messages") or []), {})
         thread = str(found.get("thread_ts") or "")
@@ -230,7 +230,9 @@ class CatchUp:
                 del self._unread[place]
 
     def _tell(self, place: str, error: str) -> None:
-        self._log.warning("a channel could not be read on", error=error, channel=place, account=self._who.account)
+        self._log.warning(
+            "missed messages of a channel could not be read", error=error, channel=place, account=self._who.account
+        )
 
     async def _read(self, place: str, mark: str, *, look_back: bool) -> Found:
         before = await self.reading.before(place, mark) if look_back else []

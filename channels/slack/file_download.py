@@ -33,7 +33,7 @@ _PIECE = 64 * 1024
 _SERVER = 500
 _TOO_MANY = 429
 _OK = 200
-_SCOPE = f"add the scope files:read ({APPS}, your app, OAuth & Permissions, Bot Token Scopes), and install the app anew"
+_SCOPE = f"add the scope files:read ({APPS}, your app, OAuth & Permissions, Bot Token Scopes), and install the app again"
 _GONE = {"file_not_found", "file_deleted", "access_denied", "no_permission", "not_visible"}
 
 
@@ -56,7 +56,9 @@ class Files:
             _fits(int(file.get("size") or 0), limit)
             await self._save(file, path, limit)
         except TROUBLE as error:
-            raise NotFetched(f"the file could not be had: {str(error) or type(error).__name__}", permanent=False) from error
+            raise NotFetched(
+                f"the file could not be downloaded: {str(error) or type(error).__name__}", permanent=False
+            ) from error
 
     async def _asked(self, file: str) -> dict[str, Any]:
         """Return what Slack says of a file now."""
@@ -69,13 +71,13 @@ class Files:
             if code == NO_SCOPE:
                 raise NotFetched("the app may not read files: its token lacks the scope files:read", hint=_SCOPE) from error
             if code in _GONE:
-                raise NotFetched(f"the file is gone, or the app may not see it ({code})") from error
+                raise NotFetched(f"the file is gone, or hidden from the app ({code})") from error
             if waiting(error) is not None:
                 raise NotFetched("Slack asks to wait", permanent=False) from error
             raise
         found: dict[str, Any] = answer.get("file") or {}
         if found.get("mode") == "hidden_by_limit":
-            raise NotFetched("Slack hides the file, for the workspace is over the limits of its plan")
+            raise NotFetched("Slack hides the file, because the workspace exceeds the limits of its plan")
         return found
 
     async def _save(self, file: dict[str, Any], path: Path, limit: int) -> None:
@@ -84,7 +86,7 @@ class Files:
             headers = {"Authorization": f"Bearer {self._settings.secret('bot_token')}"}
             if not may_see_token(address, self._settings.api_root):
                 raise NotFetched(
-                    f"the file lies with another service ({urlsplit(address).hostname or 'no address'}), not in Slack"
+                    f"the file is stored on another service ({urlsplit(address).hostname or 'no address'}), not in Slack"
                 )
             session = self._web.session
             assert session is not None
@@ -97,13 +99,13 @@ class Files:
             if _asks_to_sign_in(target) or not may_see_token(target, self._settings.api_root):
                 raise _signed_out()
             address = target
-        raise NotFetched("Slack sends the request for the file in a circle", permanent=False)
+        raise NotFetched("Slack redirects the download in a circle", permanent=False)
 
     async def _take(self, answer: aiohttp.ClientResponse, file: dict[str, Any], path: Path, limit: int) -> None:
         if answer.status == _TOO_MANY or answer.status >= _SERVER:
             raise NotFetched(f"Slack answered {answer.status}", permanent=False)
         if answer.status != _OK:
-            raise NotFetched(f"Slack answered {answer.status} in place of the file", hint=_SCOPE)
+            raise NotFetched(f"Slack returned {answer.status} instead of the file", hint=_SCOPE)
         size = int(file.get("size") or 0)
         page = answer.content_type == "text/html" and (
             file.get("mimetype") != "text/html" or answer.content_length not in {None, size}
@@ -138,9 +140,9 @@ def _asks_to_sign_in(address: str) -> bool:
 
 
 def _signed_out() -> NotFetched:
-    return NotFetched("Slack sent its sign-in page in place of the file: the app may not read files", hint=_SCOPE)
+    return NotFetched("Slack returned its sign-in page instead of the file: the app may not read files", hint=_SCOPE)
 
 
 def _fits(size: int, limit: int) -> None:
     if size > limit:
-        raise NotFetched(f"the file has more than {limit:,} bytes, which is the most that is taken")
+        raise NotFetched(f"the file has more than the allowed {limit:,} bytes")

@@ -70,9 +70,9 @@ class Uploads:
                 async with session.post(address, data=content, allow_redirects=False, timeout=pace) as answer:
                     status = answer.status
             except (aiohttp.ClientError, OSError) as error:
-                raise NotSent(f"the file could not be given to Slack: {str(error) or type(error).__name__}") from error
+                raise NotSent(f"the file could not be uploaded to Slack: {str(error) or type(error).__name__}") from error
         if status != _OK:
-            raise NotSent(f"the file could not be given to Slack: it answered {status}")
+            raise NotSent(f"the file could not be uploaded to Slack: status {status}")
 
 
 def _caption(outbound: Outbound) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _size(enclosure: OutboundFile) -> int:
     except OSError as error:
         raise _unreadable(enclosure) from error
     if size == 0:
-        raise NotSent(f"Slack takes no empty file, and {enclosure.name!r} is empty", permanent=True)
+        raise NotSent(f"Slack does not accept empty files, and {enclosure.name!r} is empty", permanent=True)
     return size
 
 
@@ -101,4 +101,4 @@ def _opened(enclosure: OutboundFile) -> Any:
 
 
 def _unreadable(enclosure: OutboundFile) -> NotSent:
-    return NotSent(f"the copy of {enclosure.name!r} that was to be sent cannot be read", permanent=True)
+    return NotSent(f"the file {enclosure.name!r} to send cannot be read", permanent=True)

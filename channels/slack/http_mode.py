@@ -121,7 +121,7 @@ class Hook:
     async def hear(self, request: HookRequest) -> HookAnswer:
         """Take one request whose signature was found right, and return what Slack is answered."""
         if _RETRY in request.headers:
-            self._log.info("slack offers something again", attempt=request.headers[_RETRY][:3])
+            self._log.info("slack delivers an event again", attempt=request.headers[_RETRY][:3])
         bolt = AsyncBoltRequest(
             body=request.body.decode(), query=request.query, headers={key: [value] for key, value in request.headers.items()}
         )

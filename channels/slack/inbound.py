@@ -51,7 +51,7 @@ def is_stamp(message: object) -> bool:
 def order(stamp: str) -> Decimal:
     """Return a message's time stamp as a number, exactly. Raises ValueError for what is none."""
     if not is_stamp(stamp):
-        raise ValueError(f"no time stamp of a message: {stamp[:40]!r}")
+        raise ValueError(f"not a message timestamp: {stamp[:40]!r}")
     return Decimal(stamp)
 
 

@@ -37,7 +37,7 @@ class Reactions:
         """Put an emoji under a message in the place of an earlier one; None takes it off. Raises SlackApiError and its like."""
         name = name_of(emoji) if emoji else None
         if emoji and name is None:
-            self._log.info("slack has no name for an emoji, and none was put", emoji=emoji)
+            self._log.info("slack has no name for an emoji, so no reaction was set", emoji=emoji)
             return
         earlier = await self._earlier(channel, message, gone=name is None)
         if name is not None and name not in earlier:

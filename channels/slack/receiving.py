@@ -173,7 +173,7 @@ class Receiver:
             if not self.stored:
                 answer.status, answer.body = _OFFER_AGAIN, ""
             elif answer.status == _UNHANDLED:
-                self._log.info("passed something over", kind=str(request.body.get("type")), account=self._who.account)
+                self._log.info("skipped an event", kind=str(request.body.get("type")), account=self._who.account)
                 answer.status, answer.body = _OK, ""
             return answer
 
@@ -217,7 +217,7 @@ class Receiver:
         message = press(body, self._who)
         channel = str((body.get("channel") or {}).get("id") or (body.get("container") or {}).get("channel_id") or "")
         if message is not None and await self._take([({"channel": channel}, message)]) and self._may_press(channel, message):
-            self._aside.begin("buttons were not taken off", self._take_buttons_off(body, channel, str(message.target)))
+            self._aside.begin("buttons were not removed", self._take_buttons_off(body, channel, str(message.target)))
         await ack()
 
     async def _command(self, body: dict[str, Any], ack: AsyncAck) -> None:
@@ -254,7 +254,7 @@ class Receiver:
             self.broken.set_exception(refused_token(code, self._settings, "bot_token"))
 
     async def _passed_over(self, event: dict[str, Any]) -> None:
-        self._log.info("passed an event over", kind=event.get("type"), account=self._who.account)
+        self._log.info("skipped an event", kind=event.get("type"), account=self._who.account)
 
     # -- taking ------------------------------------------------------------------------------------------------------
 
@@ -322,7 +322,7 @@ class Receiver:
         self._log.warning(event, error=str(error) or type(error).__name__, **(about or {}), account=self._who.account)
 
     async def _take_buttons_off(self, body: dict[str, Any], channel: str, target: str) -> None:
-        """Put what was pressed in the place of the buttons; only for show."""
+        """Replace the buttons by what was pressed. Best effort."""
         shown, action = body.get("message") or {}, (body.get("actions") or [{}])[0]
         label = str((action.get("text") or {}).get("text") or "")
         try:
@@ -335,9 +335,9 @@ class Receiver:
                 parse="none",
             )
         except SlackApiError as error:
-            self._log.info("buttons were not taken off", error=code_of(error), account=self._who.account)
+            self._log.info("buttons were not removed", error=code_of(error), account=self._who.account)
         except TROUBLE as error:
-            self._log.info("buttons were not taken off", error=type(error).__name__, account=self._who.account)
+            self._log.info("buttons were not removed", error=type(error).__name__, account=self._who.account)
 
     async def _thread_of(self, channel: str, stamp: str, *, ask: bool) -> str | None:
         """Return the thread that a message is in; Slack is asked of what an earlier process said."""

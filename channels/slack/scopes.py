@@ -39,4 +39,4 @@ def lacking(headers: Mapping[str, str]) -> str:
     if not missing:
         return ""
     where = f"{APPS}, your app, OAuth & Permissions, Bot Token Scopes"
-    return f"the bot token lacks scopes: {', '.join(missing)}; add them ({where}), and install the app anew"
+    return f"the bot token lacks scopes: {', '.join(missing)}; add them ({where}), and install the app again"

@@ -147,7 +147,7 @@ class Sender:
             if code_of(error) not in _NO_MARKDOWN:
                 raise
             self._markdown = code_of(error) != "no_text"
-            self._log.info("markdown was not taken", error=code_of(error), for_good=not self._markdown)
+            self._log.info("markdown was rejected", error=code_of(error), for_good=not self._markdown)
         return await saying(letter(text, buttons, as_markdown=False))
 
     async def _finished(self, channel: str, message: str, outbound: Outbound) -> bool:
@@ -175,7 +175,7 @@ class Sender:
                 await self.streams.end(channel, message)
             await self._web.chat_delete(channel=channel, ts=message)
         except TROUBLE as error:
-            self._log.info("a preview was not taken away", error=type(error).__name__)
+            self._log.info("a preview was not removed", error=type(error).__name__)
 
     async def _edit(self, channel: str, message: str, said: dict[str, Any], *, for_show: bool = False) -> None:
         async def editing() -> Any:
@@ -241,7 +241,7 @@ class Sender:
             opened = await self._web.conversations_open(users=conversation.id)
             found: Any = opened.get("channel") or {}
             if "id" not in found:
-                raise NotSent(f"Slack opens no private channel with {conversation.id[:40]!r}", permanent=True)
+                raise NotSent(f"Slack does not open a private channel with {conversation.id[:40]!r}", permanent=True)
             known = self._known.dms[conversation.id] = str(found["id"])
         return known
 
@@ -301,7 +301,7 @@ class SentLookup:
                         return str(one["ts"])
         except SlackApiError as error:
             if code_of(error) != NO_SCOPE:
-                raise Uncertain(f"Slack: what was said before cannot be read: {code_of(error)}") from error
+                raise Uncertain(f"Slack: earlier messages cannot be read: {code_of(error)}") from error
             self.allowed = False
         return None
 

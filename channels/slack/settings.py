@@ -40,7 +40,7 @@ def _person(value: object) -> str:
     if re.fullmatch(r"[UWB][A-Z0-9]{2,20}", text) or text == "*":
         return text
     raise ValueError(
-        f"{text[:80]!r} is no Slack member id, and names change: give the id, such as U012AB3CD (in Slack: the person's "
+        f"{text[:80]!r} is not a Slack member id, and names change: give the id, such as U012AB3CD (in Slack: the person's "
         "profile, the three dots, Copy member ID)"
     )
 
@@ -50,13 +50,13 @@ def _place(value: object) -> str:
     if re.fullmatch(r"[CG][A-Z0-9]{2,20}", text) or text == "*":
         return text
     raise ValueError(
-        f"{text[:80]!r} is no id of a Slack channel: give it as C012AB3CD (in Slack: the channel's details, at the very end), or *"
+        f"{text[:80]!r} is not a Slack channel id: give it as C012AB3CD (in Slack: the channel's details, at the very end), or *"
     )
 
 
 def _root(value: str) -> str:
     if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", value):
-        raise ValueError(f"{value[:80]!r} is no base address: give it as {OFFICIAL} or http://127.0.0.1:8081/api")
+        raise ValueError(f"{value[:80]!r} is not a base address: give it as {OFFICIAL} or http://127.0.0.1:8081/api")
     return value.rstrip("/")
 
 

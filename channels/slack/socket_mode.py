@@ -94,9 +94,9 @@ class Listener(AsyncBaseSocketModeHandler):
         open_now = message.get("num_connections")
         if isinstance(open_now, int) and open_now > min(self._hellos, 2):
             self._log.warning(
-                "another connection of the same app is open: Slack gives each event to one of them only, so half of what is "
-                "written may not come here. Stop the other program that uses channels.slack.appToken, or make an app of its own "
-                "for each; a connection that was left by a crash ends by itself within minutes",
+                "another connection of the same app is open: Slack sends each event to only one of them, so half of the messages "
+                "may not arrive here. Stop the other program that uses channels.slack.appToken, or make a separate app "
+                "for each; a connection left by a crash ends by itself within minutes",
                 connections=open_now,
             )
         if self._hellos == 1 or self._silence > SHORT:

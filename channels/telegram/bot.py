@@ -148,7 +148,7 @@ def send_error(error: TelegramError, bot: Bot) -> ChannelError:
     if isinstance(error, Forbidden | BadRequest):
         return NotSent(text, permanent=True, hint=_hint(text))
     if "too large" in text.lower():
-        return NotSent(text, permanent=True, hint="the Bot API server takes 50 MB from bots, one of your own 2 GB")
+        return NotSent(text, permanent=True, hint="the public Bot API server accepts 50 MB from bots, your own server 2 GB")
     if isinstance(error, InvalidToken):
         return NotSent(f"Telegram: the token is not accepted ({type(error).__name__})")
     unsent = isinstance(error.__cause__, _NOT_CONNECTED) or str(error).startswith(UNWRITTEN)

@@ -249,8 +249,8 @@ class TelegramChannel(ChatChannel):
 
     def _renewed(self, times: int) -> None:
         """The connections to Telegram had to be made anew."""
-        self._remark = f"The connections to Telegram were stuck and were made anew, {times} times since the start."
-        self._log.warning("the connections to telegram were stuck and were made anew", times=times, account=self.account)
+        self._remark = f"The connections to Telegram were stuck and were reopened, {times} times since the start."
+        self._log.warning("the connections to telegram were stuck and were reopened", times=times, account=self.account)
 
     async def _moved(self, former: ChatAddress, present: ChatAddress) -> None:
         """Tell the gateway that a group has another id."""
@@ -260,7 +260,7 @@ class TelegramChannel(ChatChannel):
             await self._sink.moved(former, present)
         except Exception as error:
             # whatever the gateway could not store is found out again with the next attempt, and nothing was sent
-            raise NotSent(f"the group is {present.id} now, which could not be noted: {error}") from error
+            raise NotSent(f"the group's new id {present.id} could not be stored: {error}") from error
 
 
 def _visible(text: str) -> bool:

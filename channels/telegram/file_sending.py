@@ -76,9 +76,9 @@ async def send_file(
     except OSError as error:
         raise NotSent(f"the file {enclosure.name!r} is gone: {error.strerror}", permanent=True) from error
     if size == 0:
-        raise NotSent(f"the file {enclosure.name!r} is empty, and Telegram takes no empty files", permanent=True)
+        raise NotSent(f"the file {enclosure.name!r} is empty, and Telegram does not accept empty files", permanent=True)
     if settings.api_root == OFFICIAL and size > FileSizeLimit.FILESIZE_UPLOAD:
-        text = f"the file {enclosure.name!r} has {size / 1e6:.0f} MB, and Telegram takes 50 MB from bots"
+        text = f"the file {enclosure.name!r} has {size / 1e6:.0f} MB, and Telegram accepts 50 MB from bots"
         raise NotSent(text, permanent=True, hint=TOO_LARGE)
     form = form_of(enclosure.media_type, size)
     how = {"read_timeout": max(settings.timeout_seconds, PROCESSING_SECONDS), "write_timeout": settings.timeout_seconds}

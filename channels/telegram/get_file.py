@@ -53,7 +53,7 @@ async def _blocks(connection: Connection, api_root: str, handle: str) -> AsyncIt
     if "://" in source:
         return _streamed(connection, source)
     if api_root == OFFICIAL:
-        raise NotFetched("Telegram answered with a path on this machine")
+        raise NotFetched("Telegram returned a path on this machine")
     return _copied(Path(source))
 
 
@@ -67,7 +67,7 @@ async def _source(connection: Connection, handle: str) -> str:
     except TelegramError as error:
         raise NotFetched(f"Telegram: {told(error, connection.bot)}", permanent=False) from error
     except (TypeError, KeyError, ValueError) as error:
-        raise NotFetched(f"Telegram answered with what is no file: {error!r}", permanent=False) from error
+        raise NotFetched(f"Telegram returned something other than a file: {error!r}", permanent=False) from error
     if not file.file_path:
         raise NotFetched("Telegram does not say where the file is", permanent=False)
     return file.file_path
@@ -82,7 +82,7 @@ async def _streamed(connection: Connection, address: str) -> AsyncIterator[bytes
             async for block in answer.aiter_raw(BLOCK):
                 yield block
     except httpx.HTTPError as error:
-        raise NotFetched(f"the connection broke off: {told(error, connection.bot)}", permanent=False) from error
+        raise NotFetched(f"the connection was lost: {told(error, connection.bot)}", permanent=False) from error
 
 
 async def _copied(source: Path) -> AsyncIterator[bytes]:

@@ -66,7 +66,7 @@ class LivePreview:
                 if not refusal.permanent:
                     raise
                 self._without_drafts = True
-                self._log.info("this Bot API server takes no drafts", error=str(refusal))
+                self._log.info("this Bot API server does not accept drafts", error=str(refusal))
         elif self._settings.streaming in {"edit", "auto"}:
             await self.previews.show(conversation, turn, text)
 
@@ -103,7 +103,7 @@ class _Edits:
 
     def _spare(self, conversation: ChatAddress) -> None:
         if not self._pacer.spare(conversation.id):
-            raise NotSent("answers need the turns that are left")
+            raise NotSent("the remaining allowance is kept for answers")
 
 
 class _Drafts:

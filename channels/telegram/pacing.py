@@ -119,4 +119,4 @@ class Pacer:
     @staticmethod
     def _refuse_beyond(chat: str, wait: float) -> None:
         if wait > PATIENCE:
-            raise NotSent(f"Telegram wants {wait:.0f} s of quiet before the next message to {chat}", retry_after=wait)
+            raise NotSent(f"Telegram asks to wait {wait:.0f} s before the next message to {chat}", retry_after=wait)

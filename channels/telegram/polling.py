@@ -104,7 +104,7 @@ class Poller:
     async def _conflict(self, error: Conflict) -> None:
         """Put up with another poller for a while: it may be our own former self, whose request is still open."""
         if "webhook" in str(error):
-            self._deps.log.warning("a webhook was set for this bot; it is removed, for this gateway polls")
+            self._deps.log.warning("a webhook was set for this bot; it is removed, because this gateway polls")
             await self._try_removing_webhook()
             return
         now = self._deps.clock.monotonic()

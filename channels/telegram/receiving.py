@@ -67,7 +67,7 @@ class Receiver:
         readings = [(update.update_id, self._read(update)) for update in updates]
         for number, reading in readings:
             if reading.passed:
-                self._deps.log.info("passed an update over", why=reading.passed, update=number, account=self._deps.account)
+                self._deps.log.info("skipped an update", why=reading.passed, update=number, account=self._deps.account)
             if reading.moved is not None:
                 await self._move(*reading.moved)
         following = updates[-1].update_id + 1
@@ -81,12 +81,12 @@ class Receiver:
         return following
 
     def _read(self, update: Update) -> Reading:
-        """Read an update; one that is not as documented must not hold up those behind it."""
+        """Read an update; one that is malformed must not hold up those behind it."""
         try:
             reading = self._reader.read(update)
         except MALFORMED as error:
-            return Reading(passed=f"it is not as documented: {whereabouts(error)}")
-        return reading if _is_sound(reading) else Reading(passed="it is not as documented: no ids, or no date")
+            return Reading(passed=f"it is malformed: {whereabouts(error)}")
+        return reading if _is_sound(reading) else Reading(passed="it is malformed: no ids, or no date")
 
     async def _move(self, former: ChatAddress, present: ChatAddress) -> None:
         """Have the gateway note that a group has another id, and say where its settings should follow."""
@@ -94,10 +94,10 @@ class Receiver:
         if former.id in self._deps.settings.groups:
             key = f"{key_of(self._deps.account)}.groups"
             hint = f"in the settings, rename {key}.{former.id} to {key}.{present.id}"
-            self._deps.log.warning("a group became a supergroup, which has another id", group=present.id, hint=hint)
+            self._deps.log.warning("a group became a supergroup and has a new id", group=present.id, hint=hint)
 
     async def close(self) -> None:
-        """Give up what is only courtesy."""
+        """Cancel what is best effort."""
         await self._aside.close()
 
     async def _answer(self, press: Press) -> None:
@@ -110,7 +110,7 @@ class Receiver:
             self._deps.log.info("a pressed button was not answered", error=type(error).__name__, account=self._deps.account)
 
     def _tell_where(self, membership: Membership) -> None:
-        """Say in the log what the owner needs to let the bot speak in a group that it was added to."""
+        """Log the setting by which the owner lets the bot write in a group that it was added to."""
         facts = {"group": membership.chat, "title": membership.title, "account": self._deps.account}
         if not membership.present:
             self._deps.log.warning("the bot was removed from a group", **facts)

@@ -103,4 +103,4 @@ def number(identity: str) -> int:
     try:
         return int(identity)
     except ValueError as error:
-        raise NotSent(f"{identity[:80]!r} is no id of Telegram's", permanent=True) from error
+        raise NotSent(f"{identity[:80]!r} is not a Telegram id", permanent=True) from error

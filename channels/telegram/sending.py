@@ -123,7 +123,7 @@ class Sender:
         except OSError as error:
             raise NotSent(f"the file cannot be read: {error}") from error
         except (TypeError, KeyError, ValueError) as error:
-            raise Uncertain(f"Telegram answered with a message that cannot be read: {error!r}") from error
+            raise Uncertain(f"Telegram returned a message that cannot be read: {error!r}") from error
 
     async def _send_text(self, outbound: Outbound, record: Record, progress: Progress) -> int:
         content = styled(outbound.text)

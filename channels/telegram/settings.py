@@ -29,9 +29,7 @@ LOOK_SECONDS = 120.0
 LONGEST_PAUSE = 10.0
 """Seconds between attempts to reach Telegram, at most: whoever writes is heard that soon after the line is back."""
 TOKEN = re.compile(r"[0-9]+:[A-Za-z0-9_-]+")
-WRONG_FORM = (
-    "is no bot token: @BotFather gives one, a number, a colon and some 35 letters and digits, all of which is pasted here"
-)
+WRONG_FORM = "is not a bot token: @BotFather gives one, a number, a colon and some 35 letters and digits; paste all of it"
 HOW_TO_GET_ONE = "get the token from @BotFather, then: homebody config set channels.telegram.botToken TOKEN"
 
 
@@ -41,10 +39,10 @@ def _person(value: object) -> str:
         return text
     if text.startswith("@"):
         raise ValueError(
-            f"{text} is a name, and names change hands: give the numeric id, which the pairing request shows "
+            f"{text} is a name, and names can be taken over: give the numeric id, which the pairing request shows "
             "(homebody pairing list telegram)"
         )
-    raise ValueError(f"{text[:80]!r} is no Telegram user id: give the number, such as 123456789")
+    raise ValueError(f"{text[:80]!r} is not a Telegram user id: give the number, such as 123456789")
 
 
 def _group(value: object) -> str:
@@ -52,7 +50,7 @@ def _group(value: object) -> str:
     if re.fullmatch(r"-[1-9]\d{0,18}", text) or text == ANYBODY:
         return text
     raise ValueError(
-        f"{text[:80]!r} is no id of a Telegram group: give the number with its minus sign, such as -1001234567890 (the log tells it "
+        f"{text[:80]!r} is not a Telegram group id: give the number with its minus sign, such as -1001234567890 (the log tells it "
         "when the bot is added to a group), or * for all groups"
     )
 
@@ -61,12 +59,12 @@ def _topic(value: object) -> str:
     text = str(value).strip()
     if re.fullmatch(r"[1-9]\d{0,9}", text):
         return text
-    raise ValueError(f"{text[:80]!r} is no topic: give its number, which a link to the topic ends with (1 is General)")
+    raise ValueError(f"{text[:80]!r} is not a topic: give its number, with which a link to the topic ends (1 is General)")
 
 
 def _hook(value: str) -> str:
     if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value):
-        raise ValueError(f"{value[:80]!r} is no address that Telegram could call: give it as https://home.example.org")
+        raise ValueError(f"{value[:80]!r} is not an address that Telegram can call: give it as https://home.example.org")
     return value.rstrip("/")
 
 
@@ -78,7 +76,7 @@ def _hook_secret(value: SecretStr) -> SecretStr:
 
 def _root(value: str) -> str:
     if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", value):
-        raise ValueError(f"{value[:80]!r} is no base address: give it as {OFFICIAL} or http://127.0.0.1:8081")
+        raise ValueError(f"{value[:80]!r} is not a base address: give it as {OFFICIAL} or http://127.0.0.1:8081")
     return value.rstrip("/")
 
 

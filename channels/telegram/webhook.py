@@ -51,7 +51,7 @@ class Hook:
         """
         if self._deps.settings.webhook_secret is None:
             raise ChannelBroken(
-                f"{key_of(self._deps.account)}.webhookSecret is not set, and without it anybody could speak to the bot",
+                f"{key_of(self._deps.account)}.webhookSecret is not set, and without it anybody could send messages to the bot",
                 hint=f"homebody config set {key_of(self._deps.account)}.webhookSecret $(openssl rand -hex 24)",
             )
         while True:
@@ -65,7 +65,7 @@ class Hook:
                 if "bad webhook" in str(error).lower():
                     key, why = key_of(self._deps.account), told(error, self._deps.bot)
                     raise ChannelBroken(
-                        f"Telegram does not take {self._address} as {key}.webhookUrl: {why}",
+                        f"Telegram rejects {self._address} as {key}.webhookUrl: {why}",
                         hint="give the public https address (port 443, 80, 88 or 8443), or unset webhookUrl to poll",
                     ) from error
                 await self._deps.backoff.wait("telegram does not answer", told(error, self._deps.bot))
@@ -88,7 +88,7 @@ class Hook:
                 await self._receiver.take([update])
             except Exception as error:  # noqa: BLE001 - what could not be stored must be delivered again
                 self._deps.log.warning(
-                    "a message could not be stored, and will come again", error=str(error), account=self._deps.account
+                    "a message could not be stored, and will be delivered again", error=str(error), account=self._deps.account
                 )
                 return HookAnswer(status=503, headers={"retry-after": "5"})
         return HookAnswer(status=200)

@@ -57,7 +57,8 @@ class TerminalChannel:
         """Attach, for the socket server."""
         if _NAME.fullmatch(conversation_id) is None:
             raise ChannelError(
-                f"{conversation_id[:80]!r} cannot name a conversation", hint="use 1 to 64 letters, digits, or any of . _ @ -"
+                f"{conversation_id[:80]!r} is not a valid name of a conversation",
+                hint="use 1 to 64 letters, digits, or any of . _ @ -",
             )
         conversation = ChatAddress(channel=self.name, account=self.account, kind="direct", id=conversation_id)
         attachment = ClientConnection(self, conversation)
@@ -119,10 +120,10 @@ class TerminalChannel:
             return Sent(platform_id=outbound.key)
         if outcomes == ["missed"] * len(proofs):
             raise NotSent("the terminal was closed before the reply reached it", hint="homebody chat")
-        raise Uncertain(f"no attached terminal confirmed the reply within {PROOF_SECONDS:.0f} s")
+        raise Uncertain(f"no connected terminal confirmed the reply within {PROOF_SECONDS:.0f} s")
 
     async def _judged(self, proofs: list[asyncio.Future[Proof]]) -> None:
-        """Wait until one client took it, all have left, or the time is up."""
+        """Wait until one client has acknowledged it, all have disconnected, or the time is up."""
         timer = asyncio.ensure_future(self.clock.sleep(PROOF_SECONDS))
         try:
             while not timer.done() and not any(proof.done() and proof.result() == "taken" for proof in proofs):

@@ -58,7 +58,7 @@ class ReconnectingLink:
                     yield frame
             except LinkLost as error:
                 self._broke(link)
-                yield Note(f"{str(error).capitalize()}. I wait until it is back (Ctrl-D leaves) …")
+                yield Note(f"{str(error).capitalize()}. Waiting until it is back (Ctrl-D quits) …")
                 await self._reopen(error)
                 yield Note("The gateway is back.")
             else:

@@ -74,7 +74,7 @@ def private_directory(path: Path, *, through_symlink: bool = True) -> None:
         trouble = _unfit(entry)
         if trouble:
             raise ChannelBroken(
-                f"{path} {trouble}: no place for the terminal's socket", hint=f"remove {path}, or run as its owner"
+                f"{path} {trouble}, so the terminal's socket cannot be there", hint=f"remove {path}, or run as its owner"
             )
         if stat.S_IMODE(entry.st_mode) & 0o077:
             path.chmod(0o700)

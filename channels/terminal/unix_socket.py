@@ -162,7 +162,7 @@ class SocketLink:
         self._writer = writer
         self._frames: asyncio.Queue[LiveEvent | None] = asyncio.Queue()
         self._answers: dict[str, asyncio.Future[None]] = {}
-        self._lost = LinkLost("the gateway went away", hint=f"start it again ({_START}), then say it again")
+        self._lost = LinkLost("the gateway stopped", hint=f"start it again ({_START}), then say it again")
         self._closed = False
         self._reading = asyncio.ensure_future(self._read_all())
 
@@ -218,7 +218,7 @@ class SocketLink:
         line = _line(message)
         if len(line) > MESSAGE_BYTES:
             raise ChannelError(
-                f"the message is {len(line) / 2**20:.1f} MiB, and {MESSAGE_BYTES >> 20} MiB is the most that is taken",
+                f"the message is {len(line) / 2**20:.1f} MiB, and {MESSAGE_BYTES >> 20} MiB is the limit",
                 hint="put the text into a file in the workspace, and name the file",
             )
         if self._reading.done():
@@ -236,7 +236,7 @@ class SocketLink:
             while (message := await _read(self._reader)) is not None:
                 self._hear(message)
         except (ConnectionError, ValueError, ChannelError) as error:
-            self._lost = LinkLost(f"the line to the gateway broke: {error}", hint=self._lost.hint)
+            self._lost = LinkLost(f"the connection to the gateway was lost: {error}", hint=self._lost.hint)
         finally:
             for answer in self._answers.values():
                 if not answer.done():
@@ -259,4 +259,4 @@ class SocketLink:
                 if answer is not None and not answer.done():
                     answer.set_exception(error)
         elif "closing" in message:
-            self._lost = LinkLost(f"the gateway closed the line: {message['closing']}", hint=self._lost.hint)
+            self._lost = LinkLost(f"the gateway closed the connection: {message['closing']}", hint=self._lost.hint)

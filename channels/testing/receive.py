@@ -54,7 +54,7 @@ async def offers_again_what_could_not_be_stored(peer: Peer) -> None:
     async with running(peer) as run:
         run.sink.refuse = OSError("the disk is full")
         await peer.say("keep this")
-        await run.sink.until(lambda: run.sink.refused > 1, "the message was offered a second time")
+        await run.sink.until(lambda: run.sink.refused > 1, "the message was delivered a second time")
         run.sink.refuse = None
         await run.sink.until(lambda: bool(run.sink.messages), "the message arrived")
         expect(run.sink.texts == ["keep this"], f"the message once, not {run.sink.texts!r}")

@@ -28,5 +28,5 @@ def test_an_address_is_read_as_it_was_written(place: ChatAddress) -> None:
 
 @pytest.mark.parametrize("text", ["", "telegram", "telegram:default:direct", "telegram:default:channel:1", THREAD_MARK])
 def test_what_is_no_address_is_refused_with_its_beginning(text: str) -> None:
-    with pytest.raises(ValueError, match="is no address"):
+    with pytest.raises(ValueError, match="is not the address"):
         ChatAddress.parse(text)

@@ -199,7 +199,7 @@ async def test_a_menu_that_is_refused_stops_nothing(peer: DiscordPeer) -> None:
     async with line.running():
         await peer.say(ANNA, "hello")
         await line.taken()
-    assert "400" in line.log.told("the menu of commands could not be offered")["error"]
+    assert "400" in line.log.told("the menu of commands could not be set")["error"]
 
 
 names = st.text(min_size=0, max_size=40)

@@ -1,4 +1,4 @@
-"""An event or an answer of Discord's that is not as documented costs one line in the log, and holds up neither hearing nor sending."""
+"""An event or an answer of Discord's that is malformed costs one line in the log, and holds up neither hearing nor sending."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_an_odd_event_is_told_in_one_line_and_those_behind_it_are_heard(
                 await peer.sessions.event(session, name, content)
         await peer.say(ANNA, "after all of that", channel=place)
         await line.door.until(lambda: "after all of that" in line.door.texts)
-    told = [facts for event, facts in line.log.lines if "not as documented" in event]
+    told = [facts for event, facts in line.log.lines if "malformed" in event]
     assert len(told) >= 9
     assert all(facts["account"] == "default" and ".py:" in facts["error"] for facts in told)
     assert any((facts["channel"], facts["user"]) == (place.id, ANNA) for facts in told)

@@ -218,10 +218,10 @@ async def test_a_channel_that_may_not_be_read_any_more_is_told_and_left(peer: Di
     hall.gone = True
     line = Line(peer, cursors, guilds={GUILD: {}})
     async with line.running():
-        facts = line.log.told("not read any more")
+        facts = line.log.told("no longer read")
         await peer.say(ANNA, "in private")
         await line.taken()
-    assert (facts["channel"], "View Channels" in facts["mend"]) == (hall.id, True)
+    assert (facts["channel"], "View Channels" in facts["hint"]) == (hall.id, True)
     again = Line(peer, dict(line.door.cursors), guilds={GUILD: {}})
     async with again.running():
         assert [event for event, _ in again.log.lines if not event.startswith("signed in")] == []

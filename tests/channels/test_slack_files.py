@@ -107,7 +107,7 @@ async def test_a_file_over_the_limit_is_not_kept(peer: SlackPeer, tmp_path: Path
     line = Line(peer)
     async with line.running():
         attachment = await received(line, **told)
-        with pytest.raises(NotFetched, match="more than 50,000 bytes") as caught:
+        with pytest.raises(NotFetched, match="more than the allowed 50,000 bytes") as caught:
             await line.channel.fetch(attachment, tmp_path / "saved", 50_000)
     assert caught.value.permanent
     assert not (tmp_path / "saved").exists()
@@ -118,8 +118,8 @@ async def test_a_file_over_the_limit_is_not_kept(peer: SlackPeer, tmp_path: Path
     [
         ({"kind": "error", "text": "file_deleted"}, True, "gone"),
         ({"kind": "retry_after", "seconds": 100}, False, "wait"),
-        ({"kind": "drop_before", "times": 2}, False, "could not be had"),  # aiohttp asks once more by itself
-        ({"kind": "status", "code": 503}, False, "could not be had"),
+        ({"kind": "drop_before", "times": 2}, False, "could not be downloaded"),  # aiohttp asks once more by itself
+        ({"kind": "status", "code": 503}, False, "could not be downloaded"),
     ],
 )
 async def test_a_file_that_cannot_be_had_says_whether_to_try_again(
@@ -144,7 +144,7 @@ async def test_a_scope_that_is_missing_for_files_is_named(peer: SlackPeer, tmp_p
         attachment = await received(line)
         with pytest.raises(NotFetched, match="files:read") as caught:
             await line.channel.fetch(attachment, tmp_path / "saved", 100_000)
-    assert "install the app anew" in caught.value.hint
+    assert "install the app again" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ async def test_a_file_whose_bytes_did_not_arrive_is_surely_not_sent(peer: SlackP
     async with line.running():
         before = enclosure(tmp_path)
         peer.home.uploads_at = "http://127.0.0.1:9"
-        with pytest.raises(NotSent, match="could not be given"):
+        with pytest.raises(NotSent, match="could not be uploaded"):
             await line.send("", enclosure=before)
         with pytest.raises(NotSent, match="empty") as caught:
             await line.send("", enclosure=enclosure(tmp_path, b""))

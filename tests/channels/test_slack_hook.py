@@ -155,7 +155,7 @@ async def test_what_is_offered_again_is_taken_once_and_never_dropped(peer: Slack
     assert line.door.texts == ["once", "again"]
     assert [status for _, status, _ in peer.delivery.answers][-1] == 200
     assert 503 in [status for _, status, _ in peer.delivery.answers]
-    assert line.log.told("offers something again")
+    assert line.log.told("delivers an event again")
 
 
 async def test_a_copy_of_a_request_is_refused_once_the_request_was_taken(peer: SlackPeer) -> None:

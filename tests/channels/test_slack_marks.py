@@ -90,7 +90,7 @@ async def test_a_channel_that_cannot_be_read_on_stops_no_sending_and_is_read_whe
         await second.heard(lambda: "in private" in second.door.texts)
         if trouble == "status":
             assert "in between" not in second.door.texts
-            assert second.log.told("could not be read on")
+            assert second.log.told("could not be read")
             assert second.channel.trouble == f"what was missed cannot be read yet, and is tried again: {ROOM}"
             peer.faults.clear()
         await second.heard(lambda: "in between" in second.door.texts)

@@ -48,7 +48,7 @@ async def test_an_odd_event_is_acknowledged_and_told_in_one_line_without_a_trace
     assert line.door.texts == ["after all of that"]
     assert not peer.given_up
     assert not [one for one in caplog.records if one.exc_info or "Traceback" in one.getMessage()]
-    told = [facts for event, facts in line.log.lines if event == "passed an event over that is not as documented"]
+    told = [facts for event, facts in line.log.lines if event == "skipped a malformed event"]
     assert len(told) == len(ODD)
     assert {(facts["channel"], facts["user"], facts["account"]) for facts in told[:7]} == {(ROOM, ANNA, "default")}
     assert all("in " in facts["error"] and ".py:" in facts["error"] for facts in told)

@@ -148,7 +148,7 @@ async def test_where_slack_has_no_streams_messages_are_edited(peer: SlackPeer) -
         await line.send("Done.", to=place)
     assert peer.said(ROOM)[-1] == "Done."
     assert peer.count(START) == 1, "it is asked for once"
-    assert line.log.told("streams no answers here")
+    assert line.log.told("does not stream answers here")
 
 
 @pytest.mark.parametrize(("streaming", "previews", "starts"), [("off", 0, 0), ("edit", 1, 0), ("auto", 1, 1)])

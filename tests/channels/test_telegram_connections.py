@@ -98,8 +98,8 @@ async def test_a_pool_that_lost_its_connections_is_made_anew_and_the_message_is_
     pool._connections[:] = [pool.create_connection(origin) for _ in range(CONNECTIONS)]
     await line.send("after")
     assert [text for who, text in peer.transcript(ANNA) if who == "bot"] == ["before", "after"]
-    assert any("made anew" in event for event in line.log.events)
-    assert line.channel.remarks() == ["The connections to Telegram were stuck and were made anew, 1 times since the start."]
+    assert any("reopened" in event for event in line.log.events)
+    assert line.channel.remarks() == ["The connections to Telegram were stuck and were reopened, 1 times since the start."]
 
 
 async def test_a_typing_sign_that_is_cancelled_leaves_the_line_whole(peer: TelegramPeer, line: Line) -> None:

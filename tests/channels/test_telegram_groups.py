@@ -207,7 +207,7 @@ async def test_an_answer_is_put_off_while_the_house_cannot_note_where_the_group_
         line.peer.chats.moved[-5] = FAMILY
         async with line.listening():
             line.door.refuse = OSError("disk full")
-            with pytest.raises(NotSent, match="could not be noted") as caught:
+            with pytest.raises(NotSent, match="could not be stored") as caught:
                 await line.send("here", former)
             assert not caught.value.permanent
             assert line.peer.chats.said(FAMILY) == []

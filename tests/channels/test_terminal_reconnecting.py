@@ -48,7 +48,7 @@ async def test_a_restart_is_told_and_replies_come_to_the_new_link(tmp_path: Path
         await asyncio.sleep(0)
     gone = await told
     assert isinstance(gone, Note)
-    assert "wait" in gone.text
+    assert "Waiting" in gone.text
     async with serving(path) as again:
         assert await anext(frames) == Note("The gateway is back.")
         sending = asyncio.ensure_future(again.channel.send(Outbound(key="k", conversation=HERE, text="hello"), record))
