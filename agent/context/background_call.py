@@ -12,23 +12,23 @@ from agent.models.protocol import Model, Request
 
 
 async def call_in_background(
-    conversation: SessionContext, request: Request, *, model: Model | None = None, learn: bool = True
+    context: SessionContext, request: Request, *, model: Model | None = None, learn: bool = True
 ) -> AssistantMessage:
     """Call the session's model, or ``model``, in the background.
 
     A call that takes longer than ``compaction.timeoutSeconds`` fails. With ``learn`` the request extends the session's own
     prompt, and the reported usage corrects the session's token estimate.
     """
-    asked = model or conversation.model
+    asked = model or context.model
     if learn and model is None:
-        conversation.watch.look_aside(request)
-    limit = conversation.settings.compaction.timeout_seconds
+        context.watch.look_aside(request)
+    limit = context.settings.compaction.timeout_seconds
     try:
         async with asyncio.timeout(limit):
             async for piece in bounded(asked, replace(request, background=True)):
                 if isinstance(piece, AssistantMessage):
                     if learn and model is None and piece.usage is not None:
-                        conversation.learn(request, piece.usage.prompt)
+                        context.learn(request, piece.usage.prompt)
                     return with_distinct_call_ids(piece)
     except TimeoutError:
         told = f"{asked.name} gave no answer within {limit:g} seconds (agents.defaults.compaction.timeoutSeconds)."

@@ -61,120 +61,118 @@ class CompactionResult:
         return self.after < self.before
 
 
-async def compact(
-    conversation: SessionContext, turn: str, reason: str, *, focus: str = "", coming: int = 0
-) -> CompactionResult:
+async def compact(context: SessionContext, turn: str, reason: str, *, focus: str = "", coming: int = 0) -> CompactionResult:
     """Make room, as far as it can be done. ``coming`` is what is about to be added, in tokens.
 
     Raises:
         TranscriptWriteError: the transcript could not be written.
     """
-    before = conversation.tokens()
-    most = min(before - 1 if reason == "command" else int(before * MUST_SHRINK), conversation.window.flush_at)
+    before = context.tokens()
+    most = min(before - 1 if reason == "command" else int(before * MUST_SHRINK), context.window.flush_at)
     problem, usage = "everything is recent", None
-    for cut in _cuts(conversation):
+    for cut in _cuts(context):
         draft = Compacted(
             summary="",
             first_kept=cut.first.id,
             tokens_before=before,
             tokens_after=0,
-            model=conversation.model.name,
+            model=context.model.name,
             reason=reason,
-            pins=conversation.transcript.pins,
+            pins=context.transcript.pins,
             waiting=tuple(entry.id for entry in cut.waiting),
-            dropped=_dropped_before(conversation),
+            dropped=_dropped_before(context),
         )
-        room = most - conversation.size_if(draft)
+        room = most - context.size_if(draft)
         if room < LEAST_SUMMARY:
             problem = "what must stay is too large already"
             continue
-        made = await summarise(conversation, cut, focus, min(longest(conversation), room))
+        made = await summarise(context, cut, focus, min(longest(context), room))
         usage = added(usage, made.usage)
         if not made.text:
             problem = made.problem
             break
         draft = replace(draft, summary=made.text, usage=usage)
-        after = conversation.size_if(draft)
+        after = context.size_if(draft)
         if after <= most:
-            await keep_unseen(conversation, turn, cut.dropped)
-            await conversation.transcript.append(turn, replace(draft, tokens_after=after))
+            await keep_unseen(context, turn, cut.dropped)
+            await context.transcript.append(turn, replace(draft, tokens_after=after))
             return CompactionResult(before, after, summarised=True)
         problem = "the summary was hardly shorter than what it replaces"
-    cleared = await _clear_results(conversation, turn, before, problem)
-    if (cleared.helped and reason == "overflow") or not _is_tight(conversation, reason, coming):
+    cleared = await _clear_results(context, turn, before, problem)
+    if (cleared.helped and reason == "overflow") or not _is_tight(context, reason, coming):
         return cleared
-    return await _drop_oldest(conversation, turn, reason, cleared, coming)
+    return await _drop_oldest(context, turn, reason, cleared, coming)
 
 
-def _is_tight(conversation: SessionContext, reason: str, coming: int) -> bool:
+def _is_tight(context: SessionContext, reason: str, coming: int) -> bool:
     """Whether the next request would not fit; a person who asks for room gets it above the compaction line already."""
-    size = conversation.tokens()
+    size = context.tokens()
     if reason == "command":
-        return conversation.narrowed is None and size > conversation.window.compact_above
-    return reason == "overflow" or size + coming + LEAST_ANSWER > conversation.window.size
+        return context.narrowed is None and size > context.window.compact_above
+    return reason == "overflow" or size + coming + LEAST_ANSWER > context.window.size
 
 
-def _cuts(conversation: SessionContext) -> Iterator[Cut]:
+def _cuts(context: SessionContext) -> Iterator[Cut]:
     """The places to cut, the gentlest first; a further one only where it keeps less."""
-    settings = conversation.settings.compaction
+    settings = context.settings.compaction
     dropped = 0
     for keep_tokens, keep_turns in ((settings.keep_recent_tokens, settings.keep_recent_turns), (0, 1), (1, 0)):
-        cut = find_cut(conversation, keep_tokens, keep_turns)
+        cut = find_cut(context, keep_tokens, keep_turns)
         if cut is not None and len(cut.dropped) > dropped:
             dropped = len(cut.dropped)
             yield cut
 
 
-async def _clear_results(conversation: SessionContext, turn: str, before: int, problem: str) -> CompactionResult:
+async def _clear_results(context: SessionContext, turn: str, before: int, problem: str) -> CompactionResult:
     """Show all tool results but those of the running turn as a placeholder, unless that frees next to nothing."""
-    said = [entry for entry in conversation.transcript.entries if isinstance(entry.body, Said)]
+    said = [entry for entry in context.transcript.entries if isinstance(entry.body, Said)]
     until = next((entry for entry in reversed(said) if isinstance(message_of(entry), UserMessage)), None)
     mark = None if until is None else ResultsCleared(until=until.id)
-    after = before if mark is None else conversation.size_if(mark)
+    after = before if mark is None else context.size_if(mark)
     if mark is None or after > before * WORTH_CLEARING:
         return CompactionResult(before, before, summarised=False, problem=problem)
-    await conversation.transcript.append(turn, mark)
+    await context.transcript.append(turn, mark)
     return CompactionResult(before, after, summarised=False, problem=problem)
 
 
 async def _drop_oldest(
-    conversation: SessionContext, turn: str, reason: str, so_far: CompactionResult, coming: int
+    context: SessionContext, turn: str, reason: str, so_far: CompactionResult, coming: int
 ) -> CompactionResult:
     """Leave the oldest turns out of what the model sees: no more than needed, and never what waits for an answer."""
-    said = [entry for entry in conversation.transcript.entries if isinstance(entry.body, Said)]
+    said = [entry for entry in context.transcript.entries if isinstance(entry.body, Said)]
     starts = [n for n, entry in enumerate(said) if n and isinstance(message_of(entry), UserMessage)]
-    cuts = [cut for n in starts if (cut := cut_at(conversation, said, n)) is not None]
-    marks = [_dropping(conversation, cut, reason) for cut in cuts]
+    cuts = [cut for n in starts if (cut := cut_at(context, said, n)) is not None]
+    marks = [_dropping(context, cut, reason) for cut in cuts]
     if not marks:
         return so_far
-    line = conversation.window.compact_above
-    fixed = conversation.estimated(())
+    line = context.window.compact_above
+    fixed = context.estimated(())
     target = fixed + int(max(0, line - fixed) * ROOM_AFTER_DROPPING) - coming
-    best = min(bisect.bisect_left(marks, -target, key=lambda mark: -conversation.size_if(mark)), len(marks) - 1)
+    best = min(bisect.bisect_left(marks, -target, key=lambda mark: -context.size_if(mark)), len(marks) - 1)
     mark = marks[best]
-    after = conversation.size_if(mark)
-    if after >= conversation.tokens():
+    after = context.size_if(mark)
+    if after >= context.tokens():
         return so_far
-    earlier = _dropped_before(conversation)
-    await keep_unseen(conversation, turn, cuts[best].dropped)
-    await conversation.transcript.append(turn, replace(mark, tokens_before=so_far.before, tokens_after=after))
+    earlier = _dropped_before(context)
+    await keep_unseen(context, turn, cuts[best].dropped)
+    await context.transcript.append(turn, replace(mark, tokens_before=so_far.before, tokens_after=after))
     return replace(so_far, after=after, dropped=mark.dropped - earlier, first_drop=earlier == 0)
 
 
-def _dropping(conversation: SessionContext, cut: Cut, reason: str) -> Compacted:
+def _dropping(context: SessionContext, cut: Cut, reason: str) -> Compacted:
     return Compacted(
-        summary=former_summary(conversation),
+        summary=former_summary(context),
         first_kept=cut.first.id,
         tokens_before=0,
         tokens_after=0,
-        model=conversation.model.name,
+        model=context.model.name,
         reason=reason,
-        pins=conversation.transcript.pins,
+        pins=context.transcript.pins,
         waiting=tuple(entry.id for entry in cut.waiting),
-        dropped=_dropped_before(conversation) + len(cut.dropped),
+        dropped=_dropped_before(context) + len(cut.dropped),
     )
 
 
-def _dropped_before(conversation: SessionContext) -> int:
-    latest = conversation.transcript.latest(Compacted)
+def _dropped_before(context: SessionContext) -> int:
+    latest = context.transcript.latest(Compacted)
     return latest.body.dropped if latest is not None and isinstance(latest.body, Compacted) else 0

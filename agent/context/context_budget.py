@@ -30,8 +30,8 @@ class ContextBudget:
     ``flushes`` is False in turns that no person started: the flush is left to the next turn that a person starts.
     """
 
-    def __init__(self, conversation: SessionContext, turn: str, emit: Callable[[Event], None], *, flushes: bool = True) -> None:
-        self._conversation = conversation
+    def __init__(self, context: SessionContext, turn: str, emit: Callable[[Event], None], *, flushes: bool = True) -> None:
+        self._context = context
         self._turn = turn
         self._emit = emit
         self._flushes = flushes
@@ -47,47 +47,47 @@ class ContextBudget:
         Raises:
             TranscriptWriteError: the transcript could not be written.
         """
-        await flush.make_good(self._conversation, self._turn)
-        begins = self._conversation.transcript.latest(Said, Compacted) is None
-        if begins and (told := self._conversation.too_small):
+        await flush.make_good(self._context, self._turn)
+        begins = self._context.transcript.latest(Said, Compacted) is None
+        if begins and (told := self._context.too_small):
             self._emit(ReplyNote(f"⚠️ {told}"))
         await self._after_silence()
-        await self._judge(self._conversation.tokens(extra=coming))
+        await self._judge(self._context.tokens(extra=coming))
 
     async def between_rounds(self) -> None:
         """The same between tool rounds, where a context can grow fast."""
-        await self._judge(self._conversation.tokens())
+        await self._judge(self._context.tokens())
 
     async def after_overflow(self) -> bool:
         """Make room after the provider said that the context is too long. Returns whether asking again makes sense."""
-        self._conversation.overflowed()
-        if self._flushes and flush.may_fire(self._conversation):
+        self._context.overflowed()
+        if self._flushes and flush.may_fire(self._context):
             await self._flush("overflow")
         return await self._compact("overflow")
 
     async def _judge(self, size: int) -> None:
-        if self._flushes and flush.is_due(self._conversation, size):
+        if self._flushes and flush.is_due(self._context, size):
             await self._flush("threshold")
-        if size > self._conversation.window.compact_above:
-            await self._compact("threshold", size - self._conversation.tokens())
+        if size > self._context.window.compact_above:
+            await self._compact("threshold", size - self._context.tokens())
 
     async def _after_silence(self) -> None:
         """When the provider's cache has run out: choose its retention anew, and prune."""
-        conversation, now = self._conversation, self._conversation.clock.now()
-        entries, settings = conversation.transcript.entries, conversation.settings.context_pruning
-        ttl = SECONDS[conversation.ttl]
-        if settings.is_on(conversation.model.name) and is_cold(entries, now, settings.ttl or ttl):
-            chars = sum(len(segment.text) for segment in conversation.system()) + sum(map(chars_of, conversation.messages()))
-            mark = prune(entries, settings, conversation.window.size, chars)
+        context, now = self._context, self._context.clock.now()
+        entries, settings = context.transcript.entries, context.settings.context_pruning
+        ttl = SECONDS[context.ttl]
+        if settings.is_on(context.model.name) and is_cold(entries, now, settings.ttl or ttl):
+            chars = sum(len(segment.text) for segment in context.system()) + sum(map(chars_of, context.messages()))
+            mark = prune(entries, settings, context.window.size, chars)
             if mark is not None:
-                await conversation.transcript.append(self._turn, mark)
+                await context.transcript.append(self._turn, mark)
                 told = f"{len(mark.trimmed)} old tool results trimmed, {len(mark.cleared)} cleared"
                 self._emit(Notice(f"✂️ {told}", verbose=True))
         if is_cold(entries, now, ttl):
-            conversation.judge_rhythm()
+            context.judge_rhythm()
 
     async def _flush(self, reason: flush.Reason) -> None:
-        receipt = await flush.flush(self._conversation, self._turn, reason)
+        receipt = await flush.flush(self._context, self._turn, reason)
         self.receipts.append(receipt)
         files = ", ".join(note.path for note in receipt.written) or "nothing to store"
         self._emit(Notice(f"🧠 Memory flush: {files}", verbose=True))
@@ -97,7 +97,7 @@ class ContextBudget:
         if self._tries >= MAX_TRIES:
             return False
         self._tries += 1
-        shrunk = await compact(self._conversation, self._turn, reason, coming=coming)
+        shrunk = await compact(self._context, self._turn, reason, coming=coming)
         if shrunk.helped:
             self.compactions += shrunk.summarised
             self._emit(Notice(f"🧹 {report(shrunk)}", verbose=True))

@@ -45,25 +45,23 @@ class ContextReport:
     digest: str = ""
 
 
-def context_report(conversation: SessionContext) -> ContextReport:
+def context_report(context: SessionContext) -> ContextReport:
     """Describe the next request of a conversation that was prepared."""
-    calibrate = conversation.calibration.apply
-    schemas = [
-        json.dumps({"name": t.name, "description": t.description, "input": t.parameters}) for t in conversation.toolbox.specs
-    ]
+    calibrate = context.calibration.apply
+    schemas = [json.dumps({"name": t.name, "description": t.description, "input": t.parameters}) for t in context.toolbox.specs]
     parts = [
         Part(
             name="tools",
             chars=sum(map(len, schemas)),
-            tokens=calibrate(token_estimate.weight_of_tools(conversation.toolbox.specs)),
+            tokens=calibrate(token_estimate.weight_of_tools(context.toolbox.specs)),
             cached=True,
         )
     ]
     parts += [
         Part(name=segment.name, chars=len(segment.text), tokens=calibrate(token_estimate.weigh(segment.text)), cached=True)
-        for segment in conversation.system()
+        for segment in context.system()
     ]
-    messages = conversation.messages()
+    messages = context.messages()
     kinds = {"summary": [], "people": [], "answers": [], "tool results": []}  # type: dict[str, list[Message]]
     for message in messages:
         kinds[_kind(message)].append(message)
@@ -74,19 +72,19 @@ def context_report(conversation: SessionContext) -> ContextReport:
         for name, group in kinds.items()
         if group
     ]
-    size = conversation.tokens()
+    size = context.tokens()
     return ContextReport(
         tokens=size,
-        window=conversation.window.size,
-        flush_at=conversation.window.flush_at,
-        compact_above=conversation.window.compact_above,
+        window=context.window.size,
+        flush_at=context.window.flush_at,
+        compact_above=context.window.compact_above,
         parts=tuple(parts),
-        flush_obstacle=conversation.flush_obstacle,
-        too_small=conversation.too_small,
-        retention=conversation.ttl,
-        prefix=_told_parting(conversation.watch),
-        digest=conversation.watch.digest,
-        turns_left=_turns_left(conversation, messages, conversation.window.flush_at - size),
+        flush_obstacle=context.flush_obstacle,
+        too_small=context.too_small,
+        retention=context.ttl,
+        prefix=_told_parting(context.watch),
+        digest=context.watch.digest,
+        turns_left=_turns_left(context, messages, context.window.flush_at - size),
     )
 
 
@@ -109,11 +107,11 @@ def chars_of(message: Message) -> int:
     return len(message.text)
 
 
-def _turns_left(conversation: SessionContext, messages: Sequence[Message], room: int) -> int | None:
+def _turns_left(context: SessionContext, messages: Sequence[Message], room: int) -> int | None:
     """Forecast by the turns so far, without the summary; nothing is forecast where the line is passed already."""
     turns = [message for message in messages if _kind(message) != "summary"]
     count = sum(isinstance(message, UserMessage) for message in turns)
-    size = conversation.calibration.apply(token_estimate.weight_of_messages(turns))
+    size = context.calibration.apply(token_estimate.weight_of_messages(turns))
     return room * count // size if count and size and room > 0 else None
 
 

@@ -29,15 +29,15 @@ class Cut:
         return bool(self.waiting)
 
 
-def find_cut(conversation: SessionContext, keep_tokens: int, keep_turns: int) -> Cut | None:
+def find_cut(context: SessionContext, keep_tokens: int, keep_turns: int) -> Cut | None:
     """Return where to cut, or None when there is nothing worth summarising.
 
     Walks back until ``keep_tokens`` and ``keep_turns`` are both reached, but never keeps more than half of the room there is,
     then moves to the nearest legal place at or after: a message of a person, or an answer of the model.
     """
-    said = [entry for entry in conversation.transcript.entries if isinstance(entry.body, Said)]
-    views = views_of_results(conversation.transcript.entries)
-    most = conversation.window.compact_above // 2
+    said = [entry for entry in context.transcript.entries if isinstance(entry.body, Said)]
+    views = views_of_results(context.transcript.entries)
+    most = context.window.compact_above // 2
     size = turns = 0
     start = len(said)
     for index in range(len(said) - 1, -1, -1):
@@ -45,7 +45,7 @@ def find_cut(conversation: SessionContext, keep_tokens: int, keep_turns: int) ->
             break
         message = message_of(said[index])
         shown = views[said[index].id].apply(message) if said[index].id in views else message
-        weight = conversation.calibration.apply(weight_of(shown))
+        weight = context.calibration.apply(weight_of(shown))
         if start < len(said) and size + weight > most:
             break
         size += weight
@@ -57,12 +57,12 @@ def find_cut(conversation: SessionContext, keep_tokens: int, keep_turns: int) ->
         start = max((n for n, entry in enumerate(said) if not isinstance(message_of(entry), ToolMessage)), default=0)
     if not 0 < start < len(said):
         return None
-    return cut_at(conversation, said, start)
+    return cut_at(context, said, start)
 
 
-def cut_at(conversation: SessionContext, said: Sequence[Entry], start: int) -> Cut | None:
+def cut_at(context: SessionContext, said: Sequence[Entry], start: int) -> Cut | None:
     """Return the cut before ``said[start]``, or None where nothing is left to drop."""
-    unanswered = {entry.id for entry in _unanswered(conversation.transcript.entries)}
+    unanswered = {entry.id for entry in _unanswered(context.transcript.entries)}
     waiting = tuple(entry for entry in said[:start] if entry.id in unanswered)
     dropped = tuple(entry for entry in said[:start] if entry.id not in unanswered)
     return Cut(said[start], dropped, waiting) if dropped else None

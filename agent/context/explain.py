@@ -44,20 +44,20 @@ class Explanation:
     looked: tuple[LookedUp, ...] = field(default=())
 
 
-def explain(conversation: SessionContext) -> Explanation | None:
+def explain(context: SessionContext) -> Explanation | None:
     """Return the reasons of the last answer of a conversation that was prepared; None before the first."""
-    said = [entry.body.message for entry in conversation.transcript.entries if isinstance(entry.body, Said)]
+    said = [entry.body.message for entry in context.transcript.entries if isinstance(entry.body, Said)]
     if not any(isinstance(message, AssistantMessage) for message in said):
         return None
-    segments = {segment.name: segment.text for segment in conversation.system()}
-    opened = conversation.transcript.opened
+    segments = {segment.name: segment.text for segment in context.system()}
+    opened = context.transcript.opened
     files = tuple(_given(name, text) for name, text in segments.items() if name.endswith(".md") and "(missing)" not in text)
-    made = [entry.at for entry in conversation.transcript.entries if isinstance(entry.body, Compacted)]
+    made = [entry.at for entry in context.transcript.entries if isinstance(entry.body, Compacted)]
     return Explanation(
         files=files,
         notes=tuple(_notes(opened.notes)) if opened else (),
-        pins=conversation.transcript.pins,
-        summary=f"{made[-1].astimezone(conversation.zone):%Y-%m-%d %H:%M}" if made else "",
+        pins=context.transcript.pins,
+        summary=f"{made[-1].astimezone(context.zone):%Y-%m-%d %H:%M}" if made else "",
         looked=tuple(_looked(said)),
     )
 

@@ -43,30 +43,30 @@ LEAST_SAID = 4
 """What people said since the last receipt must have this many bytes, letters and figures alone: a greeting is no reason."""
 
 
-def is_due(conversation: SessionContext, tokens: int) -> bool:
+def is_due(context: SessionContext, tokens: int) -> bool:
     """Whether the context is large enough and this compaction cycle has not been flushed yet."""
-    return tokens >= conversation.window.flush_at and may_fire(conversation)
+    return tokens >= context.window.flush_at and may_fire(context)
 
 
-def may_fire(conversation: SessionContext) -> bool:
+def may_fire(context: SessionContext) -> bool:
     """Whether this compaction cycle has not been flushed for want of room yet, and there is something to flush."""
-    cycle = conversation.transcript.cycle
-    bodies = (entry.body for entry in conversation.transcript.entries)
+    cycle = context.transcript.cycle
+    bodies = (entry.body for entry in context.transcript.entries)
     begun = any(isinstance(b, FlushBegun) and b.cycle == cycle and b.reason in _ONCE_A_CYCLE for b in bodies)
-    return not begun and _is_possible(conversation) and bool(_statements(conversation))
+    return not begun and _is_possible(context) and bool(_statements(context))
 
 
-def is_worthwhile(conversation: SessionContext) -> bool:
+def is_worthwhile(context: SessionContext) -> bool:
     """Whether enough was said by people since the last receipt: a flush of an unchanged session would cost and bring nothing."""
-    said = sum(len("".join(filter(str.isalnum, text)).encode()) for _, text in _statements(conversation))
-    return said >= LEAST_SAID and _is_possible(conversation)
+    said = sum(len("".join(filter(str.isalnum, text)).encode()) for _, text in _statements(context))
+    return said >= LEAST_SAID and _is_possible(context)
 
 
-def _is_possible(conversation: SessionContext) -> bool:
-    return not conversation.flush_obstacle
+def _is_possible(context: SessionContext) -> bool:
+    return not context.flush_obstacle
 
 
-async def flush(conversation: SessionContext, turn: str, reason: Reason) -> FlushReceipt:
+async def flush(context: SessionContext, turn: str, reason: Reason) -> FlushReceipt:
     """Run the flush and return its receipt, which by then is in the transcript.
 
     The mark is written first, so that a flush that fails is not tried for ever; a mark without a receipt, left by a crash, is
@@ -75,18 +75,18 @@ async def flush(conversation: SessionContext, turn: str, reason: Reason) -> Flus
     Raises:
         TranscriptWriteError: the transcript could not be written.
     """
-    cycle = conversation.transcript.cycle
-    statements = _statements(conversation)
-    await conversation.transcript.append(turn, FlushBegun(cycle=cycle, reason=reason))
-    keeper = NoteWriter(conversation, turn)
-    side = _SideConversation(conversation, turn, keeper, last=reason in _LAST_CALLS)
-    problem = await side.run(_shown(conversation, reason)) if conversation.model_may_write else "the model has no tool to write"
+    cycle = context.transcript.cycle
+    statements = _statements(context)
+    await context.transcript.append(turn, FlushBegun(cycle=cycle, reason=reason))
+    keeper = NoteWriter(context, turn)
+    side = _SideConversation(context, turn, keeper, last=reason in _LAST_CALLS)
+    problem = await side.run(_shown(context, reason)) if context.model_may_write else "the model has no tool to write"
     wrote = bool(keeper.written)
-    if (problem and not wrote) or conversation.settings.compaction.memory_flush.verbatim:
+    if (problem and not wrote) or context.settings.compaction.memory_flush.verbatim:
         await keeper.add_statements(statements, everything=not wrote)
     receipt = _receipt(cycle, reason, keeper, "; ".join(dict.fromkeys(filter(None, (problem, keeper.problem)))), wrote=wrote)
     receipt = replace(receipt, usage=side.usage)
-    await conversation.transcript.append(turn, receipt)
+    await context.transcript.append(turn, receipt)
     return receipt
 
 
@@ -109,17 +109,17 @@ def told(receipt: FlushReceipt | None, why_none: str = "") -> str:
     return "There was nothing new to note of the last one."
 
 
-def _shown(conversation: SessionContext, reason: Reason) -> tuple[Message, ...]:
+def _shown(context: SessionContext, reason: Reason) -> tuple[Message, ...]:
     """What the model is shown. Where the cached prompt is of no use, tool results are cut short: what matters are people's words.
 
     That is so for a session that is left after its cache ran out, and for one that has just overflowed: there the oldest
     messages are left out too, until the request is sure to fit.
     """
-    messages = conversation.messages()
-    now, ttl = conversation.clock.now(), SECONDS[conversation.ttl]
+    messages = context.messages()
+    now, ttl = context.clock.now(), SECONDS[context.ttl]
     if reason == "overflow":
-        return _fitting(conversation, _lean(messages))
-    if reason in _LAST_CALLS and is_cold(conversation.transcript.entries, now, ttl):
+        return _fitting(context, _lean(messages))
+    if reason in _LAST_CALLS and is_cold(context.transcript.entries, now, ttl):
         return _lean(messages)
     return messages
 
@@ -133,15 +133,15 @@ def _lean(messages: Sequence[Message]) -> tuple[Message, ...]:
     )
 
 
-def _fitting(conversation: SessionContext, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    most = conversation.tokens() * FITTING_SHARE
+def _fitting(context: SessionContext, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    most = context.tokens() * FITTING_SHARE
     start = 0
-    while start < len(messages) - 1 and conversation.estimated(messages[start:]) > most:
+    while start < len(messages) - 1 and context.estimated(messages[start:]) > most:
         start += 1
     return messages[start:]
 
 
-async def make_good(conversation: SessionContext, turn: str) -> None:
+async def make_good(context: SessionContext, turn: str) -> None:
     """End a flush that a crash left open: what was said is written down by rule, without a model.
 
     One that was cut off by the house closing is simply void: its session goes on, and is flushed when it is time.
@@ -149,74 +149,72 @@ async def make_good(conversation: SessionContext, turn: str) -> None:
     Raises:
         TranscriptWriteError: the transcript could not be written.
     """
-    begun = _left_open(conversation)
+    begun = _left_open(context)
     if begun is None or begun.reason == "shutdown":
         return
-    keeper = NoteWriter(conversation, turn)
-    await keeper.add_statements(_statements(conversation), everything=True)
+    keeper = NoteWriter(context, turn)
+    await keeper.add_statements(_statements(context), everything=True)
     problem = "; ".join(filter(None, ("interrupted by a restart", keeper.problem)))
-    await conversation.transcript.append(turn, _receipt(begun.cycle, begun.reason, keeper, problem, wrote=False))
+    await context.transcript.append(turn, _receipt(begun.cycle, begun.reason, keeper, problem, wrote=False))
 
 
-async def keep_unseen(conversation: SessionContext, turn: str, dropped: Sequence[Entry]) -> None:
+async def keep_unseen(context: SessionContext, turn: str, dropped: Sequence[Entry]) -> None:
     """Write down by rule what people said after the last flush in messages that the model is about to lose sight of.
 
     A flush comes well before its compaction, and none will see these messages any more.
     """
-    if not _is_possible(conversation) or not conversation.settings.compaction.memory_flush.verbatim:
+    if not _is_possible(context) or not context.settings.compaction.memory_flush.verbatim:
         return
-    unseen = {entry.id for entry in conversation.said_since_flush()}
+    unseen = {entry.id for entry in context.said_since_flush()}
     bodies = [entry.body for entry in dropped if entry.id in unseen]
     said = [body.message for body in bodies if isinstance(body, Said) and isinstance(body.message, UserMessage)]
-    statements = [(conversation.day_of(message), message.text) for message in said]
-    await NoteWriter(conversation, turn).add_statements(statements, everything=True)
+    statements = [(context.day_of(message), message.text) for message in said]
+    await NoteWriter(context, turn).add_statements(statements, everything=True)
 
 
-def _left_open(conversation: SessionContext) -> FlushBegun | None:
-    latest = conversation.transcript.latest(FlushBegun, FlushReceipt)
+def _left_open(context: SessionContext) -> FlushBegun | None:
+    latest = context.transcript.latest(FlushBegun, FlushReceipt)
     return latest.body if latest is not None and isinstance(latest.body, FlushBegun) else None
 
 
-def request_text(conversation: SessionContext) -> str:
+def request_text(context: SessionContext) -> str:
     """Return the flush request: both configured prompts with the date of the talk, and what may be done now."""
-    settings = conversation.settings.compaction.memory_flush
-    day = day_of_the_talk(conversation)
-    note = str(conversation.audience.daily_note(day))
+    settings = context.settings.compaction.memory_flush
+    day = day_of_the_talk(context)
+    note = str(context.audience.daily_note(day))
     texts = [settings.system_prompt, settings.prompt, GUIDE.format(note=note)]
     if no_reply.TOKEN not in settings.prompt:
         texts.append(HINT)
     return "[Memory flush] " + "\n".join(texts).replace("memory/YYYY-MM-DD.md", note).replace("YYYY-MM-DD", f"{day:%Y-%m-%d}")
 
 
-def day_of_the_talk(conversation: SessionContext) -> date:
+def day_of_the_talk(context: SessionContext) -> date:
     """The owner's date when somebody last said something that no flush has seen; today where nobody did."""
-    said = _said_by_people(conversation)
-    return conversation.day_of(said[-1]) if said else conversation.today()
+    said = _said_by_people(context)
+    return context.day_of(said[-1]) if said else context.today()
 
 
 class _SideConversation:
     """The model calls of a flush."""
 
-    def __init__(self, conversation: SessionContext, turn: str, keeper: NoteWriter, *, last: bool) -> None:
+    def __init__(self, context: SessionContext, turn: str, keeper: NoteWriter, *, last: bool) -> None:
         self._last = last
         self._keeper = keeper
         self.usage: Usage | None = None
-        self._conversation = conversation
+        self._context = context
         self._turn = turn
-        self._request = request_text(conversation)
-        self._note = conversation.audience.daily_note(day_of_the_talk(conversation))
+        self._request = request_text(context)
+        self._note = context.audience.daily_note(day_of_the_talk(context))
 
     async def run(self, history: Sequence[Message]) -> str:
         """Let the model write. Returns what went wrong, or an empty string."""
-        now = self._conversation.clock.now()
+        now = self._context.clock.now()
         said: list[Message] = [UserMessage(content=(Text(text=self._request),), at=now)]
         for _ in range(MAX_ROUNDS):
-            request = self._conversation.request(history=history, extra=said)
+            request = self._context.request(history=history, extra=said)
             if self._last:  # nothing comes after it that an hour's keeping would be good for
                 request = replace(request, cache_ttl="5m")
-            answer = await call_in_background(
-                self._conversation, request, model=self._conversation.flush_model, learn=not self._last
-            )
+            answer = await call_in_background(self._context, request, model=self._context.flush_model, learn=not self._last)
             self._count(answer)
             if answer.failure is not None:
                 return answer.failure.message
@@ -228,8 +226,8 @@ class _SideConversation:
         return "" if self._keeper.written else "the model made no end of it"
 
     async def _run(self, call: ToolCall) -> ToolMessage:
-        if self._conversation.toolbox.effect_of(call.name) == "pure":
-            return await self._conversation.toolbox.run(call, self._conversation.scene(self._turn))
+        if self._context.toolbox.effect_of(call.name) == "pure":
+            return await self._context.toolbox.run(call, self._context.scene(self._turn))
         content = (call.arguments or {}).get("content")
         if call.name != "write" or not isinstance(content, str):
             text = f"Refused: during a memory flush only reading, and write with mode append to {self._note}, are possible."
@@ -241,12 +239,12 @@ class _SideConversation:
         self.usage = added(self.usage, answer.usage)
 
 
-def _said_by_people(conversation: SessionContext) -> list[UserMessage]:
+def _said_by_people(context: SessionContext) -> list[UserMessage]:
     """The messages of people since the last receipt."""
-    bodies = (entry.body for entry in conversation.said_since_flush())
+    bodies = (entry.body for entry in context.said_since_flush())
     return [body.message for body in bodies if isinstance(body, Said) and isinstance(body.message, UserMessage)]
 
 
-def _statements(conversation: SessionContext) -> list[tuple[date, str]]:
+def _statements(context: SessionContext) -> list[tuple[date, str]]:
     """What people said since the last receipt, each with the day when it was said."""
-    return [(conversation.day_of(message), message.text) for message in _said_by_people(conversation)]
+    return [(context.day_of(message), message.text) for message in _said_by_people(context)]

@@ -31,25 +31,25 @@ class Added:
 class NoteWriter:
     """Writes the notes of one session. ``problem`` is the last error, or empty."""
 
-    def __init__(self, conversation: SessionContext, turn: str) -> None:
+    def __init__(self, context: SessionContext, turn: str) -> None:
         self.written: dict[str, WrittenNote] = {}
         self.problem = ""
-        self._conversation = conversation
+        self._context = context
         self._turn = turn
 
     async def add(self, content: str, note: PurePosixPath) -> Added:
         """Append what of ``content`` the note does not hold yet."""
-        workspace, name = self._conversation.workspace, str(note)
+        workspace, name = self._context.workspace, str(note)
         content = without_controls(content)
         before = await asyncio.to_thread(workspace.note, note)
-        title = f"{self._conversation.now():%H:%M}"
+        title = f"{self._context.now():%H:%M}"
         fresh = await asyncio.to_thread(fresh_text, before or "", content, title)
         if not fresh:
             return Added(
                 f"Nothing was added: {name} holds all of this already." if content.strip() else "There is nothing to add."
             )
         call = ToolCall(id="flush", name="write", arguments={"path": name, "content": fresh, "mode": "append"})
-        result = await self._conversation.keep(call, self._turn)
+        result = await self._context.keep(call, self._turn)
         after = await asyncio.to_thread(workspace.note, note)
         if result.is_error or after is None:
             self.problem = result.text
@@ -77,7 +77,7 @@ class NoteWriter:
             known = await asyncio.to_thread(self._known, day)
             kept = await asyncio.to_thread(kept_statements, said, known, everything=everything)
             if kept:
-                wrote |= await self._add_kept(kept, self._conversation.audience.daily_note(day))
+                wrote |= await self._add_kept(kept, self._context.audience.daily_note(day))
         return wrote
 
     async def _add_kept(self, kept: Sequence[str], note: PurePosixPath) -> bool:
@@ -90,9 +90,9 @@ class NoteWriter:
         return True
 
     def _known(self, day: date) -> str:
-        note = self._conversation.audience.daily_note(day)
-        said = self._conversation.workspace.note(_beside(note)) or ""
-        return f"{self._conversation.notes_known([day])}\n{said}"
+        note = self._context.audience.daily_note(day)
+        said = self._context.workspace.note(_beside(note)) or ""
+        return f"{self._context.notes_known([day])}\n{said}"
 
 
 def _beside(note: PurePosixPath) -> PurePosixPath:

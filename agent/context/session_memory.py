@@ -39,7 +39,7 @@ class _Line:
     text: str
 
 
-async def keep(conversation: SessionContext, count: int) -> str | None:
+async def keep(context: SessionContext, count: int) -> str | None:
     """Write the last ``count`` messages to a note of the session's audience; return its path, or None when nobody said anything.
 
     An existing note is never changed, and the same end of a session is not kept twice.
@@ -47,19 +47,19 @@ async def keep(conversation: SessionContext, count: int) -> str | None:
     Raises:
         WorkspaceFileError: the note cannot be written.
     """
-    path = conversation.transcript.path
-    lines = [_line(entry, conversation) for entry in await asyncio.to_thread(_last, path, count)]
+    path = context.transcript.path
+    lines = [_line(entry, context) for entry in await asyncio.to_thread(_last, path, count)]
     if not any(line.who != "Agent" for line in lines):
         return None
     day = lines[-1].at.date()
-    if (known := await asyncio.to_thread(_kept_before, conversation, f"{day:%Y-%m-%d}-", lines[-1].at)) is not None:
+    if (known := await asyncio.to_thread(_kept_before, context, f"{day:%Y-%m-%d}-", lines[-1].at)) is not None:
         return known
-    slug = await _slug(conversation, lines) or f"{lines[-1].at:%H%M}"
-    text = _note(conversation, lines)
+    slug = await _slug(context, lines) or f"{lines[-1].at:%H%M}"
+    text = _note(context, lines)
     for number in range(1, MOST_OF_A_NAME + 1):
-        name = conversation.audience.folder / f"{day:%Y-%m-%d}-{slug}{f'-{number}' if number > 1 else ''}.md"
+        name = context.audience.folder / f"{day:%Y-%m-%d}-{slug}{f'-{number}' if number > 1 else ''}.md"
         call = ToolCall(id="keep", name="write", arguments={"path": str(name), "content": text, "mode": "create"})
-        result = await conversation.keep(call, "session-memory")
+        result = await context.keep(call, "session-memory")
         if not result.is_error:
             return str(name)
         if "exists already" not in result.text:
@@ -96,53 +96,51 @@ def _is_real(entry: Entry) -> bool:
     return False
 
 
-def _line(entry: Entry, conversation: SessionContext) -> _Line:
+def _line(entry: Entry, context: SessionContext) -> _Line:
     assert isinstance(entry.body, Said)
     message = entry.body.message
     who = (message.sender or "Person") if isinstance(message, UserMessage) else "Agent"
     text = no_reply.without_no_reply(message.text).strip()
-    return _Line(
-        entry.at.astimezone(conversation.zone), who, text if len(text) <= MESSAGE_CHARS else text[:MESSAGE_CHARS] + " …"
-    )
+    return _Line(entry.at.astimezone(context.zone), who, text if len(text) <= MESSAGE_CHARS else text[:MESSAGE_CHARS] + " …")
 
 
-def _note(conversation: SessionContext, lines: Sequence[_Line]) -> str:
+def _note(context: SessionContext, lines: Sequence[_Line]) -> str:
     head = (
         f"# The end of a conversation, {lines[0].at:%Y-%m-%d %H:%M} to {lines[-1].at:%Y-%m-%d %H:%M}\n\n"
-        f"{_mark(conversation, lines[-1].at)}: `{conversation.key}`, its last {len(lines)} messages.\n\n"
+        f"{_mark(context, lines[-1].at)}: `{context.key}`, its last {len(lines)} messages.\n\n"
     )
     return head + "\n\n".join(f"**{line.who}** ({line.at:%H:%M}): {line.text}" for line in lines) + "\n"
 
 
-def _mark(conversation: SessionContext, until: datetime) -> str:
-    return f"Session {conversation.session} until {until:%H:%M:%S}"
+def _mark(context: SessionContext, until: datetime) -> str:
+    return f"Session {context.session} until {until:%H:%M:%S}"
 
 
-def _kept_before(conversation: SessionContext, start: str, until: datetime) -> str | None:
+def _kept_before(context: SessionContext, start: str, until: datetime) -> str | None:
     """The note in which this session was kept before, if there is one: a crash may come between the note and its mark."""
-    folder = conversation.audience.folder
-    enclosure = conversation.workspace.enclosure
+    folder = context.audience.folder
+    enclosure = context.workspace.enclosure
     try:
         names = [entry.name for entry in enclosure.scan(folder) if entry.name.startswith(start)]
         for name in sorted(names):
             path = PurePosixPath(folder / name)
-            if _mark(conversation, until).encode() in enclosure.read(path).data[:400]:
+            if _mark(context, until).encode() in enclosure.read(path).data[:400]:
                 return str(path)
     except WorkspaceFileError:
         return None
     return None
 
 
-async def _slug(conversation: SessionContext, lines: Sequence[_Line]) -> str:
+async def _slug(context: SessionContext, lines: Sequence[_Line]) -> str:
     """Ask the model for a title; an empty text when it has none to give."""
-    if conversation.model.name == NOTEBOOK:
+    if context.model.name == NOTEBOOK:
         return ""
     text = _ORDER + "\n".join(f"{line.who}: {line.text}" for line in lines)[-TITLE_CHARS:]
-    order = UserMessage(content=(Text(text=text),), at=conversation.clock.now())
+    order = UserMessage(content=(Text(text=text),), at=context.clock.now())
     request = Request(system=(), tools=(), messages=(order,), max_output=256, cached=False, thinking="off")
     try:
         async with asyncio.timeout(TITLE_SECONDS):
-            answer = await call_in_background(conversation, request, learn=False)
+            answer = await call_in_background(context, request, learn=False)
     except TimeoutError:
         return ""
     title = no_reply.without_no_reply(answer.text) if answer.failure is None and not answer.calls else ""

@@ -56,9 +56,9 @@ _RESERVE_SHARE = 0.8
 _CUT_OFF = "it was cut off at the limit of its length; be shorter"
 
 
-def longest(conversation: SessionContext) -> int:
+def longest(context: SessionContext) -> int:
     """Return how long a summary may be with the lines kept behind it, in tokens."""
-    return int(conversation.window.reserve * _RESERVE_SHARE)
+    return int(context.window.reserve * _RESERVE_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,47 +70,47 @@ class Summary:
     problem: str = ""
 
 
-async def summarise(conversation: SessionContext, cut: Cut, focus: str, most: int) -> Summary:
+async def summarise(context: SessionContext, cut: Cut, focus: str, most: int) -> Summary:
     """Summarise what lies before the cut in at most about ``most`` tokens; what must not be lost is checked and put back.
 
     Nothing is raised for a model that fails, answers in another way, or not at all: then the text is empty.
     """
     words = max(50, min(MOST_WORDS, int(most * (1 - _KEPT_FOR_LINES) * _WORDS_A_TOKEN)))
     order = SHAPE.format(words=words) + (SPLIT if cut.parts_a_turn else "") + (f"\nDwell on: {focus}" if focus else "")
-    made = await _in_context(conversation, cut, order, most)
+    made = await _in_context(context, cut, order, most)
     if not made.text:
-        pieces = await _in_pieces(conversation, cut, order, most)
+        pieces = await _in_pieces(context, cut, order, most)
         made = replace(pieces, usage=added(made.usage, pieces.usage), problem=pieces.problem or made.problem)
-    return replace(made, text=await asyncio.to_thread(_completed, conversation, cut, made.text, most)) if made.text else made
+    return replace(made, text=await asyncio.to_thread(_completed, context, cut, made.text, most)) if made.text else made
 
 
-def _completed(conversation: SessionContext, cut: Cut, text: str, most: int) -> str:
+def _completed(context: SessionContext, cut: Cut, text: str, most: int) -> str:
     """Put back what the summary lost and no note holds, word for word."""
     dropped = [message_of(entry) for entry in cut.dropped]
-    days = {conversation.day_of(message) for message in dropped if isinstance(message, UserMessage)}
-    room = min(max(0, most - token_estimate.estimate(text)), int(conversation.window.size * _KEPT_SHARE)) * 4
-    extra = kept_lines(dropped, former_summary(conversation), f"{text}\n{conversation.notes_known(days)}", room)
+    days = {context.day_of(message) for message in dropped if isinstance(message, UserMessage)}
+    room = min(max(0, most - token_estimate.estimate(text)), int(context.window.size * _KEPT_SHARE)) * 4
+    extra = kept_lines(dropped, former_summary(context), f"{text}\n{context.notes_known(days)}", room)
     return f"{text}\n\n{extra}" if extra else text
 
 
-def former_summary(conversation: SessionContext) -> str:
+def former_summary(context: SessionContext) -> str:
     """The summary in force, or an empty text."""
-    bodies = (entry.body for entry in reversed(conversation.transcript.entries))
+    bodies = (entry.body for entry in reversed(context.transcript.entries))
     return next((body.summary for body in bodies if isinstance(body, Compacted)), "")
 
 
-async def _in_context(conversation: SessionContext, cut: Cut, order: str, most: int) -> Summary:
+async def _in_context(context: SessionContext, cut: Cut, order: str, most: int) -> Summary:
     """Ask at the end of the whole conversation, whose beginning the provider has in its cache."""
-    if conversation.tokens() + most + token_estimate.estimate(order) > conversation.readable:
+    if context.tokens() + most + token_estimate.estimate(order) > context.readable:
         return Summary("", None, "the conversation does not fit the model's window")
     dropped = {entry.id for entry in cut.dropped}
-    kept = sum(entry.body.kind == "said" and entry.id not in dropped for entry in conversation.transcript.entries)
+    kept = sum(entry.body.kind == "said" and entry.id not in dropped for entry in context.transcript.entries)
     head = f"[Summary request] The newest {kept} messages stay as they are; everything before them is replaced.\n"
-    source = [former_summary(conversation), *(as_text(message_of(entry)) for entry in cut.dropped)]
+    source = [former_summary(context), *(as_text(message_of(entry)) for entry in cut.dropped)]
 
     async def ask(order: str) -> AssistantMessage:
-        request = conversation.request(extra=[_order(conversation, head + order)])
-        return await call_in_background(conversation, replace(request, max_output=min(request.max_output, most)))
+        request = context.request(extra=[_order(context, head + order)])
+        return await call_in_background(context, replace(request, max_output=min(request.max_output, most)))
 
     return (await _judged(ask, order, source))[0]
 
@@ -143,14 +143,14 @@ async def _text_and_fault(answer: AssistantMessage, order: str, source: Sequence
     return text, await asyncio.to_thread(fault_in, text, order, source, (*HEADINGS, THE_TURN))
 
 
-async def _in_pieces(conversation: SessionContext, cut: Cut, order: str, most: int) -> Summary:
+async def _in_pieces(context: SessionContext, cut: Cut, order: str, most: int) -> Summary:
     """Summarise the old part as labelled text, piece by piece, each piece merged into the summary so far."""
-    summary = former_summary(conversation)
+    summary = former_summary(context)
     usage: Usage | None = None
     shares = (2 / 5, 1 / 5)
     texts = [as_text(message_of(entry)) for entry in cut.dropped]
     for share in shares:
-        pieces = cut_into_pieces(texts, int(conversation.window.size * share))
+        pieces = cut_into_pieces(texts, int(context.window.size * share))
         made, problem = summary, ""
         answer: AssistantMessage | None = None
         for piece in pieces:
@@ -158,9 +158,9 @@ async def _in_pieces(conversation: SessionContext, cut: Cut, order: str, most: i
             text = f"[Summary request] {so_far}Conversation to be added:\n<conversation>\n{piece}\n</conversation>\n"
 
             async def ask(order: str, text: str = text) -> AssistantMessage:
-                said = _order(conversation, text + order)
+                said = _order(context, text + order)
                 request = Request(system=(), tools=(), messages=(said,), max_output=most, cached=False, thinking="off")
-                return await call_in_background(conversation, request, learn=False)
+                return await call_in_background(context, request, learn=False)
 
             got, answer = await _judged(ask, order, [made, piece])
             usage, made, problem = added(usage, got.usage), got.text, got.problem
@@ -205,8 +205,8 @@ def as_text(message: Message) -> str:
     return "\n".join(filter(None, (f"Agent: {message.text}" if message.text else "", calls)))
 
 
-def _order(conversation: SessionContext, text: str) -> UserMessage:
-    return UserMessage(content=(Text(text=text),), at=conversation.clock.now())
+def _order(context: SessionContext, text: str) -> UserMessage:
+    return UserMessage(content=(Text(text=text),), at=context.clock.now())
 
 
 _HEADING = re.compile(r"^\s{0,3}(?:#{1,6}\s+(.+?)|\*\*(.+?)\*\*:?)\s*$", re.MULTILINE)

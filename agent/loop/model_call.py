@@ -21,7 +21,7 @@ from agent.transcript.history_view import SHRINKING
 
 
 async def call_model(
-    conversation: SessionContext,
+    context: SessionContext,
     request: Request,
     turn: str,
     emit: Callable[[Event], None],
@@ -36,8 +36,8 @@ async def call_model(
     Raises:
         TranscriptWriteError: the transcript could not be written.
     """
-    conversation.watch.look(request, conversation.transcript.latest(*SHRINKING))
-    call = _Call(conversation, turn, emit, speaker or AnswerStream())
+    context.watch.look(request, context.transcript.latest(*SHRINKING))
+    call = _Call(context, turn, emit, speaker or AnswerStream())
     try:
         answer, wait = await call.streamed(request)
     except asyncio.CancelledError:
@@ -46,21 +46,21 @@ async def call_model(
     await call.speaker.stop()
     cut = call.cut() if answer is None or answer.failure is not None else None
     if cut is not None:
-        entry = await conversation.transcript.append(turn, Said(message=cut))
+        entry = await context.transcript.append(turn, Said(message=cut))
         if answer is None or _worth_going_on(answer.failure):
             emit(AnswerFinished(cut))
-            await conversation.clock.sleep(wait)
+            await context.clock.sleep(wait)
             return cut, entry.id
     assert answer is not None
     answer = with_distinct_call_ids(answer)
     if answer.stop == "repeated" and (sent := call.cut()) is not None and not answer.text.startswith(sent.text):
         answer = replace(answer, content=sent.content)  # more of the loop was sent than is kept otherwise
     acted_on = bool(answer.calls)  # otherwise the end of the turn follows at once, and is durable
-    entry = await conversation.transcript.append(turn, Said(message=answer), durable=acted_on)
+    entry = await context.transcript.append(turn, Said(message=answer), durable=acted_on)
     if answer.usage is not None:
-        conversation.learn(request, answer.usage.prompt)
+        context.learn(request, answer.usage.prompt)
     elif answer.failure is not None and answer.failure.prompt is not None:
-        conversation.learn(request, answer.failure.prompt)
+        context.learn(request, answer.failure.prompt)
     emit(AnswerFinished(answer))
     return answer, entry.id
 
@@ -69,7 +69,7 @@ async def call_model(
 class _Call:
     """A running call. ``heard`` is what the current attempt has streamed."""
 
-    conversation: SessionContext
+    context: SessionContext
     turn: str
     emit: Callable[[Event], None]
     speaker: AnswerStream
@@ -78,7 +78,7 @@ class _Call:
     async def streamed(self, request: Request) -> tuple[AssistantMessage | None, float]:
         """Return the answer; or None, and for how long to wait, when it would begin anew after a part of it was sent."""
         gate = NoReplyFilter()
-        stream = cast("AsyncGenerator[Part, None]", bounded(self.conversation.model, request))
+        stream = cast("AsyncGenerator[Part, None]", bounded(self.context.model, request))
         async with aclosing(stream) as parts:
             async for piece in parts:
                 if isinstance(piece, AssistantMessage):
@@ -99,19 +99,17 @@ class _Call:
                     if shown := gate.feed(piece.text):
                         self.emit(TextDelta(shown))
                         self.speaker.hear(shown)
-        raise RuntimeError(f"{self.conversation.model.name} ended its stream without an answer")
+        raise RuntimeError(f"{self.context.model.name} ended its stream without an answer")
 
     def cut(self) -> AssistantMessage | None:
         """Return what was sent of the answer, if anything was."""
-        return cut_answer(self.conversation.transcript.of_turn(self.turn), self.conversation.model.name)
+        return cut_answer(self.context.transcript.of_turn(self.turn), self.context.model.name)
 
     async def left_off(self) -> None:
         """Keep what was said of an answer that is not wanted any more."""
         await self.speaker.stop()
-        partial = AssistantMessage(
-            content=(Text(text="".join(self.heard)),), model=self.conversation.model.name, stop="cancelled"
-        )
-        await self.conversation.transcript.append(self.turn, Said(message=self.cut() or partial))
+        partial = AssistantMessage(content=(Text(text="".join(self.heard)),), model=self.context.model.name, stop="cancelled")
+        await self.context.transcript.append(self.turn, Said(message=self.cut() or partial))
 
 
 def _worth_going_on(failure: Failure | None) -> bool:

@@ -28,7 +28,7 @@ class ToolRunner:
     not run, so that "no, wait" comes in time.
     """
 
-    conversation: SessionContext
+    context: SessionContext
     turn: str
     journal: CallLog
     emit: Callable[[Event], None]
@@ -42,12 +42,12 @@ class ToolRunner:
     @property
     def stuck(self) -> bool:
         """Whether the model insists on calls that were refused as repeats, and does nothing else."""
-        return self._refused_in_a_row >= self.conversation.settings.limits.max_repeats
+        return self._refused_in_a_row >= self.context.settings.limits.max_repeats
 
     @property
     def exhausted(self) -> bool:
         """Whether the turn's tool calls are used up, or would lead nowhere."""
-        return self.stuck or len(self.calls) >= self.conversation.settings.limits.max_tool_calls
+        return self.stuck or len(self.calls) >= self.context.settings.limits.max_tool_calls
 
     async def run(self, calls: Sequence[ToolCall], answer: str) -> None:
         """Run the calls of the answer whose entry is ``answer``.
@@ -57,7 +57,7 @@ class ToolRunner:
         Raises:
             TranscriptWriteError: the transcript could not be written.
         """
-        effects = [self.conversation.toolbox.effect_of(call.name) for call in calls]
+        effects = [self.context.toolbox.effect_of(call.name) for call in calls]
         if all(effect == "pure" for effect in effects):
             results = await asyncio.gather(*(self._run(call, answer, beside=calls[:place]) for place, call in enumerate(calls)))
             for call, result in zip(calls, results, strict=True):
@@ -71,7 +71,7 @@ class ToolRunner:
 
     async def _run(self, call: ToolCall, answer: str, beside: Sequence[ToolCall] = ()) -> ToolMessage:
         """Run a call, or refuse it. ``beside`` are those of the same answer before it whose results are not kept yet."""
-        if len(self.calls) + len(beside) >= self.conversation.settings.limits.max_tool_calls:
+        if len(self.calls) + len(beside) >= self.context.settings.limits.max_tool_calls:
             return _refusal(call, "No tool calls are left in this turn. Answer now with what you have.")
         if self._repeated(call, beside):
             self.repeats += 1
@@ -80,18 +80,18 @@ class ToolRunner:
                 call, "You made this same call again and again and got the same result. Do something else, or answer."
             )
         self._refused_in_a_row = 0
-        effect = self.conversation.toolbox.effect_of(call.name)
+        effect = self.context.toolbox.effect_of(call.name)
         if effect != "pure":
             key = _key(answer, call)
             if await self.journal.begin(key, call, effect) != "new" and effect == "effect":
                 return unknown(call)
         self.emit(ToolStarted(call))
-        began = self.conversation.clock.monotonic()
-        limit = min(self.conversation.settings.limits.tool_result_chars, result_cap(self.conversation.window.size))
-        result = await self.conversation.toolbox.run(
-            call, self.conversation.scene(self.turn), permit=self.conversation.permit, max_chars=limit
+        began = self.context.clock.monotonic()
+        limit = min(self.context.settings.limits.tool_result_chars, result_cap(self.context.window.size))
+        result = await self.context.toolbox.run(
+            call, self.context.scene(self.turn), permit=self.context.permit, max_chars=limit
         )
-        self.emit(ToolFinished(call, result, self.conversation.clock.monotonic() - began))
+        self.emit(ToolFinished(call, result, self.context.clock.monotonic() - began))
         return result
 
     async def _untouched(self, call: ToolCall, answer: str) -> bool:
@@ -99,12 +99,12 @@ class ToolRunner:
 
     async def _leave(self, call: ToolCall) -> None:
         result = _refusal(call, OVERTAKEN)
-        await self.conversation.transcript.append(self.turn, Said(message=result))
+        await self.context.transcript.append(self.turn, Said(message=result))
         self.calls.append(result)
 
     async def _keep(self, call: ToolCall, result: ToolMessage, answer: str) -> None:
-        await self.conversation.transcript.append(self.turn, Said(message=result))
-        if self.conversation.toolbox.effect_of(call.name) != "pure":
+        await self.context.transcript.append(self.turn, Said(message=result))
+        if self.context.toolbox.effect_of(call.name) != "pure":
             await self.journal.end(_key(answer, call))
         self.calls.append(result)
         self._seen[_fingerprint(call, result)] += 1
@@ -114,7 +114,7 @@ class ToolRunner:
         prefix = _fingerprint(call, None)
         most = max((count for key, count in self._seen.items() if key.startswith(prefix)), default=0)
         now = sum(_fingerprint(other, None) == prefix for other in beside)
-        return most + now >= self.conversation.settings.limits.max_repeats
+        return most + now >= self.context.settings.limits.max_repeats
 
 
 def _key(answer: str, call: ToolCall) -> str:

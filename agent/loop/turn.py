@@ -84,7 +84,7 @@ class Turn:
     ``speaker`` may send answers while they are written.
     """
 
-    conversation: SessionContext
+    context: SessionContext
     id: str
     emit: Callable[[Event], None]
     journal: CallLog = field(default_factory=NoCallLog)
@@ -103,13 +103,13 @@ class Turn:
     def __post_init__(self) -> None:
         """Set up what acts and what makes room."""
         self._tools = ToolRunner(
-            conversation=self.conversation,
+            context=self.context,
             turn=self.id,
             journal=self.journal,
             emit=self.emit,
             overtaken=self.arrivals.any,
         )
-        self._headroom = ContextBudget(self.conversation, f"{self.id}~room", self._hear, flushes=not self.background)
+        self._headroom = ContextBudget(self.context, f"{self.id}~room", self._hear, flushes=not self.background)
 
     @property
     def tool_calls(self) -> int:
@@ -132,20 +132,20 @@ class Turn:
         Raises:
             TranscriptWriteError: the transcript could not be written.
         """
-        began = self.conversation.clock.monotonic()
-        await self.conversation.prepare()
-        limit = self.conversation.settings.limits.timeout_seconds
+        began = self.context.clock.monotonic()
+        await self.context.prepare()
+        limit = self.context.settings.limits.timeout_seconds
         try:
             try:
                 async with running_limit(limit):
                     resume = await self._begin(messages, further)
                     ending = await loop.run(self, resume=resume)
             except TimeoutError:
-                note = AssistantMessage(content=(), model=self.conversation.model.name, stop="cancelled")
+                note = AssistantMessage(content=(), model=self.context.model.name, stop="cancelled")
                 ending = loop.Ending("stopped", note)
-            return await self._end(ending, self.conversation.clock.monotonic() - began)
+            return await self._end(ending, self.context.clock.monotonic() - began)
         finally:
-            await self.conversation.transcript.settle()
+            await self.context.transcript.settle()
 
     @property
     def exhausted(self) -> bool:
@@ -157,11 +157,11 @@ class Turn:
         if self._asked:
             await self._headroom.between_rounds()
         self._asked = True
-        answer, entry = await call_model(self.conversation, self.conversation.request(), self.id, self._hear, self.speaker)
+        answer, entry = await call_model(self.context, self.context.request(), self.id, self._hear, self.speaker)
         failure = answer.failure
         if failure is not None and failure.unclear and not self._doubted:
             self._doubted = True
-            if self.conversation.tokens() >= NEAR_FULL * self.conversation.window.compact_above:
+            if self.context.tokens() >= NEAR_FULL * self.context.window.compact_above:
                 answer = replace(answer, stop="overflow")  # a refusal in words that nobody knows here may mean the length
         return answer, entry
 
@@ -182,44 +182,44 @@ class Turn:
     ) -> tuple[AssistantMessage, str] | None:
         """Put the messages into the transcript, unless a restart finds them there; return the answer to go on from, if any."""
         await self._end_broken()
-        said = [entry for entry in self.conversation.transcript.of_turn(self.id) if isinstance(entry.body, Said)]
+        said = [entry for entry in self.context.transcript.of_turn(self.id) if isinstance(entry.body, Said)]
         if not said:
             await self._headroom.before_turn([*messages, *(one.message for one in further)])
         for n, message in enumerate(messages):
-            await self.conversation.transcript.append(self.id, Said(message=message), n=n, durable=False)  # the inbox has it
+            await self.context.transcript.append(self.id, Said(message=message), n=n, durable=False)  # the inbox has it
         await self._put(further)
         self.begun = True
         return _unfinished(said)
 
     async def _end_broken(self) -> None:
         """End an answer of which a crash left no more than what was sent, in this turn or in one that was given up."""
-        transcript = self.conversation.transcript
+        transcript = self.context.transcript
         latest = transcript.latest(SentPart, Said)
         if latest is not None and isinstance(latest.body, SentPart):
             turn = latest.id.rpartition(":")[0]
-            if (cut := cut_answer(transcript.entries, self.conversation.model.name)) is not None:
+            if (cut := cut_answer(transcript.entries, self.context.model.name)) is not None:
                 await transcript.append(turn, Said(message=cut))
 
     async def _put(self, further: Sequence[ExtraMessage]) -> None:
         """Put further messages into the transcript, each under a name of its own: they may come anywhere in the turn."""
         for one in further:
-            await self.conversation.transcript.append(f"{self.id}~{one.name}", Said(message=one.message), n=0)
+            await self.context.transcript.append(f"{self.id}~{one.name}", Said(message=one.message), n=0)
 
     async def _end(self, ending: loop.Ending, seconds: float) -> TurnResult:
-        reply, outcome = _reply(ending, self.conversation.settings.limits.timeout_seconds, stuck=self._tools.stuck)
+        reply, outcome = _reply(ending, self.context.settings.limits.timeout_seconds, stuck=self._tools.stuck)
         result = TurnResult(
             outcome=outcome,
             reply=reply,
             model=ending.answer.model,
             usage=self._usage(),
-            context=self.conversation.tokens(),
-            window=self.conversation.window.size,
+            context=self.context.tokens(),
+            window=self.context.window.size,
             calls=tuple(self._tools.calls),
             seconds=seconds,
             receipts=tuple(self._headroom.receipts),
             compactions=self._headroom.compactions,
             failure=ending.answer.failure.kind if outcome == "failed" and ending.answer.failure else None,
-            chosen=self.conversation.model.name,
+            chosen=self.context.model.name,
             stood_in=self._stood_in,
             asides=tuple(dict.fromkeys(self._asides)),
             thoughts="\n\n".join(self._thoughts),
@@ -228,9 +228,9 @@ class Turn:
             "seconds": round(seconds, 3),
             "context": result.context,
             "toolCalls": len(result.calls),
-            "prompt": self.conversation.watch.digest,
+            "prompt": self.context.watch.digest,
         }
-        await self.conversation.transcript.append(self.id, TurnEnded(turn=self.id, outcome=outcome, facts=facts))
+        await self.context.transcript.append(self.id, TurnEnded(turn=self.id, outcome=outcome, facts=facts))
         return result
 
     def _hear(self, event: Event) -> None:
@@ -245,7 +245,7 @@ class Turn:
 
     def _usage(self) -> Usage | None:
         """Everything that this turn's calls used, those for flush and summary included."""
-        transcript = self.conversation.transcript
+        transcript = self.context.transcript
         entries = [*transcript.of_turn(self.id), *transcript.of_turn(f"{self.id}~room")]
         total: Usage | None = None
         for usage in filter(None, map(_used, entries)):

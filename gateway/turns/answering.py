@@ -167,7 +167,7 @@ class Answering:
             contextlib.nullcontext() if brake is None else brake.turn(case.record.key, case.turn.id),
         ):
             turn = AgentTurn(
-                conversation=conversation, id=name, emit=emit, journal=journal, arrivals=steering, speaker=blocks.speaker
+                context=conversation, id=name, emit=emit, journal=journal, arrivals=steering, speaker=blocks.speaker
             )
             case.under_way.turn = turn
             return await turn.run([first], further)

@@ -64,7 +64,7 @@ class Room:
 
     async def say(self, text: str, turn: str = "t1", **extra: object) -> TurnResult:
         conversation = self.conversation or await self.open()
-        return await Turn(conversation=conversation, id=turn, emit=self.events.append, **extra).run([self.message(text)])
+        return await Turn(context=conversation, id=turn, emit=self.events.append, **extra).run([self.message(text)])
 
     def note(self, day: str = "2026-03-01") -> str:
         path = self.workspace.root / "memory" / f"{day}.md"

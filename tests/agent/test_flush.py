@@ -454,7 +454,7 @@ async def test_a_crash_at_each_step_of_a_turn_with_flush_and_compaction_loses_no
         again.parent.mkdir(parents=True)
         again.write_bytes(b"".join(lines[:keep]))
         conversation = await r.open()
-        result = await Turn(conversation=conversation, id="last", emit=lambda _: None).run([r.message(text)])
+        result = await Turn(context=conversation, id="last", emit=lambda _: None).run([r.message(text)])
         assert result.reply == "Heard."
         entries = await whole(r)
         assert sum(isinstance(e.body, Said) and e.id == "last:0" for e in entries) == 1

@@ -176,7 +176,7 @@ async def lives(schedule: list[int], kills: list[int], first: int) -> None:
         collected = [f"collected-{n}" for n in range(1, first)]
         for kill in [*kills, None]:
             conversation = await room.open()
-            turn = Turn(conversation=conversation, id="t1", emit=room.events.append, arrivals=box)
+            turn = Turn(context=conversation, id="t1", emit=room.events.append, arrivals=box)
             further = [box.further(text) for text in (*collected, *box.claimed)]
             running = asyncio.ensure_future(turn.run([room.message("first")], further))
             if kill is None:
@@ -205,7 +205,7 @@ async def lives(schedule: list[int], kills: list[int], first: int) -> None:
 async def test_a_turn_says_when_its_messages_are_part_of_the_conversation(room: Make) -> None:
     r = room("hello")
     conversation = await r.open()
-    turn = Turn(conversation=conversation, id="t1", emit=r.events.append)
+    turn = Turn(context=conversation, id="t1", emit=r.events.append)
     assert not turn.begun
     await turn.run([r.message("hi")])
     assert (turn.begun, turn.tool_calls) == (True, 0)
