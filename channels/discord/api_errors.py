@@ -65,7 +65,7 @@ def wrong_token(settings: DiscordAccount) -> ChannelBroken:
 
 
 def no_intent() -> ChannelBroken:
-    """Return the error for a bot that may not read what is written."""
+    """Return the error for a bot without the Message Content Intent."""
     return ChannelBroken(
         "Discord does not let this bot read messages: the Message Content Intent is off",
         hint=f"switch it on ({PORTAL}, your application, Bot, Privileged Gateway Intents), then start the gateway again",
@@ -73,7 +73,7 @@ def no_intent() -> ChannelBroken:
 
 
 def closed_for_good(settings: DiscordAccount, code: int) -> ChannelBroken:
-    """Return the error for a gateway that does not want to be asked again."""
+    """Return the error for a gateway close code after which reconnecting is forbidden."""
     if code == NO_TOKEN:
         return wrong_token(settings)
     if code == NO_INTENT:
@@ -86,14 +86,14 @@ def closed_for_good(settings: DiscordAccount, code: int) -> ChannelBroken:
 
 
 def meaning(error: discord.HTTPException) -> tuple[str, str]:
-    """Return what a refusal means, and what mends it."""
+    """Return the meaning of an error, and the hint."""
     code = 40005 if error.status == _TOO_LARGE else error.code
     text, hint = _MEANINGS.get(code, (error.text[:200], ""))
     return f"Discord: {error.status} ({code}) {text}", hint
 
 
 def send_error(error: BaseException) -> ChannelError:
-    """Return what a failed send means: surely without effect, or uncertain."""
+    """Return NotSent for a failed send that had no effect, else Uncertain."""
     if isinstance(error, discord.RateLimited):
         return NotSent("Discord asks to wait", retry_after=error.retry_after)
     if isinstance(error, discord.HTTPException):

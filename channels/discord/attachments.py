@@ -22,7 +22,7 @@ _PARTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A file of a message, and the address that it had. Discord's addresses run out after a day; the message has a new one."""
+    """A file of a message and its URL. Discord's URLs expire after a day; fetching the message again gives a new one."""
 
     channel: str
     message: str
@@ -30,12 +30,12 @@ class Handle:
     address: str
 
     def written(self) -> str:
-        """Return it as an attachment's handle."""
+        """Return it as the handle of an attachment."""
         return f"{self.channel} {self.message} {self.file} {self.address}"
 
     @classmethod
     def read(cls, handle: str) -> Handle:
-        """Read it back. Raises ``NotFetched`` for what is none."""
+        """Parse a handle. Raises ``NotFetched`` if it is none."""
         parts = handle.split(" ")
         if len(parts) != _PARTS or not all(part.isdecimal() for part in parts[:-1]):
             raise NotFetched(f"{handle[:80]!r} is not a Discord file")
@@ -43,7 +43,7 @@ class Handle:
 
 
 def attachments_of(message: dict[str, Any]) -> tuple[Attachment, ...]:
-    """Return the files that came with a message, or with one that it forwards."""
+    """Return the files of a message, or of a message that it forwards."""
     voice = bool(message.get("flags", 0) & VOICE)
     found = []
     for one in files_of(message):
@@ -68,7 +68,7 @@ def files_of(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def served_by_discord(address: str, api_root: str) -> bool:
-    """Tell whether an address is one from which Discord (or the server that the settings name) gives out files."""
+    """Return whether an address is one from which Discord (or the server that the settings name) gives out files."""
     try:
         asked, root = urlsplit(address), urlsplit(api_root)
         plain = asked.port is None

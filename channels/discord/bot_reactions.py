@@ -14,24 +14,24 @@ MOST = 1000
 
 
 class BotReactions:
-    """Knows which emoji stands under which message; what an earlier run has put there, Discord is asked for."""
+    """Remembers the bot's reaction on each message; Discord is asked for reactions of an earlier run."""
 
     def __init__(self) -> None:
         self._own: dict[str, tuple[str, ...]] = {}
         self._none: dict[str, None] = {}
 
     def taken(self, message: str) -> None:
-        """Note a message that was just heard: nothing of ours is under it."""
+        """Record a new message, which has no reaction of the bot yet."""
         self._keep(message, self._own.get(message, ()))
 
     def no_message(self, identity: str) -> None:
-        """Note the id of a command or press, which is no message and can carry no emoji."""
+        """Record the id of a command or press, which is no message and cannot have reactions."""
         self._none[identity] = None
         while len(self._none) > MOST:
             del self._none[next(iter(self._none))]
 
     async def put(self, link: GatewayClient, channel: int, message: str, emoji: str | None) -> None:
-        """Put an emoji under a message in the place of an earlier one, or take that off. Raises one of ``TROUBLE``."""
+        """Set the bot's reaction on a message, or remove it. Raises one of ``TROUBLE``."""
         if message in self._none:
             return
         identity = int(message)

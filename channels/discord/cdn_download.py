@@ -29,7 +29,7 @@ _RUN_OUT = {401, 403, 404, 410}
 
 
 class Fetcher:
-    """Gets files, each from its own address or, when that has run out, from the one that its message has now."""
+    """Downloads files, each from its URL or, if that expired, from the URL that its message has now."""
 
     def __init__(self, settings: DiscordAccount, link: Callable[[], GatewayClient]) -> None:
         self._settings = settings
@@ -66,7 +66,7 @@ class Fetcher:
         return found[0]
 
     async def _saved(self, session: aiohttp.ClientSession, address: str, path: Path, limit: int) -> bool:
-        """Save what an address gives; return whether it gave anything."""
+        """Save the content of a URL; return whether there was any."""
         if not served_by_discord(address, self._settings.api_root):
             return False
         async with session.get(address, allow_redirects=False) as response:
@@ -81,7 +81,7 @@ class Fetcher:
 
 
 async def _written(response: aiohttp.ClientResponse, path: Path, limit: int) -> None:
-    """Write a file piece by piece, and nothing at all when it ends too early or grows too large."""
+    """Write a file in pieces; leave nothing if it ends too early or is too large."""
     whole = False
     file = _opened(path)
     try:

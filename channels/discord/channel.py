@@ -68,7 +68,7 @@ class DiscordChannel(ChatChannel):
 
     @property
     def trouble(self) -> str:
-        """What is wrong though Discord is reached; see ``channels.protocol.Troubled``."""
+        """What is wrong although Discord is reached; see ``channels.protocol.Troubled``."""
         return "" if self._receiver is None else self._receiver.trouble
 
     async def run(self, sink: InboundSink) -> None:
@@ -109,7 +109,7 @@ class DiscordChannel(ChatChannel):
             await asyncio.shield(asyncio.ensure_future(receiver.close()))
 
     def _tell_invitation(self, application: int | None) -> None:
-        """Say once where the bot is added to a server, which takes the id of its application."""
+        """Log once the link by which the bot is added to a server."""
         if application is not None and not self._told:
             self._told = True
             self._log.info(
@@ -117,7 +117,7 @@ class DiscordChannel(ChatChannel):
             )
 
     def chunks(self, markdown: str) -> list[str]:
-        """Cut a reply into messages of at most 2,000 letters and 17 lines."""
+        """Split a reply into messages of at most 2,000 characters and 17 lines."""
         settings = self._settings
         apart = settings.chunk_mode == "newline"
         return fitted(markdown, settings.text_chunk_limit, written, lines=settings.max_lines_per_message, apart=apart)
@@ -136,7 +136,7 @@ class DiscordChannel(ChatChannel):
             raise NotFetched(str(error), permanent=False) from error
 
     async def menu(self, entries: Sequence[MenuEntry]) -> None:
-        """Offer commands, now or as soon as Discord is reached."""
+        """Set the menu, now or as soon as Discord is reached."""
         self._entries = entries
         if self._receiver is not None:
             await self._best_effort(self._offer, "the menu of commands could not be set")

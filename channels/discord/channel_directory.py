@@ -20,19 +20,19 @@ SLACK_SECONDS = 30
 
 
 def first_id(at: datetime) -> int:
-    """Return the smallest id that Discord can have given at this moment."""
+    """Return the smallest id that Discord can give at this time."""
     return max(0, int(at.timestamp() * 1000) - EPOCH_MS) << 22
 
 
 def made_at(identity: str) -> datetime:
-    """Return when Discord gave an id."""
+    """Return the time at which Discord gave an id."""
     return datetime.fromtimestamp(((int(identity) >> 22) + EPOCH_MS) / 1000, UTC)
 
 
 class ChannelDirectory:
-    """The channels of one bot. ``dms`` holds the private channel of each person who was heard or written to.
+    """The channels of one bot. ``dms`` holds the private channel of each person who wrote or was written to.
 
-    ``begun`` is the first id that Discord can have given since this bot was listened to at all; with ``first`` that begins now.
+    ``begun`` is the first id that Discord can have given since this bot first ran; with ``first`` that is now.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class ChannelDirectory:
         """Channels that came to be while nobody listened, and where reading them begins."""
 
     def connected(self) -> int:
-        """Begin a session: what is newer than all that was taken so far came in the gap. Returns where the gap began, or 0."""
+        """Begin a session: messages newer than all stored ones arrived in the gap. Returns where the gap began, or 0."""
         self._since = max((int(mark) for mark in self.marks.all().values()), default=0)
         gap = self._since or (0 if self._first else self._begun)
         self._first = False
         return gap
 
     def joined(self, guild: dict[str, Any]) -> None:
-        """Learn of a server, with its channels and the threads that are open."""
+        """Add a server, with its channels and open threads."""
         joined = guild.get("joined_at")
         since = max(self._since, first_id(datetime.fromisoformat(joined)) if joined else 0) if self._since else 0
         for channel in [*guild.get("channels", ()), *guild.get("threads", ())]:
@@ -71,7 +71,7 @@ class ChannelDirectory:
                 self._seen({**channel, "guild_id": guild["id"]}, since)
 
     def made(self, channel: dict[str, Any]) -> None:
-        """Learn of a channel or thread. Of one that is being made nothing is missed from its first message on.
+        """Add a channel or thread. A new one is read from its first message on.
 
         The first message of a post has the id of the post itself.
         """
@@ -83,7 +83,7 @@ class ChannelDirectory:
             self._seen(channel, 0)
 
     def _seen(self, channel: dict[str, Any], since: int) -> None:
-        """Learn of a channel that may have been there before; it is read from its newest message on, or from the gap on."""
+        """Add a channel that may have existed before; it is read from its newest message on, or from the gap on."""
         place = self.note(place_of(channel))
         if not self.reads(place) or place.id in self.marks.all():
             return
@@ -94,38 +94,38 @@ class ChannelDirectory:
         self.marks.note(place.id, mark)
 
     def taken(self, channel: str, message: str) -> None:
-        """Note the newest message that was taken from a channel."""
+        """Record the newest message stored from a channel."""
         if channel not in self.held:
             self.marks.note(channel, message)
 
     def with_beginning(self, message: Inbound) -> Inbound:
-        """Return the first message of a thread with what the thread was opened about, unless it quotes something itself."""
+        """Return the first message of a thread with the message that the thread was opened on as its quote, unless it has one."""
         about = self.about.pop(message.conversation.thread or "", "")
         return replace(message, quoted=about) if about and not message.quoted else message
 
     def left(self, guild: str) -> None:
-        """Forget a server that the bot was removed from."""
+        """Remove a server that the bot was removed from."""
         for place in [one for one in self._known.values() if one.guild == guild]:
             self.gone(place.id)
 
     def gone(self, channel: str) -> None:
-        """Forget a channel that was deleted, or that the bot may not see any more."""
+        """Remove a channel that was deleted, or that the bot can no longer see."""
         self._known.pop(channel, None)
         self.about.pop(channel, None)
         self.held.discard(channel)
         self.marks.forget(channel)
 
     def note(self, place: Place) -> Place:
-        """Keep what is known of a channel, and return it."""
+        """Store a channel, and return it."""
         self._known[place.id] = place
         return place
 
     def known(self, channel: str) -> Place | None:
-        """Return a channel, or None when nothing is known of it."""
+        """Return a channel, or None if it is unknown."""
         return self._known.get(channel)
 
     def reads(self, place: Place) -> bool:
-        """Tell whether the settings let the bot read here."""
+        """Return whether the settings let the bot read here."""
         if place.guild:
             return self._settings.reads(place.guild, place.parent or place.id)
         return self._settings.dm.enabled and self._settings.dm.policy != "disabled"

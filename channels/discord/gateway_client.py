@@ -34,7 +34,7 @@ _TOO_MANY = 429
 
 
 class PatientHttp(HTTPClient):
-    """Makes the requests of one connection. The library itself knows one address for all bots of a process."""
+    """Makes the requests of one connection. The library itself has one address for all bots of a process."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, root: str, gateway: str | None, clock: Clock) -> None:
         trace = aiohttp.TraceConfig()
@@ -46,7 +46,7 @@ class PatientHttp(HTTPClient):
         self._until: dict[str, float] = {}
 
     async def request(self, route: Route, **arguments: Any) -> Any:
-        """Make a request, unless Discord asked for a wait that is not over; then raise ``RateLimited`` without asking again.
+        """Make a request, or raise ``RateLimited`` without a request while a rate limit lasts.
 
         Raises ``ClientException`` for an answer that is not Discord's.
         """
@@ -67,7 +67,7 @@ class PatientHttp(HTTPClient):
         return answer
 
     async def _ended(self, _session: object, _context: object, end: aiohttp.TraceRequestEndParams) -> None:
-        """Look for refusals that hold for every request: of the whole bot, or of this machine's address."""
+        """Detect errors that hold for every request: of the whole bot, or of this machine's address."""
         headers = end.response.headers
         if end.response.status != _TOO_MANY:
             return
@@ -84,7 +84,7 @@ class PatientHttp(HTTPClient):
         self._until[key] = max(self._until.get(key, 0.0), now + seconds)
 
     async def ws_connect(self, url: str, **arguments: Any) -> aiohttp.ClientWebSocketResponse:
-        """Open the gateway, always by way of the address that the settings name."""
+        """Open the gateway at the address in the settings."""
         if self._gateway is not None:
             url = f"{self._gateway}?{urlsplit(url).query}"
         return await super().ws_connect(url, **arguments)
@@ -95,7 +95,7 @@ CONNECT_SECONDS = 60.0
 
 
 class GatewayClient(discord.Client):
-    """One bot's connection. ``heard`` is given every event as Discord sent it: its name, content and number, in order."""
+    """One bot's connection. ``heard`` is called with every event as Discord sent it: its name, content and number, in order."""
 
     def __init__(
         self,
@@ -130,9 +130,9 @@ class GatewayClient(discord.Client):
         )
 
     def _get_state(self, **options: Any) -> Any:
-        """Make the library's state upon our HTTP client; it asks for one while it is being set up.
+        """Make the library's state with our HTTP client.
 
-        It is to keep none of what happens: we read events ourselves, and one that the library cannot read must not end the connection.
+        The library must not track events: this module reads them itself, and one that the library cannot read must not end the connection.
         """
         account = self._account
         self.http = PatientHttp(self.http.loop, root=account.api_root, gateway=account.gateway_url, clock=self._clock)
@@ -146,23 +146,23 @@ class GatewayClient(discord.Client):
         return str(self.user.id) if self.user is not None else ""
 
     async def on_socket_raw_receive(self, message: str | bytes) -> None:
-        """Pass an event on. The library calls this for each in turn."""
+        """Pass an event on. The library calls this for each event in order."""
         event = json.loads(message)
         self._frames += event.get("op") == DiscordWebSocket.DISPATCH
         name, content, number = event.get("t"), event.get("d"), event.get("s")
         self._heard(str(name or ""), content if isinstance(content, dict) else {}, number if isinstance(number, int) else 0)
 
     async def on_error(self, event_method: str, /, *_: Any, **__: Any) -> None:
-        """Let a defect in handling an event be seen by ``heard``'s owner, not on the error stream."""
+        """Raise an error of an event handler to the owner of ``heard`` instead of printing it."""
         self._heard("ERROR", {"in": event_method}, 0)
 
     async def answer(self, interaction: dict[str, Any], answer: dict[str, Any]) -> None:
-        """Answer a command or a press, which Discord waits for. Raises one of ``TROUBLE``."""
+        """Respond to a command or press. Raises one of ``TROUBLE``."""
         route = Route("POST", "/interactions/{identity}/{key}/callback", identity=interaction["id"], key=interaction["token"])
         await self.http.request(route, json=answer)
 
     async def sign_in(self) -> None:
-        """Learn who the bot is, which also opens the way for requests.
+        """Sign in: read the bot's identity, after which requests are possible.
 
         Raises:
             ChannelBroken: the token is not accepted.
@@ -173,20 +173,20 @@ class GatewayClient(discord.Client):
             raise wrong_token(self._account) from error
 
     def check_intents(self) -> None:
-        """Look whether messages may be read, which Discord tells at sign-in. Raises ``ChannelBroken`` when not."""
+        """Check that the bot may read messages. Raises ``ChannelBroken`` if not."""
         flags = self.application_flags
         if not (flags.gateway_message_content or flags.gateway_message_content_limited):
             raise no_intent()
 
     async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:  # noqa: ARG002 - theirs
-        """Wait before a further session is begun: Discord allows one in five seconds."""
+        """Wait before another session begins: Discord allows one in five seconds."""
         if not initial:
             await self._clock.sleep(BETWEEN_SESSIONS)
 
     async def listen(self) -> None:
-        """Keep the gateway open until closed: resume a connection that broke, at once, and then after ever longer pauses.
+        """Keep the gateway connected until closed: resume a lost connection at once, then with backoff.
 
-        The library's own way waits for up to a quarter of an hour, and for no time at all where a connection is closed at once.
+        The library's own reconnect waits up to 15 minutes, and not at all if a connection is closed immediately.
 
         Raises:
             ChannelBroken: Discord refuses the token, or an intent that is switched off in its portal, or closes for good.
@@ -216,14 +216,14 @@ class GatewayClient(discord.Client):
             given = self._again(resume=resume)
 
     async def _hang_up(self) -> None:
-        """Close a connection that the library did not: its heart would go on beating."""
+        """Close a connection that the library left open, so that its heartbeat stops."""
         ws: DiscordWebSocket | None = self.ws
         if ws is not None:
             with contextlib.suppress(*TROUBLE):
                 await ws.close()
 
     def _again(self, *, resume: bool) -> dict[str, Any]:
-        """Return how to connect anew: into the session that there was, or a new one."""
+        """Return how to reconnect: resuming the session, or with a new one."""
         ws: DiscordWebSocket | None = self.ws
         if ws is None:
             return {"initial": True}

@@ -21,14 +21,14 @@ QUOTED_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A channel. ``parent`` is the channel or forum that a thread or post hangs on; ``guild`` is empty for private ones."""
+    """A Discord channel. ``parent`` is the channel or forum of a thread or post; ``guild`` is empty for private channels."""
 
     id: str
     guild: str = ""
     parent: str = ""
 
     def conversation(self, account: str, person: str) -> ChatAddress:
-        """Return the address of what ``person`` writes here: a private channel is known by them, a thread by its parent too."""
+        """Return the address of messages of ``person`` here: a private channel has the person's id, a thread its parent's."""
         if not self.guild:
             return ChatAddress(channel="discord", account=account, kind="direct", id=person)
         thread = self.id if self.parent else None
@@ -38,12 +38,12 @@ class Place:
 
 
 def is_snowflake(identity: object) -> TypeGuard[str]:
-    """Tell whether something is an id of Discord's."""
+    """Return whether something is an id of Discord's."""
     return isinstance(identity, str) and _SNOWFLAKE.fullmatch(identity) is not None
 
 
 def snowflake(identity: str) -> int:
-    """Return an id of Discord's as a number. Raises ValueError for what is none."""
+    """Return a Discord id as a number. Raises ValueError if it is none."""
     if not is_snowflake(identity):
         raise ValueError(f"not a Discord id: {identity[:40]!r}")
     return int(identity)
@@ -57,7 +57,7 @@ def place_of(channel: dict[str, Any]) -> Place:
 
 
 def inbound(message: dict[str, Any], place: Place, account: str, me: str, *, bots: bool = False) -> Inbound | None:
-    """Return what somebody wrote, or None for everything else: the bot itself, notices, nothing at all; other bots unless wanted."""
+    """Return a person's message; None for the bot's own, notices, empty ones, and those of other bots unless ``bots``."""
     author = message.get("author") or {}
     program = bool(author.get("bot") or message.get("webhook_id"))
     if "id" not in author or message.get("type", 0) not in _WRITTEN or str(author["id"]) == me or (program and not bots):
@@ -84,7 +84,7 @@ def inbound(message: dict[str, Any], place: Place, account: str, me: str, *, bot
 
 
 def edited(message: dict[str, Any], place: Place, account: str, me: str, *, bots: bool = False) -> Inbound | None:
-    """Return what a message reads now, or None when nobody changed it: Discord also tells of previews that it added."""
+    """Return an edited message; None if only Discord changed it, such as by adding a link preview."""
     at = message.get("edited_timestamp")
     if not at:
         return None
@@ -96,14 +96,14 @@ def edited(message: dict[str, Any], place: Place, account: str, me: str, *, bots
 
 
 def starter(message: dict[str, Any], me: str) -> str:
-    """Return the beginning of the message that a thread was opened under, when this is the notice of it; else nothing."""
+    """Return the beginning of the message that a thread was opened on, if this is the thread's notice; else an empty string."""
     if message.get("type") != _STARTER:
         return ""
     return _readable(message.get("referenced_message") or {}, me)[:QUOTED_CHARS]
 
 
 def sender_of(user: dict[str, Any]) -> Sender:
-    """Return a person as this gateway knows them: by their id."""
+    """Return the sender, identified by their id."""
     return Sender(id=str(user["id"]), name=str(user.get("global_name") or user.get("username") or ""))
 
 
@@ -113,7 +113,7 @@ def _mentioned(message: dict[str, Any], me: str) -> bool:
 
 
 def _said(message: dict[str, Any], me: str) -> str:
-    """Return the text, and in words what Discord shows beside text: forwarded messages, stickers, a poll."""
+    """Return the text, with descriptions of forwarded messages, stickers and polls."""
     forwarded = [_readable(one.get("message") or {}, me) for one in message.get("message_snapshots") or ()]
     parts = [_readable(message, me), *(f"[forwarded]\n{text}".strip() for text in forwarded)]
     parts += [f"[sticker: {one.get('name', '')}]" for one in message.get("sticker_items") or ()]
@@ -124,7 +124,7 @@ def _said(message: dict[str, Any], me: str) -> str:
 
 
 def _readable(message: dict[str, Any], me: str) -> str:
-    """Return the text with people's names in place of their ids, and without the mention of the bot itself."""
+    """Return the text with names instead of user ids, and without the mention of the bot."""
     names = {
         str(one["id"]): str(one.get("global_name") or one.get("username") or one["id"]) for one in message.get("mentions") or ()
     }
@@ -135,7 +135,7 @@ def _readable(message: dict[str, Any], me: str) -> str:
 
 
 def facts(name: str, event: object) -> dict[str, str]:
-    """Return what the log says of an event: its kind, where it happened and who did it, as far as that is there."""
+    """Return the values to log for an event: its kind, channel and user, as far as present."""
     content = event if isinstance(event, dict) else {}
     member = content.get("member") if isinstance(content.get("member"), dict) else {}
     user = content.get("author") or content.get("user") or (member or {}).get("user") or {}

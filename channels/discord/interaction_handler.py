@@ -34,7 +34,7 @@ _NOT_HERE = "I do not read this channel (see `channels.discord` in the settings)
 
 
 class InteractionHandler:
-    """Takes commands and presses of one connection. ``take`` returns at once."""
+    """Handles commands and presses of one connection. ``take`` returns at once."""
 
     def __init__(
         self, account: str, *, sink: InboundSink, clock: Clock, log: Log, link: GatewayClient, reactions: BotReactions
@@ -49,11 +49,11 @@ class InteractionHandler:
         self._aside = BackgroundTasks(log, account)
 
     def take(self, event: dict[str, Any], places: ChannelDirectory) -> None:
-        """Begin to take one."""
+        """Start handling one."""
         self._aside.begin("a command or press could not be taken", self._guarded(event, places))
 
     async def close(self) -> None:
-        """Leave what is not taken yet."""
+        """Cancel what is not handled yet."""
         await self._aside.close()
 
     async def _guarded(self, event: dict[str, Any], places: ChannelDirectory) -> None:
@@ -100,9 +100,9 @@ class InteractionHandler:
 
 
 def _taken(message: Inbound) -> dict[str, Any]:
-    """Return the answer to what was stored: a word to the person alone; under a press the buttons go, where only they see them.
+    """Return the response after storing: a private notice; after a press in a private chat the buttons are removed.
 
-    In a group a press does not take the buttons from the others: who may press is judged by the gateway, later.
+    In a group the buttons stay: the gateway decides later who may press.
     """
     if message.event != "button":
         return _whisper(f"`{message.text.split()[0]}` is on its way.")

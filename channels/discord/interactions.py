@@ -17,9 +17,9 @@ MARK = "hb"
 
 
 def reaction(event: dict[str, Any], place: Place, account: str, at: datetime, key: str, *, mine: bool) -> Inbound:
-    """Return an emoji that somebody put under a message. One of a server's own is given by its name, as ``:name:``.
+    """Return a reaction. A server's custom emoji is given by its name, as ``:name:``.
 
-    It counts as meant for the bot where it stands under a message of the bot's (``mine``), as everything does in private.
+    It counts as a mention on a message of the bot (``mine``), and always in private.
     """
     emoji, message = event.get("emoji") or {}, str(event["message_id"])
     user = (event.get("member") or {}).get("user") or {"id": event["user_id"]}
@@ -39,7 +39,7 @@ def reaction(event: dict[str, Any], place: Place, account: str, at: datetime, ke
 
 
 def interaction(event: dict[str, Any], place: Place, account: str, at: datetime) -> Inbound | None:
-    """Return a command as the message that it stands for, or a press; None for what this gateway does not offer."""
+    """Return a slash command or press as a message; None if it is not one of this bot's."""
     user = (event.get("member") or {}).get("user") or event.get("user") or {}
     data, identity = event.get("data") or {}, str(event["id"])
     if not user:
@@ -64,12 +64,12 @@ def interaction(event: dict[str, Any], place: Place, account: str, at: datetime)
 
 
 def custom_id(number: int, value: str) -> str:
-    """Return the id of a button; no two under one message may have the same."""
+    """Return the id of a button, unique in its message."""
     return f"{MARK}{number}:{value}"
 
 
 def pressed(identity: str) -> str | None:
-    """Return the value of a button, or None when it is not one of ours."""
+    """Return the value of a button, or None if it is not the bot's."""
     mark, colon, value = identity.partition(":")
     return value if colon and mark.startswith(MARK) and mark.removeprefix(MARK).isdecimal() else None
 

@@ -20,7 +20,7 @@ _WORDLESS = "\u200b"
 
 
 def written(markdown: str) -> str:
-    """Return a reply as Discord takes it. What the author meant as plain text stays plain text."""
+    """Return a reply as Discord Markdown. Plain text stays plain text."""
     return markup(styled(markdown))
 
 
@@ -30,7 +30,7 @@ def markup(content: Styled, within: frozenset[str] = frozenset()) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape all marks but in addresses, which Discord takes as they are."""
+    """Escape all marks except in URLs, which Discord takes literally."""
     parts = _ADDRESS.split(text)
     parts[::2] = [_LINE_START.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", part)) for part in parts[::2]]
     return "".join(parts)

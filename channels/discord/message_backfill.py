@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
 
 class Backfill:
-    """What one connection has to read besides events. ``take`` is given pages, ``store`` what was changed; both return when it is stored.
+    """Reads missed messages for one connection. ``take`` is called with pages, ``store`` with edits; both return when they are stored.
 
-    ``ready`` is called when reading is held up: nothing that is to be sent waits for it.
+    ``ready`` is called when reading is delayed, so that sending does not wait for it.
     """
 
     def __init__(
@@ -90,12 +90,12 @@ class Backfill:
 
     @property
     def trouble(self) -> str:
-        """What is wrong, in words; empty when nothing waits to be read."""
+        """What is wrong, in words; empty when nothing is left to read."""
         held = ", ".join(sorted(self._places.held))
         return f"what was missed cannot be read yet, and is tried again: {held}" if held else ""
 
     async def catch_up(self, gap: int, *, anew: bool) -> None:
-        """Read on in every channel that was read before, and in those of listed people who may have written first.
+        """Read missed messages in every channel read before, and in private channels of listed people.
 
         ``gap`` is where it began, 0 for none. In a new session what was changed is looked at first: where the gap began is known only
         until something newer is stored.
@@ -110,19 +110,19 @@ class Backfill:
                 await self._look_up(person, gap)
 
     async def read_on(self, channels: dict[str, str]) -> None:
-        """Take what was written in these channels since their marks."""
+        """Read the messages in these channels since their marks."""
         await self._read_all(channels, self._next_page, holds=True)
 
     async def close(self) -> None:
-        """Leave what is not read yet."""
+        """Cancel what is not read yet."""
         await self._aside.close()
 
     def edited(self, message: dict[str, Any], place: Place) -> Inbound | None:
-        """Return what a message reads now, when somebody changed it."""
+        """Return the message as edited, if somebody edited it."""
         return edited(message, place, self._account, self._link.me, bots=self._settings.allow_bots)
 
     async def _look_up(self, person: str, gap: int) -> None:
-        """Read what a listed person wrote in the gap who had no private channel before: Discord tells a bot of none."""
+        """Read what listed people without a known private channel wrote in the gap: Discord does not list such channels."""
         with contextlib.suppress(*_UNREAD):
             channel: dict[str, Any] = dict(await self._link.http.start_private_message(int(person)))
             identity, last = str(channel["id"]), int(channel.get("last_message_id") or 0)
@@ -132,7 +132,7 @@ class Backfill:
                 await self.read_on({identity: str(gap)})
 
     async def _read_all(self, channels: dict[str, str], reading: Reading, *, holds: bool = False) -> None:
-        """Read in some channels at a time: a bot may be in hundreds."""
+        """Read a few channels at a time: a bot may be in hundreds."""
         turns = asyncio.Semaphore(AT_ONCE)
 
         async def in_turn(channel: str, mark: str) -> None:
@@ -148,7 +148,7 @@ class Backfill:
     async def _read(
         self, channel: str, mark: str, reading: Reading, backoff: Backoff, *, holds: bool, tries: int | None = TRIES_IN_ORDER
     ) -> None:
-        """Read a channel, at most so many times; then go on beside everything else."""
+        """Read a channel with a limited number of attempts, then continue in the background."""
         following: str | None = mark
         failures = 0
         while following is not None:
@@ -182,9 +182,9 @@ class Backfill:
         return str(page[-1]["id"]) if full and page else None
 
     def _looking_again(self, gap: int) -> Reading:
-        """Return what tells of changes that people made in the gap to what was taken before it.
+        """Return the edits made in the gap to messages stored before it.
 
-        What the gateway has heard of, it passes over by its key.
+        The gateway skips edits that it has stored already, by their keys.
         """
 
         async def look(channel: str, mark: str) -> None:
@@ -202,7 +202,7 @@ class Backfill:
         return look
 
     async def _where(self, channel: str) -> Place:
-        """Return a channel of which a message was taken. Raises one of ``_UNREAD``."""
+        """Return a channel of which a message was stored. Raises one of ``_UNREAD``."""
         known = self._places.known(channel)
         return self._places.note(known or place_of(dict(await self._link.http.get_channel(int(channel)))))
 

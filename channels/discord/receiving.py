@@ -46,7 +46,7 @@ _QUEUED = {_MESSAGE, *_CHANGED, *_CONNECTED, "GUILD_CREATE"}
 
 
 class Receiver:
-    """One bot's ear. ``dms`` is filled with the private channel of each person who was heard, ``reacting`` is told of each message."""
+    """Receives for one bot. Fills ``dms`` with the private channel of each person who wrote, and reports each message to ``reactions``."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Receiver:
 
     @property
     def trouble(self) -> str:
-        """What is wrong though Discord is reached, in words; empty when nothing is."""
+        """What is wrong although Discord is reached, in words; empty when nothing is wrong."""
         return self._missed.trouble
 
     async def run(self) -> None:
@@ -125,7 +125,7 @@ class Receiver:
             self._news.set()
 
     def _noted(self, name: str, content: dict[str, Any]) -> None:
-        """Learn from an event as it comes what those that wait in the queue are read by."""
+        """Update what is known of channels from an event at once, before the queued events are read."""
         match name:
             case "MESSAGE_CREATE":
                 self._conflict.heard(content, self.link.me)
@@ -181,9 +181,9 @@ class Receiver:
         return batch
 
     async def _take(self, batch: list[dict[str, Any]]) -> None:
-        """Hand on what people wrote where this bot reads. Events carry the server they come from; private ones have none.
+        """Deliver messages from the channels that this bot reads. Events carry their server; private ones have none.
 
-        One batch at a time: no mark may be stored of a message that is not.
+        One batch at a time, because a mark must not be stored before its message.
         """
         async with self._taking:
             await self._take_in_turn(batch)
@@ -199,7 +199,7 @@ class Receiver:
             await self._store(messages)
 
     def _read(self, one: dict[str, Any], place: Place) -> list[Inbound]:
-        """Note a message as taken, and return what it says; with its change, if it was changed before it was read."""
+        """Record a message as stored, and return it, with its edit if it was edited before it was read."""
         self._places.taken(place.id, str(one["id"]))
         if about := starter(one, self.link.me):
             self._places.about[place.id] = about
@@ -216,7 +216,7 @@ class Receiver:
         return messages
 
     async def _changed(self, name: str, content: dict[str, Any], place: Place, stamp: str) -> Inbound | None:
-        """Return what a person did to a message, when it is to be told."""
+        """Return a reaction, if the settings want it."""
         if name == "MESSAGE_UPDATE":
             return self._missed.edited(content, place)
         which = self._settings.reactions_told(place.guild)
@@ -229,7 +229,7 @@ class Receiver:
         return found if self._settings.allow_bots or not found.from_bot else None
 
     async def _is_mine(self, reaction: dict[str, Any]) -> bool:
-        """Tell whether a reaction stands under a message of the bot's."""
+        """Return whether a reaction stands under a message of the bot's."""
         author = reaction.get("message_author_id")
         if author is None:
             try:
@@ -240,11 +240,11 @@ class Receiver:
         return str(author) == self.link.me
 
     async def _store(self, messages: list[Inbound]) -> None:
-        """Hand messages to the gateway, until it has them."""
+        """Deliver messages until they are stored."""
         await self._accepted(messages, None)
 
     async def _accepted(self, messages: list[Inbound], cursor: Cursor | None) -> None:
-        """Hand messages and a cursor to the gateway; without one, it is how far was read by then."""
+        """Deliver messages and a cursor until they are stored; the default cursor is the current read position."""
         while True:
             try:
                 await self._sink.accept(messages, cursor or Cursor(name=CURSOR, value=self._places.marks.written()))
@@ -255,7 +255,7 @@ class Receiver:
                 return
 
     async def _place(self, content: dict[str, Any]) -> Place | None:
-        """Return where an event happened; Discord is asked about a channel or thread that was not heard of."""
+        """Return the channel of an event; an unknown channel or thread is requested from Discord."""
         channel = str(content["channel_id"])
         known = self._places.known(channel) or (Place(channel) if "guild_id" not in content else None)
         while known is None:

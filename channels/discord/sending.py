@@ -41,7 +41,7 @@ SLOWEST = 50_000
 
 
 class Sender:
-    """One bot's voice. ``dms`` holds the private channel of each person; it is asked for when it is not known."""
+    """Sends for one bot. ``dms`` holds the private channel of each person; an unknown one is requested."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class Sender:
         self._conflict = conflict
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]], previews: Previews) -> Sent:
-        """Send a chunk or a file, or make a chunk the last edit of a preview.
+        """Send a chunk or a file, or edit a preview into the chunk.
 
-        An edit notifies nobody and cannot become a reply. So a preview that stood for long, or whose answer is to be a reply, is
-        taken away after the answer was posted.
+        An edit notifies nobody and cannot become a reply. So an old preview, or one whose answer is to be a reply, is
+        deleted after the answer was posted.
 
         Discord compares nonces for some minutes. After that a doubtful message is looked for in the channel, from the moment of
         the first attempt on. That is recorded beforehand: a process that dies over an attempt cannot do it any more.
@@ -112,7 +112,7 @@ class Sender:
             return str((await self._link().http.send_message(channel, params=given))["id"])
 
     async def _finished(self, channel: int, message: str, outbound: Outbound) -> bool:
-        """Edit a preview into the answer. Returns whether it was still there."""
+        """Edit a preview into the answer. Returns whether it still existed."""
         try:
             await self._edit(channel, message, written(outbound.text), components=rows(outbound.buttons))
         except discord.NotFound:
@@ -130,7 +130,7 @@ class Sender:
     async def _found(self, channel: int, outbound: Outbound, preview: str | None) -> str | None:
         """Look for a message that may have arrived: by its nonce, or by its content when it was sent after the first attempt.
 
-        Discord keeps nonces for a while only; a message with another one is not this one, though it says the same.
+        Discord keeps nonces for a while only; a message with another nonce is a different one, even with the same text.
         """
         link = self._link()
         since = _after(outbound.recorded, AFTER) or preview
@@ -145,7 +145,7 @@ class Sender:
         return None
 
     async def post(self, conversation: ChatAddress, text: str) -> str:
-        """Post the first form of a preview, silently."""
+        """Post the first preview, without a notification."""
         try:
             channel = await self.channel(conversation)
             nonce = f"p{first_id(self._clock.now())}"
@@ -182,14 +182,14 @@ class Sender:
 
 
 def number(identity: str) -> int:
-    """Return an id of Discord's as a number. Raises ``NotSent`` for what is none."""
+    """Return a Discord id as a number. Raises ``NotSent`` if it is none."""
     if not is_snowflake(identity):
         raise NotSent(f"{identity[:80]!r} is not a Discord id", permanent=True)
     return int(identity)
 
 
 def _size(enclosure: OutboundFile | None, most_mb: float) -> int:
-    """Return how many bytes a file has. Raises ``NotSent`` when it is larger than is sent at all, or gone."""
+    """Return the size of a file in bytes. Raises ``NotSent`` if it exceeds the limit or is gone."""
     if enclosure is None:
         return 0
     try:
@@ -225,7 +225,7 @@ _ROW, _BUTTON, _GREY = 1, 2, 2
 
 
 def rows(buttons: Sequence[Button]) -> list[dict[str, Any]]:
-    """Return buttons as rows of five. Discord shows 25 at most; what is beyond can still be typed."""
+    """Return buttons in rows of five. Discord shows at most 25; the values of others can still be typed."""
     shown = [
         {"type": _BUTTON, "style": _GREY, "label": _label(one.label), "custom_id": custom_id(number, one.value)}
         for number, one in enumerate(buttons[: IN_A_ROW * ROWS])
@@ -239,12 +239,12 @@ def _label(label: str) -> str:
 
 
 def file_name(enclosure: OutboundFile) -> str:
-    """Return a file's name with nothing in it that could end a header or be taken for a path."""
+    """Return a file name without characters that could end a header or form a path."""
     return re.sub(r'[\x00-\x1f\x7f"\\/;]', "_", enclosure.name).strip(". ")[:100] or "file"
 
 
 def multipart(message: dict[str, Any], enclosure: OutboundFile | None) -> MultipartParameters:
-    """Return a message with its file, which is opened here and closed by the context manager that comes back."""
+    """Return a message with its file, which is opened here and closed by the returned context manager."""
     if enclosure is None:
         return MultipartParameters(message, None, None)
     name = file_name(enclosure)

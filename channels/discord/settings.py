@@ -178,7 +178,7 @@ class DiscordAccount(AccountSection):
         )
 
     def reads(self, guild: str, channel: str) -> bool:
-        """Tell whether a channel of a server is read."""
+        """Return whether a channel of a server is read."""
         rule = self.guild(guild)
         if rule is None:
             return False

@@ -19,7 +19,7 @@ _TEXT = 3
 
 
 async def offer(link: GatewayClient, entries: Sequence[MenuEntry]) -> bool:
-    """Make the bot's menu show these commands; return whether it had to be changed. Raises one of ``TROUBLE``."""
+    """Set the bot's commands; return whether they had to be changed. Raises one of ``TROUBLE``."""
     bot = int(link.me)
     wanted = commands(entries)
     offered = await link.http.get_global_commands(bot)
@@ -30,7 +30,7 @@ async def offer(link: GatewayClient, entries: Sequence[MenuEntry]) -> bool:
 
 
 def commands(entries: Sequence[MenuEntry]) -> list[dict[str, Any]]:
-    """Return commands as Discord takes them; a name that it does not take is left out, and can still be typed."""
+    """Return commands in Discord's form; one with an invalid name is left out, and can still be typed."""
     named = {name: entry for entry in entries if _NAME.fullmatch(name := entry.name.lower()) and name == name.lower()}
     return [_command(name, entry) for name, entry in list(named.items())[:MOST]]
 
@@ -54,7 +54,7 @@ def _short(text: str) -> str:
 
 
 def _compared(found: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Return what matters of commands: Discord adds its own facts, leaves out what is as always, and keeps an order of its own."""
+    """Return the comparable part of commands: Discord adds fields, omits defaults, and sorts them."""
     return sorted(
         (
             str(one.get("name")),

@@ -23,7 +23,7 @@ WARNING: Final = (
 
 
 class TokenConflict:
-    """Compares what the bot is heard to say with what was said here."""
+    """Compares received messages of the bot with those sent from here."""
 
     def __init__(self, clock: Clock, log: Log, account: str) -> None:
         self._clock = clock
@@ -34,12 +34,12 @@ class TokenConflict:
         self._told = False
 
     def ours(self, mark: str) -> None:
-        """Note the nonce of a message that is about to be sent from here, or the id of one that was."""
+        """Record the nonce of a message about to be sent, or the id of a sent one."""
         self._ours.append(mark)
         self._strange.pop(mark, None)
 
     def heard(self, message: dict[str, Any], me: str) -> None:
-        """Look at a message as it was written just now, by anybody, and tell of a rival once."""
+        """Check a new message, and report another program once."""
         author, now = message.get("author") or {}, self._clock.monotonic()
         said = str(author.get("id")) == me and message.get("type", 0) in _WRITTEN
         asked = message.get("interaction_metadata") or message.get("webhook_id")

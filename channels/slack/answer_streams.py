@@ -48,18 +48,18 @@ class Streams:
         self._usable = True
 
     def holds(self, message: str) -> bool:
-        """Tell whether a message is a stream that is open, as far as is known here."""
+        """Return whether a message is a stream that is open, as far as is known here."""
         return self._shown.get(message) is not None
 
     async def close(self) -> None:
-        """End what is open, as it is: a stream that is left alone is shown as broken in the end."""
+        """End open streams as they are: Slack shows an abandoned stream as broken."""
         with contextlib.suppress(*TROUBLE):
             async with asyncio.timeout(LONGEST_GOODBYE):
                 for message, channel in list(self._open.items()):
                     await self.end(channel, message)
 
     async def start(self, channel: str, thread: str, person: str, text: str) -> str | None:
-        """Begin a stream and return its message; None where Slack has none, or not now."""
+        """Start a stream and return its message; None if Slack does not stream here or now."""
         said = streamable(text, MOST_MARKDOWN - _LEAVE)
         if not self._usable or not said.strip():
             return None
@@ -87,7 +87,7 @@ class Streams:
         return message
 
     async def append(self, channel: str, message: str, text: str) -> bool:
-        """Show more. Returns False when the stream is at its end, and the message must be edited from now on."""
+        """Append text. Returns False if the stream has ended, and the message must be edited from now on."""
         shown, said = self._shown.get(message), streamable(text, MOST_MARKDOWN - _LEAVE)
         if not shown or not said.startswith(shown):
             await self.end(channel, message)
@@ -117,9 +117,9 @@ class Streams:
         return True
 
     async def finish(self, channel: str, message: str, text: str, more: dict[str, Any]) -> bool:
-        """End a stream with the rest of the answer and what goes under it. Returns False when the message must be edited instead.
+        """End a stream with the rest of the answer and its buttons. Returns False if the message must be edited instead.
 
-        After it was in doubt what a stream shows, it is ended as it is, which may be repeated.
+        If it is unknown what a stream shows, it is ended as it is, which may be repeated.
         """
         shown = self._shown.take(message)
         if not shown or not text.startswith(shown):
@@ -145,7 +145,7 @@ class Streams:
         return True
 
     async def end(self, channel: str, message: str) -> None:
-        """End a stream as it is; that it has ended already is just as well."""
+        """End a stream as it is. It may have ended already."""
         self._shown.take(message)
         try:
             await self._web.chat_stopStream(channel=channel, ts=message)

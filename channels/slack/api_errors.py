@@ -69,12 +69,12 @@ _SERVER = 500
 
 
 def code_of(error: SlackApiError) -> str:
-    """Return the word that Slack gives for an error, or an empty string."""
+    """Return Slack's error code, or an empty string."""
     return str(_data(error).get("error") or "")
 
 
 def waiting(error: SlackApiError) -> float | None:
-    """Return the seconds that Slack asks to wait, or None when it does not."""
+    """Return the seconds that Slack asks to wait, or None."""
     if _status(error) != _TOO_MANY and code_of(error) != TOO_OFTEN:
         return None
     wait = str(getattr(error.response, "headers", {}).get("Retry-After", ""))
@@ -82,7 +82,7 @@ def waiting(error: SlackApiError) -> float | None:
 
 
 def passing(error: SlackApiError) -> bool:
-    """Tell whether an error is Slack's own trouble, which ends by itself, and no refusal."""
+    """Return whether an error is Slack's own trouble, which ends by itself, and no refusal."""
     return _status(error) >= _SERVER or code_of(error) in _SLACKS_OWN or not code_of(error)
 
 
@@ -97,7 +97,7 @@ def refusal(error: SlackApiError, settings: SlackAccount, which: Which) -> Chann
 
 
 def refused_token(code: str, settings: SlackAccount, which: Which) -> ChannelBroken:
-    """Return what to tell of a token that Slack does not accept."""
+    """Return the error for a token that Slack does not accept."""
     key, _, where = TOKENS[which]
     at = "" if settings.api_root == OFFICIAL else f" at {settings.api_root}"
     return ChannelBroken(
@@ -107,7 +107,7 @@ def refused_token(code: str, settings: SlackAccount, which: Which) -> ChannelBro
 
 
 def send_error(error: BaseException) -> ChannelError:
-    """Return what a failed send means: surely without effect, or uncertain."""
+    """Return NotSent for a failed send that had no effect, else Uncertain."""
     if isinstance(error, SlackApiError):
         return _refused_send(error)
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):

@@ -29,12 +29,12 @@ _APART = "\u200b"
 
 
 def harmless(markdown: str) -> str:
-    """Return Markdown in which Slack sees no command, so that no text of a model can call people together."""
+    """Return Markdown with escaped commands, so that a model's text cannot notify people."""
     return _COMMAND.sub(f"<{_APART}", markdown)
 
 
 def streamable(markdown: str, limit: int) -> str:
-    """Return the beginning of a text that will not change when the text grows: what may be a command at its end is held back."""
+    """Return the beginning of a text that does not change as the text grows: a possible command at its end is held back."""
     return harmless(_PERHAPS.sub("", markdown[:limit]))
 
 
@@ -44,7 +44,7 @@ def longer(markdown: str) -> str:
 
 
 def letter(markdown: str, buttons: tuple[Button, ...] = (), *, as_markdown: bool) -> dict[str, Any]:
-    """Return the arguments of ``chat.postMessage`` that say this; those of ``chat.update`` are the same."""
+    """Return the arguments of ``chat.postMessage`` and ``chat.update`` for this message."""
     if buttons:
         blocks = [{"type": "markdown", "text": harmless(markdown)}] if as_markdown else sections(markdown)
         return {"text": written(markdown), "blocks": [*blocks, actions(buttons)]}
@@ -52,7 +52,7 @@ def letter(markdown: str, buttons: tuple[Button, ...] = (), *, as_markdown: bool
 
 
 def sections(markdown: str) -> list[dict[str, Any]]:
-    """Return a text as blocks of mrkdwn, which hold less than a message does."""
+    """Return a text as blocks of mrkdwn, which hold less than a message."""
     pieces = fitted(markdown, _MOST_SECTION, written)
     return [{"type": "section", "text": {"type": "mrkdwn", "text": written(piece)}} for piece in pieces]
 
@@ -72,7 +72,7 @@ def actions(buttons: Iterable[Button]) -> dict[str, Any]:
 
 
 def pressed(blocks: Iterable[dict[str, Any]], label: str) -> list[dict[str, Any]]:
-    """Return a message's blocks with what was pressed in the place of its buttons."""
+    """Return a message's blocks with the pressed label in place of its buttons."""
     left = [block for block in blocks if block.get("type") != "actions"]
     return [*left, {"type": "context", "elements": [{"type": "plain_text", "text": f"✓ {_label(label)}"}]}]
 

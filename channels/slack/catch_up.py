@@ -44,7 +44,7 @@ _BETWEEN = "/"
 
 
 def thread_mark(channel: str, thread: str) -> str:
-    """Return the name under which the reading mark of a thread is kept."""
+    """Return the key of a thread's read mark."""
     return f"{channel}{_BETWEEN}{thread}"
 
 
@@ -55,7 +55,7 @@ def opened_since(messages: Sequence[dict[str, Any]], mark: str, marks: Collectio
 
 
 def channel_of(place: str) -> str:
-    """Return the channel that a reading mark is of, or of a thread of which it is."""
+    """Return the channel of a read mark, or of its thread."""
     return place.partition(_BETWEEN)[0]
 
 
@@ -69,7 +69,7 @@ def moves(stored: str | None) -> dict[str, str]:
 
 
 class HistoryReader:
-    """Reads on from a mark. ``held_up`` is called before a wait that Slack asks for."""
+    """Reads messages after a mark. ``held_up`` is called before a wait that Slack asks for."""
 
     def __init__(self, web: AsyncWebClient, clock: Clock, log: Log, held_up: Callable[[], None]) -> None:
         self._web = web
@@ -78,14 +78,14 @@ class HistoryReader:
         self._held_up = held_up
 
     def worth(self, marks: dict[str, str]) -> dict[str, str]:
-        """Return the marks that are read on from: those of all channels, and of the threads that were used last."""
+        """Return the marks to read from: those of all channels, and of the most recent threads."""
         oldest = self._clock.now().timestamp() - THREADS_FOR
         threads = [place for place, mark in marks.items() if _BETWEEN in place and float(mark) >= oldest]
         left_out = {place for place in marks if _BETWEEN in place} - set(threads[-MOST_THREADS:])
         return {place: mark for place, mark in marks.items() if place not in left_out}
 
     async def since(self, place: str, mark: str) -> list[dict[str, Any]]:
-        """Return what was written in a channel or a thread since the mark, oldest first; nothing when it may not be read.
+        """Return the messages in a channel or thread since the mark, oldest first; none if it may not be read.
 
         Raises one of ``TROUBLE`` when that is not known now.
         """
@@ -112,7 +112,7 @@ class HistoryReader:
         return [one for one in stamped(found, channel) if newer(one["ts"], mark)]
 
     def looked_back(self, marks: dict[str, str]) -> set[str]:
-        """Return the channels in which messages before the mark are worth another look."""
+        """Return the channels in which messages before the mark are read again."""
         channels = [place for place in marks if _BETWEEN not in place]
         return set(sorted(channels, key=lambda place: order(marks[place]))[-MOST_LOOKED_BACK:])
 
@@ -174,12 +174,12 @@ class CatchUp:
 
     @property
     def trouble(self) -> str:
-        """What is wrong, in words; empty when nothing waits to be read."""
+        """What is wrong, in words; empty when nothing is left to read."""
         channels = sorted({channel_of(place) for place in self._unread})
         return f"what was missed cannot be read yet, and is tried again: {', '.join(channels)}" if channels else ""
 
     def holds(self, channel: str) -> bool:
-        """Tell whether something older than what is written now is still to be read in a channel: its mark must stay."""
+        """Return whether something older than what is written now is still to be read in a channel: its mark must stay."""
         return not self._taking and any(channel_of(place) == channel for place in self._unread)
 
     async def take(self, marks: dict[str, str], ready: Callable[[], None]) -> None:

@@ -87,7 +87,7 @@ class SlackChannel(ChatChannel):
 
     @property
     def trouble(self) -> str:
-        """What is wrong though Slack is reached; see ``channels.protocol.Troubled``."""
+        """What is wrong although Slack is reached; see ``channels.protocol.Troubled``."""
         return "" if self._line is None else self._line.receiver.trouble
 
     async def run(self, sink: InboundSink) -> None:
@@ -180,7 +180,7 @@ class SlackChannel(ChatChannel):
         )
 
     def chunks(self, markdown: str) -> list[str]:
-        """Cut a reply into messages of at most 4,000 letters, as Markdown and as Slack's own notation."""
+        """Split a reply into messages of at most 4,000 characters, both as Markdown and as mrkdwn."""
         return fitted(markdown, self._settings.text_chunk_limit, longer, apart=self._settings.chunk_mode == "newline")
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:

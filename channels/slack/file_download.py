@@ -126,7 +126,7 @@ class Files:
 
 
 def may_see_token(address: str, api_root: str) -> bool:
-    """Tell whether the app's token may go to an address: to Slack over TLS, or to the server that ``api_root`` names in its place."""
+    """Return whether the app's token may go to an address: to Slack over TLS, or to the server that ``api_root`` names in its place."""
     parts = urlsplit(address)
     if api_root != OFFICIAL:
         root = urlsplit(api_root)

@@ -44,7 +44,7 @@ class Identity:
 
 
 def is_stamp(message: object) -> bool:
-    """Tell whether an id is that of a message, which is when it was written: a slash command, for one, has none."""
+    """Return whether an id is that of a message, which is when it was written: a slash command, for one, has none."""
     return isinstance(message, str) and _STAMP.fullmatch(message) is not None
 
 
@@ -56,7 +56,7 @@ def order(stamp: str) -> Decimal:
 
 
 def newer(stamp: object, mark: str) -> bool:
-    """Tell whether something happened after a mark; never, when it carries no time stamp."""
+    """Return whether something happened after a mark; never, when it carries no time stamp."""
     return is_stamp(stamp) and order(str(stamp)) > order(mark)
 
 
@@ -112,7 +112,7 @@ def inbound(event: dict[str, Any], who: Identity, *, event_id: str = "", quoted:
 
 
 def names(raw: str, user: str) -> bool:
-    """Tell whether a text mentions somebody."""
+    """Return whether a text mentions somebody."""
     return f"<@{user}>" in raw or f"<@{user}|" in raw
 
 
@@ -177,7 +177,7 @@ def readable(raw: str, me: str) -> str:
 
 
 def facts(body: object) -> dict[str, str]:
-    """Return what the log says of an event: its kind, where it happened and who did it, as far as that is there."""
+    """Return the values to log for an event: its kind, channel and user, as far as present."""
     payload = _object(body)
     event = _object(payload.get("event")) or payload
     channel = event.get("channel") or event.get("channel_id") or _object(event.get("item")).get("channel")

@@ -313,7 +313,7 @@ class Receiver:
         return not message.from_bot or self._settings.hears_bots(channel)
 
     def _may_press(self, channel: str, message: Inbound) -> bool:
-        """Tell whether a press counts, as far as it is known here: those of strangers leave the buttons where they are."""
+        """Return whether a press counts, as far as it is known here: those of strangers leave the buttons where they are."""
         listed = self._settings.listed(self._known.former.get(channel, channel), message.sender.id)
         return message.conversation.kind == "direct" or listed
 

@@ -178,7 +178,7 @@ class SlackAccount(AccountSection):
         return value.get_secret_value().strip() if value is not None else ""
 
     def reads(self, channel: str) -> bool:
-        """Tell whether a channel is read."""
+        """Return whether a channel is read."""
         if self.group_policy == "disabled":
             return False
         rule = self.rule(channel)
@@ -189,12 +189,12 @@ class SlackAccount(AccountSection):
         return self.channels.get(channel) or self.channels.get("*")
 
     def hears_bots(self, channel: str) -> bool:
-        """Tell whether messages of other apps are read in a channel."""
+        """Return whether messages of other apps are read in a channel."""
         rule = self.rule(channel)
         return self.allow_bots if rule is None or rule.allow_bots is None else rule.allow_bots
 
     def listed(self, channel: str, person: str) -> bool:
-        """Tell whether a person is named among those who may speak in a channel."""
+        """Return whether a person is named among those who may speak in a channel."""
         rule = self.rule(channel)
         named = self.dm.allow_from if rule is None or rule.users is None else rule.users
         return person in named or "*" in named

@@ -50,7 +50,7 @@ class PollRequest(HTTPXRequest):
 
 
 def readable(update: dict[str, Any]) -> bool:
-    """Tell whether the library can read an update."""
+    """Return whether the library can read an update."""
     try:
         Update.de_json(update, None)
     except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
@@ -141,7 +141,7 @@ def wait_of(error: RetryAfter) -> float:
 
 
 def send_error(error: TelegramError, bot: Bot) -> ChannelError:
-    """Return what a failed send means: surely without effect, or uncertain."""
+    """Return NotSent for a failed send that had no effect, else Uncertain."""
     text = f"Telegram: {told(error, bot)}"
     if isinstance(error, RetryAfter):
         return NotSent(text, retry_after=wait_of(error))

@@ -23,7 +23,7 @@ class Me:
     username: str
 
     def is_named(self, name: str) -> bool:
-        """Tell whether ``@name`` or ``name`` is this bot's."""
+        """Return whether ``@name`` or ``name`` is this bot's."""
         return name.removeprefix("@").casefold() == self.username.casefold()
 
 
@@ -37,11 +37,11 @@ class Written:
         self._me = me
 
     def mentions_me(self) -> bool:
-        """Tell whether the bot is named: by @name, by a mention that carries its id, or behind a command."""
+        """Return whether the bot is named: by @name, by a mention that carries its id, or behind a command."""
         return any(self._means_me(one) or self._commands(one) == "me" for one in self._entities)
 
     def commands_another(self) -> bool:
-        """Tell whether it begins with a command to another bot, as in ``/help@other_bot``."""
+        """Return whether it begins with a command to another bot, as in ``/help@other_bot``."""
         return any(one.offset == 0 and self._commands(one) == "another" for one in self._entities)
 
     def readable(self) -> str:

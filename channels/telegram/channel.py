@@ -96,7 +96,7 @@ class TelegramChannel(ChatChannel):
             await listener.close()
 
     def chunks(self, markdown: str) -> list[str]:
-        """Cut a reply into messages. Takes about 1 ms a kilobyte of text: call it in a thread for very long ones."""
+        """Split a reply into messages. Takes about 1 ms per kilobyte of text: call it in a thread for very long texts."""
         apart = self._settings.chunk_mode == "newline"
         pieces = cut(markdown, self._settings.text_chunk_limit, utf16_length, apart=apart)
         return [piece for piece in pieces if _visible(plain(styled(piece)))]
@@ -264,5 +264,5 @@ class TelegramChannel(ChatChannel):
 
 
 def _visible(text: str) -> bool:
-    """Tell whether Telegram would take it: a text of blanks and format characters alone is empty to it."""
+    """Return whether Telegram would take it: a text of blanks and format characters alone is empty to it."""
     return any(unicodedata.category(letter) not in {"Zs", "Zl", "Zp", "Cc", "Cf"} for letter in text)

@@ -55,7 +55,7 @@ _NUMBER = re.compile(r"-?\d+")
 
 
 class Receiver:
-    """Reads updates and has the gateway accept them; what is only courtesy towards the platform follows by itself."""
+    """Reads updates and delivers them to the sink; best-effort requests to the platform run in the background."""
 
     def __init__(self, deps: ReceiverDeps, reader: Reader) -> None:
         self._deps = deps
@@ -63,7 +63,7 @@ class Receiver:
         self._aside = BackgroundTasks(deps.log, deps.account)
 
     async def take(self, updates: Sequence[Update]) -> int:
-        """Have the gateway accept a batch; return the number of the update that follows it. Raises when it could not be stored."""
+        """Deliver a batch; return the number of the update after it. Raises if it could not be stored."""
         readings = [(update.update_id, self._read(update)) for update in updates]
         for number, reading in readings:
             if reading.passed:
@@ -81,7 +81,7 @@ class Receiver:
         return following
 
     def _read(self, update: Update) -> Reading:
-        """Read an update; one that is malformed must not hold up those behind it."""
+        """Read an update; a malformed one must not block those behind it."""
         try:
             reading = self._reader.read(update)
         except MALFORMED as error:
@@ -89,7 +89,7 @@ class Receiver:
         return reading if _is_sound(reading) else Reading(passed="it is malformed: no ids, or no date")
 
     async def _move(self, former: ChatAddress, present: ChatAddress) -> None:
-        """Have the gateway note that a group has another id, and say where its settings should follow."""
+        """Report that a group has a new id, and log where its settings should follow."""
         await self._deps.sink.moved(former, present)
         if former.id in self._deps.settings.groups:
             key = f"{key_of(self._deps.account)}.groups"
@@ -101,7 +101,7 @@ class Receiver:
         await self._aside.close()
 
     async def _answer(self, press: Press) -> None:
-        """End the waiting sign on the button, and take the buttons off when somebody pressed who may."""
+        """Answer the button's query, and remove the buttons if the person was allowed to press."""
         try:
             await self._deps.bot.answer_callback_query(press.query)
             if press.allowed:
@@ -123,7 +123,7 @@ class Receiver:
 
 
 def _is_sound(reading: Reading) -> bool:
-    """Tell whether what the gateway relies on is there: the library takes an update without it."""
+    """Return whether what the gateway relies on is there: the library takes an update without it."""
     found = reading.inbound
     ids = [place.id for place in reading.moved or ()]
     if found is not None:

@@ -22,7 +22,7 @@ MOST_PARTS = 12
 
 
 class SeenMessages:
-    """In which topic a message lies, and whether the bot wrote it: what reactions and presses do not say."""
+    """The topic of each message and whether the bot wrote it, which reactions and presses do not say."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, str], tuple[str | None, bool]] = OrderedDict()
@@ -35,7 +35,7 @@ class SeenMessages:
             self._seen.popitem(last=False)
 
     def find(self, chat: str, message: str) -> tuple[str | None, bool] | None:
-        """Return the topic, and whether the bot wrote it; None when nothing is known."""
+        """Return the topic, and whether the bot wrote the message; None if it is unknown."""
         return self._seen.get((chat, message))
 
 
@@ -48,15 +48,15 @@ class _Part:
 
 
 class Pastes:
-    """Finds the parts of a long text that the sender's client cut into messages."""
+    """Finds the parts of a long text that the sender's client split into messages."""
 
     def __init__(self) -> None:
         self._last: OrderedDict[tuple[str, ...], _Part] = OrderedDict()
 
     def part_of(self, where: tuple[str, ...], message: int, at: datetime, length: int) -> str | None:
-        """Return the name that the parts of one text share. ``where`` is the place and the sender.
+        """Return the key that the parts of one text share. ``where`` is the conversation and the sender.
 
-        A text of ``CUT_AT`` units or more may have a following part; one that follows it at once is taken for that.
+        A text of ``CUT_AT`` units or more may have a next part; a message directly after it counts as that.
         """
         before = self._last.pop(where, None)
         follows = (

@@ -40,7 +40,7 @@ _FILES: Final[dict[str, tuple[AttachmentKind, str]]] = {
 
 @dataclass(slots=True)
 class Rich:
-    """What a rich message says. ``names`` are the user names that it mentions, ``people`` the ids."""
+    """The content of a rich message. ``names`` are the mentioned user names, ``people`` the mentioned ids."""
 
     text: str = ""
     files: list[Attachment] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Rich:
 
 
 def rich(message: Message) -> Rich | None:
-    """Return what the rich part of a message says; None for a message that has none. Never raises, whatever it holds."""
+    """Return the rich content of a message, or None. Never raises, whatever it holds."""
     raw: Any = message.api_kwargs.get("rich_message")
     if raw is None and getattr(message, "rich_message", None) is not None:  # a library that knows it
         raw = message.to_dict().get("rich_message")
@@ -73,7 +73,7 @@ def rich(message: Message) -> Rich | None:
 
 
 def _parts(node: dict[str, Any], found: Rich) -> list[Any]:
-    """Return what a node is made of, in its order: texts, and further nodes."""
+    """Return the parts of a node in order: texts and nodes."""
     kind = str(node.get("type") or "")
     _note_mention(node, found)
     if kind in _FILES:

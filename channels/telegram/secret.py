@@ -13,7 +13,7 @@ HEADER = "x-telegram-bot-api-secret-token"
 
 
 def is_ours(request: HookRequest, settings: TelegramAccount) -> bool:
-    """Tell whether a call shows the secret. Takes the same time however much of it is right."""
+    """Return whether a call carries the secret, compared in constant time."""
     expected = settings.webhook_secret
     shown = request.headers.get(HEADER, "").encode("utf-8", "replace")
     return expected is not None and hmac.compare_digest(shown, expected.get_secret_value().encode())

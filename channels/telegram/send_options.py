@@ -55,7 +55,7 @@ IN_A_ROW = 3
 
 
 async def as_html_or_plain(content: Styled, call: Callable[..., Awaitable[T]]) -> T:
-    """Call with the text as HTML, and once more with it as plain text when Telegram does not take the HTML."""
+    """Call with the text as HTML, and again as plain text if Telegram rejects the HTML."""
     try:
         return await call(html(content), parse_mode=ParseMode.HTML)
     except BadRequest as error:
@@ -73,12 +73,12 @@ def placing(conversation: ChatAddress) -> dict[str, Any]:
 
 
 def preview(*, wanted: bool) -> dict[str, Any]:
-    """Return whether Telegram may show what lies behind a link."""
+    """Return the option for link previews."""
     return {} if wanted else {"link_preview_options": LinkPreviewOptions(is_disabled=True)}
 
 
 def company(outbound: Outbound) -> dict[str, Any]:
-    """Return what a message answers, even if that is gone meanwhile, and its buttons."""
+    """Return the reply parameters and buttons of a message. The answered message may be gone."""
     options: dict[str, Any] = {}
     if outbound.reply_to is not None:
         options["reply_parameters"] = ReplyParameters(number(outbound.reply_to), allow_sending_without_reply=True)

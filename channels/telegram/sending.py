@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Ids of what the chat holds already: the message that takes the text, and the file.
+    """The ids that earlier attempts recorded: of the message for the text, and of the file.
 
-    They count in their chat alone: a group that became a supergroup numbers its messages anew.
+    They are valid in their chat only: a group that became a supergroup has new message ids.
     """
 
     chat: str
@@ -44,7 +44,7 @@ class Progress:
     file: int | None = None
 
     def written(self) -> str:
-        """Return it as a string that ``read`` understands."""
+        """Return it as a string for ``read``."""
         return json.dumps({key: value for key, value in asdict(self).items() if value is not None}, separators=(",", ":"))
 
 
@@ -65,7 +65,7 @@ _GONE = ("to edit not found", "can't be edited", "message_id_invalid")
 
 
 class Sender:
-    """One bot's voice. ``moved`` is told when a group turns out to have another id."""
+    """Sends for one bot. ``moved`` is called when a group turns out to have a new id."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Sender:
         self._moved = moved
 
     async def send(self, outbound: Outbound, record: Record, shown: Shown) -> Sent:
-        """Send a chunk as HTML, or as plain text when Telegram does not take our HTML.
+        """Send a chunk as HTML, or as plain text if Telegram rejects the HTML.
 
         Telegram has no key against doubles, and a bot cannot read its chat. So a chunk that may have arrived is repeated with a mark;
         or, where a preview of the answer stands or ``delivery`` is ``edit``, it is put in the place of a message whose id was
@@ -150,7 +150,7 @@ class Sender:
         return self._noted(message, outbound.conversation)
 
     async def _edited(self, message_id: int, content: Styled, options: dict[str, Any]) -> bool:
-        """Put the text into a message. Returns False when that message is gone."""
+        """Edit the text into a message. Returns False if that message is gone."""
         await self._pacer.quiet(str(options["chat_id"]))
         fitting = {key: value for key, value in options.items() if key in {"chat_id", "link_preview_options", "reply_markup"}}
         try:
@@ -182,7 +182,7 @@ class Sender:
         return Sent(platform_id=str(progress.file))
 
     async def post(self, conversation: ChatAddress, text: str) -> str:
-        """Post the first form of a preview. Raises ``ChannelError``."""
+        """Post a preview. Raises ``ChannelError``."""
         options = placing(conversation) | preview(wanted=False)
         try:
             message = await as_html_or_plain(

@@ -211,7 +211,7 @@ class TelegramAccount(AccountSection):
         return shared if rule.allow_from is None else rule.allow_from
 
     def may_speak(self, chat: str, topic: str | None, person: str) -> bool:
-        """Tell whether a person may speak to the agent in a group."""
+        """Return whether a person may speak to the agent in a group."""
         rule = self.group(chat)
         if rule is None or not (here := rule.at(topic)).enabled:
             return False

@@ -37,7 +37,7 @@ PRIVACY = (
 
 
 class Listener:
-    """What ``TelegramChannel.run`` does."""
+    """Runs one bot until it is cancelled."""
 
     def __init__(self, deps: ReceiverDeps, seen: SeenMessages) -> None:
         self._deps = deps
@@ -71,11 +71,11 @@ class Listener:
             await self._hook.run()
 
     async def hear(self, request: HookRequest) -> HookAnswer:
-        """Take a call that shows the secret."""
+        """Handle a call that carries the secret."""
         return HookAnswer(status=503, headers={"retry-after": "5"}) if self._hook is None else await self._hook.hear(request)
 
     async def close(self) -> None:
-        """End what is only courtesy."""
+        """Cancel best-effort requests."""
         if self._offering is not None:
             self._offering.cancel()
             await asyncio.gather(self._offering, return_exceptions=True)
@@ -95,7 +95,7 @@ class Listener:
                 await self._deps.backoff.wait("telegram does not answer", told(error, self._deps.bot))
 
     async def _offer(self, entries: dict[str, MenuEntry]) -> None:
-        """Set the menu; without it the commands work all the same."""
+        """Set the menu. Best effort: commands work without it."""
         try:
             await offer(self._deps.bot, entries)
         except (TelegramError, TypeError, KeyError, ValueError) as error:
@@ -105,7 +105,7 @@ class Listener:
 
 
 def unheard(me: User, settings: TelegramAccount) -> str:
-    """Say what the bot does not hear though the settings want it to; nothing when all is well."""
+    """Return what the bot cannot receive although the settings ask for it; an empty string if all is well."""
     wanted = any(
         not rule.at(topic).require_mention
         for rule in settings.groups.values()
@@ -129,7 +129,7 @@ def named(entries: Sequence[MenuEntry]) -> dict[str, MenuEntry]:
 
 
 async def offer(bot: Bot, menu: dict[str, MenuEntry]) -> None:
-    """Set the menu for private chats and for groups, where it is another one. Raises ``TelegramError``."""
+    """Set the menu for private chats and groups, if it differs. Raises ``TelegramError``."""
     commands = tuple(BotCommand(name, _description(entry)) for name, entry in menu.items())
     for scope in SCOPES:
         if await bot.get_my_commands(scope=scope) != commands:

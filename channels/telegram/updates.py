@@ -34,7 +34,7 @@ GENERAL = "1"
 
 @dataclass(frozen=True, slots=True)
 class Press:
-    """A button that was pressed: the query waits for an answer, and the buttons under the message for being taken off."""
+    """A pressed button: its query must be answered, and the message's buttons removed."""
 
     query: str
     chat: int
@@ -53,7 +53,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one update means; ``passed`` says why it means nothing."""
+    """The content of one update; ``passed`` says why it is skipped."""
 
     inbound: Inbound | None = None
     moved: tuple[ChatAddress, ChatAddress] | None = None
@@ -77,7 +77,7 @@ class Reader:
         self.commands: Mapping[str, str] = {}
 
     def read(self, update: Update) -> Reading:
-        """Return what an update means. In a private chat there is one person only, whatever an update says."""
+        """Return the content of an update. A private chat has one person only, whatever an update says."""
         reading = self._read(update)
         found = reading.inbound
         if found is not None and found.conversation.kind == "direct" and found.sender.id != found.conversation.id:
@@ -103,7 +103,7 @@ class Reader:
         return ChatAddress(channel="telegram", account=self._account, kind=kind, id=str(chat.id), thread=thread)  # type: ignore[arg-type]
 
     def _moved(self, message: Message) -> tuple[ChatAddress, ChatAddress] | None:
-        """Return the former and the present group, when a group became a supergroup. Each of the two is told so."""
+        """Return the former and the present group, if a group became a supergroup. Both groups get such an update."""
         here = self.conversation(message.chat, None)
         if message.migrate_to_chat_id is not None:
             return here, replace(here, id=str(message.migrate_to_chat_id))
@@ -233,7 +233,7 @@ def _membership(change: ChatMemberUpdated) -> Reading:
 
 
 def _sender(message: Message) -> tuple[Sender | None, bool]:
-    """Return who wrote, and whether a program did. An anonymous administrator, or a channel, writes under the id of its chat."""
+    """Return the sender, and whether it is a bot. Anonymous administrators and channels have the id of their chat."""
     if message.is_automatic_forward:
         return None, False
     if message.sender_chat is not None:
@@ -243,7 +243,7 @@ def _sender(message: Message) -> tuple[Sender | None, bool]:
 
 
 def _thread(message: Message) -> str | None:
-    """Return the topic. Outside of topics Telegram numbers chains of replies in the same field, and those are none."""
+    """Return the topic. Outside of topics the same field numbers reply chains, which are no topics."""
     if message.is_topic_message and message.message_thread_id is not None:
         return str(message.message_thread_id)
     return GENERAL if message.chat.is_forum and message.chat.type == "supergroup" else None
@@ -254,7 +254,7 @@ def _edition(message: Message) -> int:
 
 
 def _emoji(reaction: MessageReactionUpdated) -> str:
-    """Return what was put there that was not there before."""
+    """Return the newly added emoji."""
     before = set(reaction.old_reaction)
     fresh: Sequence[object] = [one for one in reaction.new_reaction if one not in before]
     return " ".join(

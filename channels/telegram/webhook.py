@@ -28,12 +28,12 @@ AT_A_TIME = 1
 
 
 def address_of(url: str, account: str) -> str:
-    """Return the whole address that Telegram is given."""
+    """Return the full URL of the webhook."""
     return url if urlsplit(url).path.strip("/") else f"{url}/hooks/telegram/{account}"
 
 
 class Hook:
-    """One bot's webhook: it is set when it is not as it should be, and looked after; calls are taken by ``hear``."""
+    """One bot's webhook: sets it where it differs and checks it regularly; ``hear`` handles calls."""
 
     def __init__(self, deps: ReceiverDeps, receiver: Receiver) -> None:
         self._deps = deps
@@ -44,7 +44,7 @@ class Hook:
         self._told_of: object = None
 
     async def run(self) -> None:
-        """Look after the webhook until cancelled.
+        """Keep the webhook set until cancelled.
 
         Raises:
             ChannelBroken: the token is wrong, Telegram does not take the address, or there is no secret.
@@ -73,7 +73,7 @@ class Hook:
                 await self._deps.clock.sleep(LOOK_SECONDS)
 
     async def hear(self, request: HookRequest) -> HookAnswer:
-        """Take one call. What could not be stored is answered with 503, and Telegram will call again."""
+        """Handle one call. If it cannot be stored, the answer is 503, and Telegram calls again."""
         if request.method != "POST":
             return HookAnswer(status=405, headers={"allow": "POST"})
         try:
@@ -111,7 +111,7 @@ class Hook:
             self._deps.sink.ready()
 
     def _tell_trouble(self, info: WebhookInfo) -> None:
-        """Say once what keeps Telegram from reaching us."""
+        """Log once why Telegram cannot reach the webhook."""
         if info.last_error_date is None or info.last_error_date == self._told_of:
             return
         self._told_of = info.last_error_date

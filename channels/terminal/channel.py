@@ -26,10 +26,10 @@ _NAME = re.compile(r"[\w.@-]{1,64}")
 
 
 class TerminalChannel:
-    """A ``Channel`` with ``Drafts``. Sender ids are always ``owner``: whoever reaches it has the owner's rights on this machine.
+    """A ``Channel`` with ``Drafts``. The sender id is always ``owner``: whoever reaches the socket has the owner's rights on this machine.
 
     ``Inbound.message_id`` is the key that the client gave, which ``Done`` and ``Rejected`` carry back to it. ``sink.ready()``
-    is called whenever a client attaches, so that what waits for it goes out; ``on_stop`` when a client asks to stop the turn.
+    is called whenever a client connects, so that queued deliveries start; ``on_stop`` when a client asks to stop the turn.
     With ``socket_path``, ``run`` serves clients in other processes (see ``channels.terminal.unix_socket``).
     """
 
@@ -46,7 +46,7 @@ class TerminalChannel:
         self._sink: asyncio.Future[InboundSink] | None = None
 
     def attach(self, conversation_id: str = "local") -> Link:
-        """Return a new link to the conversation of that name.
+        """Return a new connection to the conversation of that name.
 
         Raises:
             ChannelError: the name is none.
@@ -68,7 +68,7 @@ class TerminalChannel:
         return attachment
 
     def detach(self, attachment: ClientConnection) -> None:
-        """Forget a client."""
+        """Remove a client."""
         there = self._attached.get(attachment.conversation, [])
         if attachment in there:
             there.remove(attachment)
@@ -76,17 +76,17 @@ class TerminalChannel:
             self._attached.pop(attachment.conversation, None)
 
     def attached(self, conversation: ChatAddress) -> bool:
-        """Tell whether somebody is there to read."""
+        """Return whether a client is connected."""
         return conversation in self._attached
 
     async def sink(self) -> InboundSink:
-        """Return the gateway's door, once ``run`` has been given it."""
+        """Return the sink, once ``run`` was called."""
         if self._sink is None:
             self._sink = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._sink)
 
     async def stop(self, conversation: ChatAddress) -> None:
-        """Pass on a client's wish to stop the running turn."""
+        """Stop the running turn for a client."""
         await self._on_stop(conversation)
 
     async def run(self, sink: InboundSink) -> None:
@@ -109,7 +109,7 @@ class TerminalChannel:
         return [markdown] if markdown.strip() else []
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:  # noqa: ARG002 - the protocol's
-        """Deliver to every attached client; it arrived when one of them took it. A repeated key is shown once by each."""
+        """Deliver to every connected client; one acknowledgement suffices. Each client shows a repeated key once."""
         clients = list(self._attached.get(outbound.conversation, ()))
         if not clients:
             raise NotSent("nobody is attached to this conversation", hint="homebody chat")
@@ -136,7 +136,7 @@ class TerminalChannel:
             timer.cancel()
 
     async def typing(self, conversation: ChatAddress) -> None:
-        """Do nothing: previews and activity lines show that work goes on."""
+        """Do nothing: previews and activity lines show progress."""
 
     async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:
         """Show the reply so far."""
@@ -144,12 +144,12 @@ class TerminalChannel:
             client.preview(turn, text)
 
     def show(self, conversation: ChatAddress, frame: LiveEvent) -> None:
-        """Show an activity, a note, the end of a turn or a rejection to whoever is there."""
+        """Send a live event to every connected client."""
         for client in self._attached.get(conversation, ()):
             client.push(frame)
 
     async def close(self) -> None:
-        """Close every link."""
+        """Close every connection."""
         for clients in list(self._attached.values()):
             for client in list(clients):
                 await client.close()

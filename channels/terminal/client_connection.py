@@ -25,7 +25,7 @@ Proof = Literal["taken", "missed", "unknown"]
 class ClientConnection:
     """A ``Link`` inside the gateway's own process; the socket server drives one for each connection.
 
-    A client that reads slowly costs little: previews that wait are joined into one frame.
+    Queued previews of a slow client are joined into one event.
     """
 
     def __init__(self, channel: TerminalChannel, conversation: ChatAddress) -> None:
@@ -80,11 +80,11 @@ class ClientConnection:
 
     @property
     def waiting(self) -> int:
-        """How many frames the client has not taken yet."""
+        """The number of queued events."""
         return len(self._waiting)
 
     async def take(self) -> LiveEvent | None:
-        """Wait for the next frame, without taking it as delivered; None once closed."""
+        """Wait for the next event, which does not acknowledge it; None once closed."""
         while not self._waiting:
             if self._closed:
                 return None
@@ -93,13 +93,13 @@ class ClientConnection:
         return self._waiting.popleft()
 
     def acknowledge(self, key: str) -> None:
-        """Note that the client has the reply ``key``."""
+        """Record that the client has the reply ``key``."""
         proof = self._delivered.get(key)
         if proof is not None and not proof.done():
             proof.set_result("taken")
 
     def push(self, frame: LiveEvent) -> None:
-        """Hand the client a frame that needs no proof."""
+        """Queue an event that needs no acknowledgement."""
         last = self._waiting[-1] if self._waiting else None
         if isinstance(frame, Delta) and isinstance(last, Delta):
             text = frame.text if frame.fresh else last.text + frame.text
@@ -109,7 +109,7 @@ class ClientConnection:
         self._news.set()
 
     def preview(self, turn: str, text: str) -> None:
-        """Hand the client what is new in the reply so far."""
+        """Queue the new part of the reply."""
         before = self._preview
         self._preview = (turn, text)
         if before[0] == turn and text.startswith(before[1]):
@@ -119,7 +119,7 @@ class ClientConnection:
             self.push(Delta(text, fresh=True))
 
     def offer(self, reply: Reply) -> asyncio.Future[Proof]:
-        """Hand the client a reply, once for each key. The future tells what became of it."""
+        """Queue a reply, once for each key. The future gives the result."""
         proof = self._delivered.get(reply.key)
         if proof is None:
             proof = asyncio.get_running_loop().create_future()
@@ -128,7 +128,7 @@ class ClientConnection:
         return proof
 
     def end(self) -> None:
-        """Close from the gateway's side: what waits is dropped, and its deliveries count as not made."""
+        """Close from the gateway's side: queued events are dropped, and queued replies count as not delivered."""
         self._closed = True
         missed = {frame.key for frame in self._waiting if isinstance(frame, Reply)}
         self._waiting.clear()

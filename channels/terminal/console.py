@@ -48,12 +48,12 @@ LEAVING_WHEN_IDLE = {"exit", "quit", "exit()", "quit()", ":q"}
 
 
 class ChatConsole:
-    """Asks, sends, and shows what comes back, until the person leaves or the link ends.
+    """Reads messages, sends them and shows the answers, until the person quits or the connection ends.
 
-    What is typed while an answer is awaited is sent too: the gateway says what becomes of it. ``commands`` (name with its slash ->
+    Messages typed while an answer is pending are sent too; the gateway decides what happens to them. ``commands`` (name with its slash ->
     one line of help) and ``choices`` (name -> words that may follow) are offered for completion; the gateway answers them.
     ``rewrite`` is applied to whatever is printed, so that the commands in it work as typed.
-    ``source``, ``sink`` and ``console`` are the process's own terminal unless something else is handed in.
+    ``source``, ``sink`` and ``console`` default to the process's own terminal.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ChatConsole:
         return len(self._awaited)
 
     async def run(self) -> int:
-        """Hold the conversation, and return the exit code. The link is left open."""
+        """Run the chat, and return the exit code. The connection stays open."""
         if self._greeting:
             self._screen.note(self._greeting)
         with contextlib.nullcontext() if self._screen.is_dumb else patch_stdout(raw=True):
@@ -138,7 +138,7 @@ class ChatConsole:
         return 0
 
     async def _listen(self) -> None:
-        """Draw what arrives, asked for or not."""
+        """Show events as they arrive."""
         async for frame in self._link.frames():
             self._hear(frame)
             self._session.app.invalidate()
@@ -270,7 +270,7 @@ class ChatConsole:
 
 
 def status_line(facts: Mapping[str, Any], spent: float) -> str:
-    """Put what a turn came to into one line; "" where it had no model."""
+    """Return the result of a turn as one line; "" if it had no model call."""
     if not facts.get("model"):
         return ""
     parts = [str(facts["model"])]
@@ -281,7 +281,7 @@ def status_line(facts: Mapping[str, Any], spent: float) -> str:
 
 
 def _raise_end(listening: asyncio.Task[None]) -> NoReturn:
-    """Raise what ended the link."""
+    """Raise the error that ended the connection."""
     listening.result()
     raise LinkLost("the conversation was closed", hint="start `homebody chat` again")
 

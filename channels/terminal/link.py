@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Link(Protocol):
-    """One client's line to one conversation."""
+    """One client's connection to one conversation."""
 
     async def say(self, text: str, *, key: str, hints: Mapping[str, str] | None = None) -> None:
-        """Send a message; it is durable on return. Saying it again under the same ``key`` is harmless.
+        """Send a message; it is durable on return. Sending it again with the same ``key`` has no effect.
 
         Raises:
             ChannelError: it was not stored. ``LinkLost`` when nobody can say.
@@ -28,7 +28,7 @@ class Link(Protocol):
         ...
 
     def frames(self) -> AsyncIterator[LiveEvent]:
-        """Yield what arrives, until the link is closed from either side; for one reader.
+        """Yield live events until either side closes the connection; for one reader.
 
         A Reply counts as delivered once it was yielded.
 
@@ -38,12 +38,12 @@ class Link(Protocol):
         ...
 
     async def close(self) -> None:
-        """Detach. Deliveries that were not yielded go to whoever attaches next."""
+        """Disconnect. Replies that were not yielded go to the next client."""
         ...
 
 
 class Exchange:
-    """Judges when the answer to a message is complete: its turn is over and all of its replies are here."""
+    """Tracks when the answer to a message is complete: its turn has ended and all of its replies have arrived."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -52,7 +52,7 @@ class Exchange:
         self._replies: set[str] = set()
 
     def hear(self, frame: LiveEvent) -> bool:
-        """Take a frame in; return False for a reply that was heard before, which is not to be shown again."""
+        """Record an event; return False for a repeated reply, which must not be shown again."""
         if isinstance(frame, Reply):
             if frame.key in self._replies:
                 return False
@@ -65,7 +65,7 @@ class Exchange:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come for this message."""
+        """Whether nothing more will arrive for this message."""
         if self.rejected is not None:
             return True
         if self.done is None:

@@ -21,10 +21,10 @@ PATIENCE_SECONDS = 120.0
 
 
 class ReconnectingLink:
-    """A ``Link`` over another that may break. ``open_link`` makes a new one; it raises LinkLost while nobody answers.
+    """A ``Link`` that reconnects. ``open_link`` makes a new connection; it raises LinkLost while the gateway does not answer.
 
-    A message that was under way is said again under its key, which the gateway takes once. What is on its way to the person
-    waits in the gateway and comes to the new link. ``frames`` has to be read: it is what attaches again.
+    An unacknowledged message is sent again with its key, which the gateway stores once. Replies that were not delivered
+    stay queued and come over the new connection. ``frames`` must be read: it is what reconnects.
     """
 
     def __init__(self, link: Link, open_link: Callable[[], Awaitable[Link]], clock: Clock) -> None:
@@ -45,7 +45,7 @@ class ReconnectingLink:
                 self._broke(link)
 
     async def stop(self) -> None:
-        """Stop the running turn; nothing runs in a gateway that went away."""
+        """Stop the running turn. Does nothing while the gateway is away."""
         if self._whole.is_set():
             await self._link.stop()
 
@@ -69,7 +69,7 @@ class ReconnectingLink:
         await self._link.close()
 
     async def _present(self) -> Link:
-        """Return the link once it is whole. Raises LinkLost when the gateway stays away."""
+        """Return the connection once it works. Raises LinkLost if the gateway stays away."""
         await self._whole.wait()
         if self._given_up is not None:
             raise self._given_up
@@ -80,7 +80,7 @@ class ReconnectingLink:
             self._whole.clear()
 
     async def _reopen(self, broken: LinkLost) -> None:
-        """Attach again. Raises ``broken`` when nobody answers for PATIENCE_SECONDS."""
+        """Reconnect. Raises ``broken`` if the gateway does not answer for PATIENCE_SECONDS."""
         until = self._clock.monotonic() + PATIENCE_SECONDS
         await self._link.close()
         try:

@@ -182,7 +182,7 @@ def make_console() -> Console:
 
 
 class Screen:
-    """Prints what stays, and says what the region above the prompt shows meanwhile: the reply so far, or that one is awaited."""
+    """Prints finished output, and gives the content of the region above the prompt: the reply so far, or that one is pending."""
 
     def __init__(self, console: Console, monotonic: Callable[[], float], rewrite: Callable[[str], str] = str) -> None:
         self._console = console
@@ -199,7 +199,7 @@ class Screen:
         return self._console.is_terminal and self._console.is_dumb_terminal
 
     def begin(self) -> None:
-        """An answer is awaited from now on."""
+        """Mark an answer as pending."""
         if not self._awaited:
             self._since = self._monotonic()
             self._preview = self._doing = ""
@@ -218,12 +218,12 @@ class Screen:
         self._preview = self._doing = ""
 
     def end(self) -> None:
-        """Nothing is awaited any more."""
+        """Mark no answer as pending."""
         self._awaited = False
         self._preview = self._doing = ""
 
     def show(self, frame: LiveEvent) -> None:
-        """Take a frame: print it, or make it part of the region."""
+        """Show an event: print it, or update the region."""
         match frame:
             case Delta(text=text, fresh=fresh):
                 self._preview = text if fresh else self._preview + text
@@ -242,16 +242,16 @@ class Screen:
                 self.trouble(reason, hint)
 
     def reply(self, text: str) -> None:
-        """Print a reply for good."""
+        """Print a finished reply."""
         self._console.print(Page(self._rewrite(text)))
         self._console.print()
 
     def note(self, text: str) -> None:
-        """Print a line of the gateway's own."""
+        """Print a notice."""
         self._console.print(Text(visible(self._rewrite(text)), style="dim"))
 
     def trouble(self, text: str, hint: str) -> None:
-        """Print what went wrong, and the way out."""
+        """Print an error and its hint."""
         self._console.print(Text(visible(self._rewrite(text)), style=TROUBLE))
         if hint:
             self._console.print(Text(f"  {visible(self._rewrite(hint))}"))

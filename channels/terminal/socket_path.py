@@ -63,7 +63,7 @@ def clear(wanted: Path) -> None:
 
 
 def private_directory(path: Path, *, through_symlink: bool = True) -> None:
-    """Make sure of a directory that nobody but this user can enter.
+    """Create or check a directory that only this user can enter.
 
     Raises:
         ChannelBroken: it cannot be made, is somebody else's, or is shared.

@@ -80,7 +80,7 @@ class SocketServer:
         task.add_done_callback(self._tasks.discard)
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection to its end; nothing that a client sends can end more than that."""
+        """Serve one connection; whatever a client sends affects only its own connection."""
         why = "the gateway is stopping"
         try:
             _same_user(writer)
@@ -125,7 +125,7 @@ class SocketServer:
 
 
 async def _say(attachment: ClientConnection, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Take a message in, and return the answer."""
+    """Deliver a message, and return the response."""
     key = str(said["key"])
     hints = {str(name): str(value) for name, value in said.get("hints", {}).items()}
     try:
@@ -136,7 +136,7 @@ async def _say(attachment: ClientConnection, said: Mapping[str, Any]) -> dict[st
 
 
 async def _show(attachment: ClientConnection, writer: asyncio.StreamWriter) -> None:
-    """Pass frames on; ends quietly when the client is gone, for the reading side then ends the session."""
+    """Send events; ends silently when the client is gone, because the reading side then ends the session."""
     with contextlib.suppress(ConnectionError):
         while (frame := await attachment.take()) is not None:
             writer.write(_line(to_json(frame)))
@@ -168,7 +168,7 @@ class SocketLink:
 
     @classmethod
     async def open(cls, path: Path, conversation_id: str = "local") -> SocketLink:
-        """Attach to the gateway that serves ``path``.
+        """Connect to the gateway that serves ``path``.
 
         Raises:
             LinkLost: nobody serves it.
