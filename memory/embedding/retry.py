@@ -70,6 +70,11 @@ _LONGEST_WAIT = 8.0
 _JITTER = 0.2
 
 
+def exponential_backoff(failures: int, *, first: float, longest: float) -> float:
+    """Return the wait after ``failures`` earlier failures in a row: ``first`` seconds, doubled each time, up to ``longest``."""
+    return min(first * 2.0 ** min(failures, 64), longest)
+
+
 class Retries:
     """Repeats what fails in passing, within a time limit, and remembers when a provider asked for a longer rest.
 
@@ -109,8 +114,10 @@ class Retries:
         raise AssertionError("the last try returns or raises")
 
     def _backoff(self, tried: int) -> float:
-        wait = min(_FIRST_WAIT * 2.0 ** (tried - 1), _LONGEST_WAIT)
-        return float(wait * (1 - _JITTER + 2 * _JITTER * self._random()))
+        return float(
+            exponential_backoff(tried - 1, first=_FIRST_WAIT, longest=_LONGEST_WAIT)
+            * (1 - _JITTER + 2 * _JITTER * self._random())
+        )
 
     def _note_rest(self, failure: EmbeddingFailed) -> None:
         if failure.passing and failure.retry_after is not None:

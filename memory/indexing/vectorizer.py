@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memory.embedding.batch.backfill import LARGE, Backfill
 from memory.embedding.identity import identity_of
 from memory.embedding.inputs import PROBE_TEXT
+from memory.embedding.retry import exponential_backoff
 from memory.embedding.vector_checks import is_unit_vector
 from memory.errors import EmbeddingFailed
 from memory.store.batch_job_table import BatchJobTable
@@ -207,8 +208,8 @@ class Vectorizer:
         self._refused = reason
 
     def _pause(self, failure: EmbeddingFailed) -> None:
-        pause = failure.retry_after or min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
-        self._failures = min(self._failures + 1, 16)
+        pause = failure.retry_after or exponential_backoff(self._failures, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE)
+        self._failures += 1
         self._not_before = self._clock.monotonic() + pause
         trouble = f"{failure} {failure.hint}".strip()
         if trouble != self.trouble:

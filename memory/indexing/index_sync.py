@@ -1,0 +1,268 @@
+"""Keeps the index in step with the files: one sync at a time, in the foreground or in the background."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from memory.embedding.identity import identity_of
+from memory.errors import MemoryTrouble
+from memory.indexing.indexer import Indexer, SyncResult
+from memory.indexing.note_watcher import NoteWatcher
+from memory.indexing.vectorizer import Vectorizer
+from memory.notes.sources import UNREADABLE, printable_name
+from memory.notes.transcript_source import TranscriptSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+    from memory.embedding.batch.protocol import BatchService
+    from memory.embedding.protocol import Embedder
+    from memory.indexing.indexer import Changed, SyncProgress
+    from memory.notes.sources import NoteSources
+    from memory.protocol import Clock
+    from memory.settings import MemorySettings
+    from memory.store.index import Index
+    from memory.store.index_handle import IndexHandle
+
+_MANY = 3
+"""If at least this many notes, and more than half of all, disappear at once, the owner is told: the disk may not be mounted."""
+
+_RETRY_SECONDS = 15.0
+"""Shortest wait before vectors that could not be made are asked for again."""
+
+
+class IndexSync:
+    """Indexes changed files, embeds new chunks and retries in the background. Results are stale while ``dirty`` is true.
+
+    ``unreadable`` are the notes of the last sync that could not be read, with the reason. ``changed`` takes the paths of changed
+    notes; ``tell`` takes sentences for the owner. The other arguments are those of ``WorkspaceMemory``.
+    """
+
+    def __init__(
+        self,
+        sources: NoteSources,
+        handle: IndexHandle,
+        settings: MemorySettings,
+        clock: Clock,
+        *,
+        embedder: Embedder | None,
+        batch: BatchService | None,
+        batch_from: int,
+        changed: Changed,
+        sessions: Path | None,
+        own_session: Callable[[str], bool],
+        template: frozenset[str],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.dirty = True
+        self.started = False
+        self.unreadable: dict[str, str] = {}
+        self.embedder = embedder
+        self._sources = sources
+        self._open = handle
+        self._settings = settings.sync
+        self._clock = clock
+        self._tell = tell
+        searched = sessions if settings.searches_sessions else None
+        transcripts = TranscriptSource(searched, settings.sync.sessions, own_session) if searched else None
+        self._indexer = Indexer(sources, handle.thread, clock, changed=changed, transcripts=transcripts, template=template)
+        self._vectorizer: Vectorizer | None = None
+        if embedder is not None:
+            self._vectorizer = Vectorizer(
+                embedder, handle.thread, clock, settings=settings.remote.batch, batch=batch, tell=tell, large=batch_from
+            )
+        self._watcher = NoteWatcher(
+            sources,
+            settings.sync,
+            clock,
+            touched=self.touched,
+            due=self.sync_soon,
+            tell=tell,
+            sessions=searched,
+            grown=self._sessions_grew,
+        )
+        self._syncing = asyncio.Lock()
+        self._background: set[asyncio.Task[object]] = set()
+        self._measure = False
+        self._retrying: asyncio.Task[object] | None = None
+        self._reading_sessions: asyncio.Task[object] | None = None
+        self._closed = False
+
+    @property
+    def running(self) -> bool:
+        """Whether a sync is running."""
+        return self._syncing.locked()
+
+    @property
+    def trouble(self) -> str:
+        """Why vectors are not complete, in a sentence, or ""."""
+        return self._vectorizer.trouble if self._vectorizer else ""
+
+    def start(self) -> None:
+        """Watch the notes, sync at intervals and, if ``sync.onSessionStart`` is set, sync once in the background."""
+        self.started = True
+        self._watcher.start()
+        if self._settings.on_session_start:
+            self.sync_soon()
+
+    async def sync(self, progress: SyncProgress | None = None, *, vectors: bool = True) -> SyncResult:
+        """Bring the index in step with the files, then make what vectors are missing.
+
+        Raises:
+            MemoryTrouble: the index cannot be written; it goes on answering as it is.
+        """
+        async with self._syncing:
+            self.dirty = False
+            try:
+                who = self.embedder and identity_of(self.embedder)
+                synced = await self._open.recovering(lambda: self._follow(progress))
+                if vectors:
+                    await self._open.recovering(lambda: self._complete(progress))
+                if vectors and self.embedder and identity_of(self.embedder) != who:  # a fallback stepped in
+                    await self._open.recovering(lambda: self._follow(progress))
+                    await self._open.recovering(lambda: self._complete(progress))
+            except BaseException:  # also when cancelled: what was not followed is still to be done
+                self.dirty = True
+                raise
+            if synced.chunks or synced.removed:
+                await self._open.run(lambda index: index.database.fold_in())
+            return synced
+
+    def sync_soon(self) -> None:
+        """Start a sync, unless one is under way."""
+        if not self._syncing.locked() and not self._closed:
+            self._in_background(self._sync_quietly())
+
+    def touched(self) -> None:
+        """Take note that files may have changed: until the next sync, results are called stale."""
+        self.dirty = True
+
+    async def index_note(self, path: str) -> None:
+        """Index one note by keyword, ahead of everything else; its vectors are made in the background."""
+        index = await self._open.index()
+        await self._open.recovering(lambda: self._indexer.take(index, path))
+        if self.embedder is not None:
+            self._in_background(self._fill_vectors())
+
+    async def forget_stamps(self) -> None:
+        """Make the next sync read every file again, and embed again every text that the embedder refused."""
+        self._measure = True
+        await self._open.run(lambda index: index.notes.forget_files())
+        await self._open.run(lambda index: index.reconsider(None, now=0))
+
+    def measure_soon(self) -> None:
+        """Check in the background whether the embedder still gives vectors of the same length; if not, embed everything again."""
+        self._in_background(self._fill_vectors(measure=True))
+
+    def load_vectors_soon(self, index: Index) -> None:
+        """Load the vectors into RAM in the background, where they are searched several times faster."""
+        self._in_background(self._load_vectors(index))
+
+    def index_was_rebuilt(self) -> None:
+        """Start a sync: the index was damaged and is empty now."""
+        self.dirty = True
+        self.sync_soon()
+
+    async def close(self) -> None:
+        """Stop watching and cancel what runs in the background."""
+        self._closed = True
+        await self._watcher.close()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    async def _follow(self, progress: SyncProgress | None) -> SyncResult:
+        index = await self._open.index()
+        who = identity_of(self.embedder) if self.embedder else None
+        generations = await self._open.thread.run(lambda: index.plan(who), urgent=False)
+        synced = await self._indexer.follow(index, generations, progress)
+        self.unreadable = {path: trouble for path, trouble in synced.troubles.items() if UNREADABLE in trouble}
+        if synced.removed >= _MANY and synced.removed > synced.files:
+            self._tell(
+                f"{synced.removed} notes of {printable_name(str(self._sources.workspace))} are gone. If it lies on a disk that is not "
+                "mounted, mount it and restart; else `homebody memory log` lists what was there, and "
+                "`homebody memory undo NUMBER` brings it back."
+            )
+        await self._open.run_until_done(index.sweep)
+        return synced
+
+    async def _complete(self, progress: SyncProgress | None) -> None:
+        """Make the vectors that are missing, and let a finished generation take over."""
+        index = await self._open.index()
+        building = await self._open.thread.run(index.notes.building, urgent=False)
+        live = await self._open.thread.run(lambda: index.live, urgent=False)
+        target = building or live
+        complete = True
+        if self._vectorizer is not None:
+            measure, self._measure = self._measure, False
+            complete = await self._vectorizer.fill(index, target, progress, measure=measure)
+            if not complete:
+                self._try_again_later(self._vectorizer.resumes_in)
+        if complete and building is not None:
+            await self._open.thread.run(index.switch, urgent=False)
+            await self._open.run_until_done(index.sweep)
+
+    async def _fill_vectors(self, *, measure: bool = False) -> None:
+        who = self.embedder and identity_of(self.embedder)
+        async with self._syncing:
+            self._measure = self._measure or measure
+            await self._open.recovering(lambda: self._complete(None))
+        if self.embedder and identity_of(self.embedder) != who:  # a fallback stepped in: the index is rebuilt with it
+            self.sync_soon()
+
+    def _sessions_grew(self) -> None:
+        if self._reading_sessions is None or self._reading_sessions.done():
+            self._reading_sessions = self._in_background(self._take_sessions())
+
+    async def _take_sessions(self) -> None:
+        """Take up what was said meanwhile, as far as the settings ask for it."""
+        synced = SyncResult()
+
+        async def follow() -> None:
+            index = await self._open.index()
+            generations = await self._open.thread.run(
+                lambda: [g for g in (index.live, index.notes.building()) if g], urgent=False
+            )
+            await self._indexer.follow_sessions(index, generations, synced)
+
+        async with self._syncing:
+            await self._open.recovering(follow)
+        if synced.changed and self.embedder is not None:
+            await self._fill_vectors()
+
+    def _try_again_later(self, seconds: float) -> None:
+        """Go on making vectors once the embedder may be asked again; nobody else would, until the next note is written."""
+        if self.started and (self._retrying is None or self._retrying.done()):
+            self._retrying = self._in_background(self._after(max(seconds, _RETRY_SECONDS)))
+
+    async def _after(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        self._retrying = None
+        await self._fill_vectors()
+
+    async def _sync_quietly(self) -> None:
+        try:
+            await self.sync()
+        except MemoryTrouble as trouble:
+            self._tell(f"{trouble} {trouble.hint}".strip())
+
+    async def _load_vectors(self, index: Index) -> None:
+        """Bring the vectors into RAM, where they are searched several times faster; a part at a time, behind all searches."""
+        await self._open.run_until_done(lambda: index.vectors.load_slice(index.live))
+
+    def _in_background(self, work: Coroutine[object, object, object]) -> asyncio.Task[object] | None:
+        if self._closed:
+            work.close()
+            return None
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[object]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            hint = error.hint if isinstance(error, MemoryTrouble) else "homebody memory index"
+            self._tell(f"Memory: {error} {hint}".strip())
