@@ -227,7 +227,7 @@ class _SideConversation:
 
     async def _run(self, call: ToolCall) -> ToolMessage:
         if self._context.toolbox.effect_of(call.name) == "pure":
-            return await self._context.toolbox.run(call, self._context.scene(self._turn))
+            return await self._context.toolbox.run(call, self._context.tool_context(self._turn))
         content = (call.arguments or {}).get("content")
         if call.name != "write" or not isinstance(content, str):
             text = f"Refused: during a memory flush only reading, and write with mode append to {self._note}, are possible."

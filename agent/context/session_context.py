@@ -149,7 +149,9 @@ class SessionContext:
         written = {
             name: without_controls(value) if isinstance(value, str) else value for name, value in (call.arguments or {}).items()
         }
-        return await (self.keeping or self.toolbox).run(replace(call, arguments=written), self.scene(turn), permit=self.permit)
+        return await (self.keeping or self.toolbox).run(
+            replace(call, arguments=written), self.tool_context(turn), permit=self.permit
+        )
 
     def permit(self, call: ToolCall) -> str | None:
         """Say why a call may not run under ``sandbox.workspaceAccess``, or None."""
@@ -167,7 +169,7 @@ class SessionContext:
         """The owner's date."""
         return self.now().date()
 
-    def scene(self, turn: str) -> ToolContext:
+    def tool_context(self, turn: str) -> ToolContext:
         """In whose name tools run."""
         return ToolContext(now=self.now(), session=self.session, turn=turn, audience=self.audience)
 

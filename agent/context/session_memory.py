@@ -119,12 +119,12 @@ def _mark(context: SessionContext, until: datetime) -> str:
 def _kept_before(context: SessionContext, start: str, until: datetime) -> str | None:
     """The note in which this session was kept before, if there is one: a crash may come between the note and its mark."""
     folder = context.audience.folder
-    enclosure = context.workspace.enclosure
+    sandbox = context.workspace.sandbox
     try:
-        names = [entry.name for entry in enclosure.scan(folder) if entry.name.startswith(start)]
+        names = [entry.name for entry in sandbox.scan(folder) if entry.name.startswith(start)]
         for name in sorted(names):
             path = PurePosixPath(folder / name)
-            if _mark(context, until).encode() in enclosure.read(path).data[:400]:
+            if _mark(context, until).encode() in sandbox.read(path).data[:400]:
                 return str(path)
     except WorkspaceFileError:
         return None

@@ -50,7 +50,7 @@ class Workspace:
             raise WorkspaceFileError(f"the workspace {root} is a file, not a folder", hint=_HINT) from error
         except OSError as error:
             raise WorkspaceFileError(f"the workspace {root} cannot be made: {error.strerror}", hint=_HINT) from error
-        self.enclosure = WorkspaceSandbox(self.root, closed)
+        self.sandbox = WorkspaceSandbox(self.root, closed)
         self._known: dict[PurePosixPath, tuple[Stamp, str]] = {}
 
     def seed(self, templates: Traversable) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ class Workspace:
         ):
             if self._stands(path) or (path.name == RITUAL and not new):
                 continue
-            self.enclosure.create(path, template.read_bytes())
+            self.sandbox.create(path, template.read_bytes())
             made.append(str(path))
         return tuple(made)
 
@@ -78,7 +78,7 @@ class Workspace:
         """
         names = (*PROMPT_FILES, HEARTBEAT) if heartbeat else PROMPT_FILES
         seen = [name for name in names if audience.is_given(name)]
-        stamps = self.enclosure.stamps((*seen, RITUAL))
+        stamps = self.sandbox.stamps((*seen, RITUAL))
         files = [WorkspaceFile(name, self._text_now(name, stamps)) for name in seen]
         ritual = self._ritual(stamps) if audience.kind == "owner" else None
         return (*files, WorkspaceFile(RITUAL, ritual)) if ritual is not None else tuple(files)
@@ -104,7 +104,7 @@ class Workspace:
         with contextlib.suppress(
             WorkspaceFileError
         ):  # in a read-only workspace it stays, and is not given any more all the same
-            self.enclosure.remove(path, expected=self.enclosure.read(path).data)
+            self.sandbox.remove(path, expected=self.sandbox.read(path).data)
         return None
 
     def _text_now(self, name: str, stamps: Mapping[str, Stamp | None]) -> str | None:
@@ -116,7 +116,7 @@ class Workspace:
         return self._known_or_read(path, stamps.get(name))
 
     def _text(self, path: PurePosixPath) -> str | None:
-        return self._known_or_read(path, self.enclosure.stamp(path))
+        return self._known_or_read(path, self.sandbox.stamp(path))
 
     def _known_or_read(self, path: PurePosixPath, stamp: Stamp | None) -> str | None:
         """Give a file that is in the state ``stamp``; None for one of which that is not known. Nearly always it is as it was."""
@@ -124,7 +124,7 @@ class Workspace:
         if stamp is not None and known is not None and known[0] == stamp:
             return known[1]
         try:
-            content = self.enclosure.read(path)
+            content = self.sandbox.read(path)
         except WorkspaceFileNotFound:
             self._known.pop(path, None)
             return None
@@ -135,11 +135,11 @@ class Workspace:
         return text
 
     def _stands(self, path: PurePosixPath) -> bool:
-        if self.enclosure.kind(path) is not None:
+        if self.sandbox.kind(path) is not None:
             return True
-        if self.enclosure.kind(path.parent) is None:
+        if self.sandbox.kind(path.parent) is None:
             return False
-        return any(entry.name.casefold() == path.name.casefold() for entry in self.enclosure.scan(path.parent))
+        return any(entry.name.casefold() == path.name.casefold() for entry in self.sandbox.scan(path.parent))
 
 
 def workspace_templates() -> Traversable:

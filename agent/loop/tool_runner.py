@@ -89,7 +89,7 @@ class ToolRunner:
         began = self.context.clock.monotonic()
         limit = min(self.context.settings.limits.tool_result_chars, result_cap(self.context.window.size))
         result = await self.context.toolbox.run(
-            call, self.context.scene(self.turn), permit=self.context.permit, max_chars=limit
+            call, self.context.tool_context(self.turn), permit=self.context.permit, max_chars=limit
         )
         self.emit(ToolFinished(call, result, self.context.clock.monotonic() - began))
         return result

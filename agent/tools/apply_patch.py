@@ -47,28 +47,28 @@ class ApplyPatch(CheckedTool[PatchArguments]):
     half-way, what was done is undone. As for ``edit``, what is changed or deleted must have been read.
     """
 
-    def __init__(self, desk: FileToolContext) -> None:
+    def __init__(self, access: FileToolContext) -> None:
         super().__init__(
             PatchArguments,
             name="apply_patch",
             description="Change several files that you have read by one patch: all of it is applied, or nothing.",
             effect="effect",
         )
-        self._desk = desk
+        self._access = access
 
-    async def act(self, arguments: PatchArguments, scene: ToolContext) -> Outcome:
+    async def act(self, arguments: PatchArguments, context: ToolContext) -> Outcome:
         """Work it out, apply it, tell the memory."""
         if "\0" in arguments.patch:
             return failed("patch: has a NUL character, which is not text")
         for change in parsed(arguments.patch):
-            await self._desk.changing(self._desk.changeable(change.path, scene.audience))
-        steps = await asyncio.to_thread(self._apply, arguments.patch, scene)
+            await self._access.changing(self._access.changeable(change.path, context.audience))
+        steps = await asyncio.to_thread(self._apply, arguments.patch, context)
         for step in steps:
-            await self._desk.changed(step.path, scene)
+            await self._access.changed(step.path, context)
         return Outcome(text="\n".join(_told(step) for step in steps), details={"paths": [str(step.path) for step in steps]})
 
-    def _apply(self, patch: str, scene: ToolContext) -> list[_Step]:
-        steps = [step for change in parsed(patch) for step in self._steps(change, scene)]
+    def _apply(self, patch: str, context: ToolContext) -> list[_Step]:
+        steps = [step for change in parsed(patch) for step in self._steps(change, context)]
         paths = [step.path for step in steps]
         twice = next((path for path in paths if paths.count(path) > 1), None)
         if twice:
@@ -83,36 +83,36 @@ class ApplyPatch(CheckedTool[PatchArguments]):
                 raise WorkspaceFileError(f"{trouble}{state}", hint=trouble.hint) from trouble
             done.append(step)
         for step in steps:
-            self._remember(step, scene.session)
+            self._remember(step, context.session)
         return steps
 
-    def _steps(self, change: FileChange, scene: ToolContext) -> list[_Step]:
-        path = self._desk.changeable(change.path, scene.audience)
-        present = self._desk.enclosure.read(path).data if self._desk.enclosure.kind(path) else None
+    def _steps(self, change: FileChange, context: ToolContext) -> list[_Step]:
+        path = self._access.changeable(change.path, context.audience)
+        present = self._access.sandbox.read(path).data if self._access.sandbox.kind(path) else None
         if change.action == "add":
             if present is not None:
                 raise WorkspaceFileError(f"{path} exists already: use Update File")
             return [_Step(path, None, "".join(f"{line}\n" for line in change.lines).encode())]
         if present is None:
             raise no_such_file(path)
-        self._desk.readings.require(scene.session, path, present)
+        self._access.readings.require(context.session, path, present)
         if change.action == "delete":
             return [_Step(path, present, None)]
         after = patched(present, change)
         if change.move_to is None:
             return [_Step(path, present, after)]
-        target = self._desk.changeable(change.move_to, scene.audience)
-        if self._desk.enclosure.kind(target):
+        target = self._access.changeable(change.move_to, context.audience)
+        if self._access.sandbox.kind(target):
             raise WorkspaceFileError(f"{target} exists already: nothing can be moved there")
         return [_Step(target, None, after), _Step(path, present, None)]
 
     def _take(self, step: _Step) -> None:
         if step.before is None:
-            self._desk.enclosure.create(step.path, step.after or b"")
+            self._access.sandbox.create(step.path, step.after or b"")
         elif step.after is None:
-            self._desk.enclosure.remove(step.path, expected=step.before)
+            self._access.sandbox.remove(step.path, expected=step.before)
         else:
-            self._desk.enclosure.replace(step.path, step.after, expected=step.before)
+            self._access.sandbox.replace(step.path, step.after, expected=step.before)
 
     def _undo(self, done: list[_Step]) -> list[str]:
         """Take steps back, last one first. Returns the paths where that failed."""
@@ -126,9 +126,9 @@ class ApplyPatch(CheckedTool[PatchArguments]):
 
     def _remember(self, step: _Step, session: str) -> None:
         if step.before is None and step.after is not None:
-            self._desk.readings.shown(session, step.path, step.after)
+            self._access.readings.shown(session, step.path, step.after)
         elif step.after is not None:
-            self._desk.readings.rewritten(session, step.path, step.after)
+            self._access.readings.rewritten(session, step.path, step.after)
 
 
 def _told(step: _Step) -> str:

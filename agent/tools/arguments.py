@@ -44,7 +44,7 @@ class CheckedTool(ABC, Generic[A]):
         self.spec = ToolSpec(name=name, description=description, parameters=parameters(arguments))
         self.effect = effect
 
-    async def run(self, arguments: Mapping[str, Any], scene: ToolContext) -> Outcome:
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> Outcome:
         """Check, then act. An argument that is null counts as not given: some models fill in every one."""
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
@@ -52,12 +52,12 @@ class CheckedTool(ABC, Generic[A]):
         except ValidationError as error:
             return failed("\n".join(complaints(error, self._arguments)))
         try:
-            return await self.act(checked, scene)
+            return await self.act(checked, context)
         except WorkspaceFileError as trouble:
             return failed(str(trouble), trouble.hint)
 
     @abstractmethod
-    async def act(self, arguments: A, scene: ToolContext) -> Outcome:
+    async def act(self, arguments: A, context: ToolContext) -> Outcome:
         """Do it. WorkspaceFileError may be raised; it becomes the answer."""
 
 

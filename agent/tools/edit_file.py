@@ -37,33 +37,33 @@ class EditFile(CheckedTool[EditArguments]):
     An "effect": where ``new`` contains ``old``, a repeat would replace again.
     """
 
-    def __init__(self, desk: FileToolContext) -> None:
+    def __init__(self, access: FileToolContext) -> None:
         super().__init__(
             EditArguments,
             name="edit",
             description="Replace one piece of text in a file that you have read. It must occur exactly once, unless all is true.",
             effect="effect",
         )
-        self._desk = desk
+        self._access = access
 
-    async def act(self, arguments: EditArguments, scene: ToolContext) -> Outcome:
+    async def act(self, arguments: EditArguments, context: ToolContext) -> Outcome:
         """Edit, then tell the memory."""
-        path = self._desk.changeable(arguments.path, scene.audience)
+        path = self._access.changeable(arguments.path, context.audience)
         if "\0" in arguments.new:
             return failed("new: has a NUL character, which is not text")
-        await self._desk.changing(path)
-        times = await asyncio.to_thread(self._edit, path, arguments, scene.session)
-        await self._desk.changed(path, scene)
+        await self._access.changing(path)
+        times = await asyncio.to_thread(self._edit, path, arguments, context.session)
+        await self._access.changed(path, context)
         return Outcome(text=f"edited {path} ({times} {'place' if times == 1 else 'places'})", details={"path": str(path)})
 
     def _edit(self, path: PurePosixPath, arguments: EditArguments, session: str) -> int:
-        present = self._desk.enclosure.read(path).data
+        present = self._access.sandbox.read(path).data
         if is_binary(present):
             raise WorkspaceFileError(f"{path} is not text")
-        self._desk.readings.require(session, path, present)
+        self._access.readings.require(session, path, present)
         edited, times = _replaced(present, arguments, path)
-        self._desk.enclosure.replace(path, edited, expected=present)
-        self._desk.readings.rewritten(session, path, edited)
+        self._access.sandbox.replace(path, edited, expected=present)
+        self._access.readings.rewritten(session, path, edited)
         return times
 
 

@@ -28,7 +28,7 @@ _HISTORY = ".git"
 class FileToolContext:
     """Shared by the file tools of one agent. ``shared`` are the paths that groups and guests may read."""
 
-    enclosure: WorkspaceSandbox
+    sandbox: WorkspaceSandbox
     memory: Memory | None = None
     agent: str = ""
     shared: tuple[str, ...] = SHARED
@@ -71,12 +71,12 @@ class FileToolContext:
         if self.memory is not None and is_note(path):
             await self.memory.writing(str(path))
 
-    async def changed(self, path: PurePosixPath, scene: ToolContext) -> None:
+    async def changed(self, path: PurePosixPath, context: ToolContext) -> None:
         """Tell the memory of a changed note, so that it is found from now on, and in whose name it was changed."""
         if self.memory is None or not is_note(path):
             return
         try:
-            await self.memory.wrote(str(path), by=Author("agent", self.agent, scene.session, scene.turn))
+            await self.memory.wrote(str(path), by=Author("agent", self.agent, context.session, context.turn))
         except MemoryTrouble as trouble:  # the note itself is safe; the index catches up at its next sync
             log.warning("the index did not take in %s yet: %s", path, trouble)
 
@@ -94,30 +94,30 @@ def _history(path: PurePosixPath) -> bool:
 
 
 def walk(
-    desk: FileToolContext, start: PurePosixPath, audience: Audience, *, depth: int
+    access: FileToolContext, start: PurePosixPath, audience: Audience, *, depth: int
 ) -> Iterator[tuple[PurePosixPath, Entry]]:
     """Yield what lies at or below ``start``, by name, ``depth`` folders deep; a folder comes before what is in it.
 
     Raises WorkspaceFileNotFound when nothing stands at ``start``; a folder further down that cannot be read is passed over.
     """
-    kind = desk.enclosure.kind(start)
+    kind = access.sandbox.kind(start)
     if kind is None:
         raise no_such_file(start)
     if kind == "folder":
-        yield from _below(desk, start, audience, depth)
+        yield from _below(access, start, audience, depth)
         return
-    stamp = desk.enclosure.stamp(start)
+    stamp = access.sandbox.stamp(start)
     yield start, Entry(start.name, kind, stamp.size if stamp else 0)
 
 
 def _below(
-    desk: FileToolContext, folder: PurePosixPath, audience: Audience, depth: int
+    access: FileToolContext, folder: PurePosixPath, audience: Audience, depth: int
 ) -> Iterator[tuple[PurePosixPath, Entry]]:
-    for entry in desk.enclosure.scan(folder):
+    for entry in access.sandbox.scan(folder):
         path = folder / entry.name
-        if not desk.visible(path, audience):
+        if not access.visible(path, audience):
             continue
         yield path, entry
         if entry.kind == "folder" and depth > 1:
             with contextlib.suppress(WorkspaceFileError):  # removed meanwhile, no permission, or a link was put in its place
-                yield from _below(desk, path, audience, depth - 1)
+                yield from _below(access, path, audience, depth - 1)

@@ -11,6 +11,6 @@ from agent.tools.read_file import ReadFile
 from agent.tools.write_file import WriteFile
 
 
-def file_tools(desk: FileToolContext) -> tuple[Tool, ...]:
+def file_tools(access: FileToolContext) -> tuple[Tool, ...]:
     """Give the file tools of one agent: all at the same desk, so that what one reads another may change."""
-    return (ReadFile(desk), WriteFile(desk), EditFile(desk), ListFiles(desk), GrepFiles(desk))
+    return (ReadFile(access), WriteFile(access), EditFile(access), ListFiles(access), GrepFiles(access))

@@ -57,7 +57,7 @@ class GrepFiles(CheckedTool[GrepArguments]):
     """Finds lines by regular expression. Files are read here, by descriptor; the matching is done by ``regex_worker``."""
 
     def __init__(
-        self, desk: FileToolContext, *, spawn: Spawn = asyncio.create_subprocess_exec, seconds: float = SECONDS
+        self, access: FileToolContext, *, spawn: Spawn = asyncio.create_subprocess_exec, seconds: float = SECONDS
     ) -> None:
         super().__init__(
             GrepArguments,
@@ -65,18 +65,18 @@ class GrepFiles(CheckedTool[GrepArguments]):
             description="Find lines in workspace files by regular expression. For notes of the past, memory_search finds more.",
             effect="pure",
         )
-        self._desk = desk
+        self._access = access
         self._spawn = spawn
         self._seconds = seconds
         self._free = asyncio.Semaphore(AT_ONCE)
 
-    async def act(self, arguments: GrepArguments, scene: ToolContext) -> Outcome:
+    async def act(self, arguments: GrepArguments, context: ToolContext) -> Outcome:
         """Collect the texts, then match them; a few at once, for each takes a process and some megabytes."""
         async with self._free:
-            return await self._act(arguments, scene)
+            return await self._act(arguments, context)
 
-    async def _act(self, arguments: GrepArguments, scene: ToolContext) -> Outcome:
-        haystack = await asyncio.to_thread(self._collect, arguments, scene)
+    async def _act(self, arguments: GrepArguments, context: ToolContext) -> Outcome:
+        haystack = await asyncio.to_thread(self._collect, arguments, context)
         try:
             async with asyncio.timeout(self._seconds):
                 printed, code = await self._matched(haystack.orders)
@@ -89,14 +89,14 @@ class GrepFiles(CheckedTool[GrepArguments]):
         found = [json.loads(line) for line in printed.splitlines()]
         if found and "error" in found[0]:
             return failed(f"pattern: {found[0]['error']}")
-        return _told(found, haystack, scene.max_chars)
+        return _told(found, haystack, context.max_chars)
 
-    def _collect(self, arguments: GrepArguments, scene: ToolContext) -> _Haystack:
-        start = self._desk.readable(arguments.path, scene.audience)
+    def _collect(self, arguments: GrepArguments, context: ToolContext) -> _Haystack:
+        start = self._access.readable(arguments.path, context.audience)
         wish = {"pattern": arguments.pattern, "ignoreCase": arguments.ignore_case, "most": MAX_MATCHES + 1, "width": _WIDTH}
         orders = bytearray(_line(wish))
         files, cut = 0, False
-        for path, entry in walk(self._desk, start, scene.audience, depth=_DEPTH):
+        for path, entry in walk(self._access, start, context.audience, depth=_DEPTH):
             if entry.kind != "file" or not _wanted(path, arguments.glob):
                 continue
             if len(orders) + entry.size > MAX_BYTES:
@@ -105,7 +105,7 @@ class GrepFiles(CheckedTool[GrepArguments]):
             with contextlib.suppress(
                 WorkspaceFileError
             ):  # removed meanwhile, a hard link, no permission: nothing to find in it
-                data = self._desk.enclosure.read(path).data
+                data = self._access.sandbox.read(path).data
                 if not is_binary(data):
                     files += 1
                     orders += _line({"path": str(path), "bytes": len(data)}) + data

@@ -27,24 +27,24 @@ class ListArguments(Arguments):
 class ListFiles(CheckedTool[ListArguments]):
     """Lists a folder, one full path a line."""
 
-    def __init__(self, desk: FileToolContext) -> None:
+    def __init__(self, access: FileToolContext) -> None:
         super().__init__(
             ListArguments,
             name="list",
             description="List files and folders of your workspace, with sizes in bytes.",
             effect="pure",
         )
-        self._desk = desk
+        self._access = access
 
-    async def act(self, arguments: ListArguments, scene: ToolContext) -> Outcome:
+    async def act(self, arguments: ListArguments, context: ToolContext) -> Outcome:
         """List."""
-        return await asyncio.to_thread(self._list, arguments, scene)
+        return await asyncio.to_thread(self._list, arguments, context)
 
-    def _list(self, arguments: ListArguments, scene: ToolContext) -> Outcome:
-        start = self._desk.readable(arguments.path, scene.audience)
+    def _list(self, arguments: ListArguments, context: ToolContext) -> Outcome:
+        start = self._access.readable(arguments.path, context.audience)
         lines: list[str] = []
-        room, more = scene.max_chars - _MARK, 0
-        for path, entry in walk(self._desk, start, scene.audience, depth=arguments.depth):
+        room, more = context.max_chars - _MARK, 0
+        for path, entry in walk(self._access, start, context.audience, depth=arguments.depth):
             line = _line(path, entry)
             room -= len(line) + 1
             if len(lines) >= MAX_ENTRIES or room < 0:

@@ -43,15 +43,15 @@ class MemorySearch(CheckedTool[SearchArguments]):
         )
         self._memory = memory
 
-    async def act(self, arguments: SearchArguments, scene: ToolContext) -> Outcome:
+    async def act(self, arguments: SearchArguments, context: ToolContext) -> Outcome:
         """Search."""
         try:
             answer = await self._memory.search(
-                arguments.query, audience=scene.audience, max_results=arguments.max_results, min_score=arguments.min_score
+                arguments.query, audience=context.audience, max_results=arguments.max_results, min_score=arguments.min_score
             )
         except MemoryTrouble as trouble:
             return failed(f"the memory cannot be searched now: {trouble}; grep still works", trouble.hint)
-        return Outcome(text=_told(answer, scene.max_chars), details={"hits": len(answer.hits), "provider": answer.provider})
+        return Outcome(text=_told(answer, context.max_chars), details={"hits": len(answer.hits), "provider": answer.provider})
 
 
 class GetArguments(Arguments):
@@ -76,17 +76,17 @@ class MemoryGet(CheckedTool[GetArguments]):
         )
         self._memory = memory
 
-    async def act(self, arguments: GetArguments, scene: ToolContext) -> Outcome:
+    async def act(self, arguments: GetArguments, context: ToolContext) -> Outcome:
         """Read."""
         path = str(workspace_path(arguments.path))
         try:
             excerpt = await self._memory.get(
-                path, audience=scene.audience, from_line=arguments.from_line, lines=arguments.lines
+                path, audience=context.audience, from_line=arguments.from_line, lines=arguments.lines
             )
         except MemoryTrouble as trouble:
             return failed(str(trouble), trouble.hint)
         return Outcome(
-            text=_json({"path": excerpt.path, "text": _fitted(excerpt, scene.max_chars)}), details={"path": excerpt.path}
+            text=_json({"path": excerpt.path, "text": _fitted(excerpt, context.max_chars)}), details={"path": excerpt.path}
         )
 
 

@@ -52,6 +52,6 @@ class Tool(Protocol):
     spec: ToolSpec
     effect: Effect
 
-    async def run(self, arguments: Mapping[str, Any], scene: ToolContext) -> Outcome:
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> Outcome:
         """Run with arguments that may be wrong: the tool checks them itself."""
         ...

@@ -32,31 +32,31 @@ class ReadArguments(Arguments):
 class ReadFile(CheckedTool[ReadArguments]):
     """Gives the text of a file just as it is, without line numbers, so that any part of it can be handed to ``edit``."""
 
-    def __init__(self, desk: FileToolContext) -> None:
+    def __init__(self, access: FileToolContext) -> None:
         super().__init__(
             ReadArguments,
             name="read",
             description="Read a text file or look at a picture in your workspace. Long files come in parts; a mark says how to go on.",
             effect="pure",
         )
-        self._desk = desk
+        self._access = access
 
-    async def act(self, arguments: ReadArguments, scene: ToolContext) -> Outcome:
+    async def act(self, arguments: ReadArguments, context: ToolContext) -> Outcome:
         """Read, and remember what was shown."""
-        return await asyncio.to_thread(self._read, arguments, scene)
+        return await asyncio.to_thread(self._read, arguments, context)
 
-    def _read(self, arguments: ReadArguments, scene: ToolContext) -> Outcome:
-        path = self._desk.readable(arguments.path, scene.audience)
-        data = self._desk.enclosure.read(path).data
+    def _read(self, arguments: ReadArguments, context: ToolContext) -> Outcome:
+        path = self._access.readable(arguments.path, context.audience)
+        data = self._access.sandbox.read(path).data
         found = read_image_header(data)
         if found:
             return _shown_picture(path, data, found)
         if is_binary(data):
             kind = mimetypes.guess_type(path.name)[0] or "unknown type"
             return failed(f"{path} is not text ({kind}, {len(data):,} bytes)")
-        text, last, whole_lines = _part(data, arguments, scene.max_chars - _MARK)
+        text, last, whole_lines = _part(data, arguments, context.max_chars - _MARK)
         if whole_lines:
-            self._desk.readings.shown(scene.session, path, data, first=arguments.offset, last=last)
+            self._access.readings.shown(context.session, path, data, first=arguments.offset, last=last)
         return Outcome(text=text, details={"path": str(path), "bytes": len(data)})
 
 

@@ -40,7 +40,7 @@ class SendFile(CheckedTool[SendFileArguments]):
     in a turn changes what goes out and sends nothing twice: hence "idempotent".
     """
 
-    def __init__(self, desk: FileToolContext, outgoing: Outgoing) -> None:
+    def __init__(self, access: FileToolContext, outgoing: Outgoing) -> None:
         super().__init__(
             SendFileArguments,
             name="send_file",
@@ -50,19 +50,19 @@ class SendFile(CheckedTool[SendFileArguments]):
             ),
             effect="idempotent",
         )
-        self._desk = desk
+        self._access = access
         self._outgoing = outgoing
 
-    async def act(self, arguments: SendFileArguments, scene: ToolContext) -> Outcome:
+    async def act(self, arguments: SendFileArguments, context: ToolContext) -> Outcome:
         """Copy the file to where the reply will take it from."""
-        return await asyncio.to_thread(self._send, arguments, scene)
+        return await asyncio.to_thread(self._send, arguments, context)
 
-    def _send(self, arguments: SendFileArguments, scene: ToolContext) -> Outcome:
-        path = self._desk.readable(arguments.path, scene.audience)
-        data = self._desk.enclosure.read(path, limit=self._outgoing.largest(scene.turn)).data
+    def _send(self, arguments: SendFileArguments, context: ToolContext) -> Outcome:
+        path = self._access.readable(arguments.path, context.audience)
+        data = self._access.sandbox.read(path, limit=self._outgoing.largest(context.turn)).data
         if not data:
             return failed(f"{path} is empty: there is nothing to send")
-        refusal = self._outgoing.put(scene.turn, str(path), data, arguments.caption)
+        refusal = self._outgoing.put(context.turn, str(path), data, arguments.caption)
         if refusal is not None:
             return failed(refusal)
         return Outcome(

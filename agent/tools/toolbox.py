@@ -36,7 +36,7 @@ class Toolbox:
         return tool.effect if tool else "pure"
 
     async def run(
-        self, call: ToolCall, scene: ToolContext, *, permit: Permit | None = None, max_chars: int | None = None
+        self, call: ToolCall, context: ToolContext, *, permit: Permit | None = None, max_chars: int | None = None
     ) -> ToolMessage:
         """Run one call and answer it, whatever happens. Only cancellation gets out.
 
@@ -44,18 +44,18 @@ class Toolbox:
         themselves; of any other the beginning and the end are kept, around a mark that tells its length.
         """
         if max_chars is not None:
-            scene = replace(scene, max_chars=max_chars)
-        outcome = await self._outcome(call, scene, permit)
+            context = replace(context, max_chars=max_chars)
+        outcome = await self._outcome(call, context, permit)
         return ToolMessage(
             call_id=call.id,
             name=call.name,
-            text=capped(outcome.text, scene.max_chars),
+            text=capped(outcome.text, context.max_chars),
             is_error=outcome.is_error,
             images=outcome.images,
             details=outcome.details,
         )
 
-    async def _outcome(self, call: ToolCall, scene: ToolContext, permit: Permit | None) -> Outcome:
+    async def _outcome(self, call: ToolCall, context: ToolContext, permit: Permit | None) -> Outcome:
         tool = self._tools.get(call.name)
         if tool is None:
             return failed(self._unknown(call.name))
@@ -67,9 +67,9 @@ class Toolbox:
         if refusal:
             return failed(refusal)
         try:
-            return await tool.run(call.arguments, scene)
+            return await tool.run(call.arguments, context)
         except Exception:  # a defect in one tool must not end the turn: the model is told, and the log has the rest
-            log.exception("tool %s failed in turn %s", call.name, scene.turn)
+            log.exception("tool %s failed in turn %s", call.name, context.turn)
             return failed(f"{call.name} failed because of a defect in it; the log has the details")
 
     def _unknown(self, name: str) -> str:

@@ -33,7 +33,7 @@ class WriteFile(CheckedTool[WriteArguments]):
     ends with that block: a repeat after a crash is harmless.
     """
 
-    def __init__(self, desk: FileToolContext) -> None:
+    def __init__(self, access: FileToolContext) -> None:
         super().__init__(
             WriteArguments,
             name="write",
@@ -43,54 +43,54 @@ class WriteFile(CheckedTool[WriteArguments]):
             ),
             effect="idempotent",
         )
-        self._desk = desk
+        self._access = access
 
-    async def act(self, arguments: WriteArguments, scene: ToolContext) -> Outcome:
+    async def act(self, arguments: WriteArguments, context: ToolContext) -> Outcome:
         """Write, then tell the memory."""
-        path = self._desk.changeable(arguments.path, scene.audience)
+        path = self._access.changeable(arguments.path, context.audience)
         if "\0" in arguments.content:
             return failed("content: has a NUL character, which is not text")
         data = arguments.content.encode()
         if len(data) > MAX_FILE_BYTES:
             return failed(f"content: {len(data):,} bytes are too many; at most {MAX_FILE_BYTES:,} at once")
         write = {"create": self._create, "overwrite": self._overwrite, "append": self._append}[arguments.mode]
-        await self._desk.changing(path)
-        text, size = await asyncio.to_thread(write, path, data, scene.session)
-        await self._desk.changed(path, scene)
+        await self._access.changing(path)
+        text, size = await asyncio.to_thread(write, path, data, context.session)
+        await self._access.changed(path, context)
         return Outcome(text=text, details={"path": str(path), "mode": arguments.mode, "bytes": size})
 
     def _create(self, path: PurePosixPath, data: bytes, session: str) -> tuple[str, int]:
-        kind = self._desk.enclosure.kind(path)
+        kind = self._access.sandbox.kind(path)
         if kind is None:
-            self._desk.enclosure.create(path, data)
+            self._access.sandbox.create(path, data)
         else:
-            present = self._desk.enclosure.read(path).data
+            present = self._access.sandbox.read(path).data
             if present == data:
                 return f"{path} has exactly this text already", 0
             if present:
                 raise WorkspaceFileError(
                     f"{path} exists already: use edit or append, or read it and then write with mode overwrite"
                 )
-            self._desk.enclosure.replace(path, data, expected=b"")
-        self._desk.readings.shown(session, path, data)
+            self._access.sandbox.replace(path, data, expected=b"")
+        self._access.readings.shown(session, path, data)
         return f"created {path} ({len(data):,} bytes)", len(data)
 
     def _overwrite(self, path: PurePosixPath, data: bytes, session: str) -> tuple[str, int]:
-        if self._desk.enclosure.kind(path) is None:
+        if self._access.sandbox.kind(path) is None:
             return self._create(path, data, session)
-        present = self._desk.enclosure.read(path).data
+        present = self._access.sandbox.read(path).data
         if present == data:
             return f"{path} has exactly this text already", 0
         if present:
-            self._desk.readings.require(session, path, present, whole=True)
-        self._desk.enclosure.replace(path, data, expected=present)
-        self._desk.readings.shown(session, path, data)
+            self._access.readings.require(session, path, present, whole=True)
+        self._access.sandbox.replace(path, data, expected=present)
+        self._access.readings.shown(session, path, data)
         return f"replaced {path} ({len(present):,} -> {len(data):,} bytes)", len(data)
 
     def _append(self, path: PurePosixPath, data: bytes, session: str) -> tuple[str, int]:
         del session  # adding needs no knowledge of what is there
         if not data.strip():
             raise WorkspaceFileError("content: there is nothing to append")
-        if not self._desk.enclosure.append(path, data):
+        if not self._access.sandbox.append(path, data):
             return f"{path} ends with exactly this text already: nothing was added", 0
         return f"appended to {path} ({len(data):,} bytes)", len(data)

@@ -405,7 +405,7 @@ class Gateway:
 
     async def _sweep(self) -> None:
         await self.ledger.sweep()
-        await self.post.sweep([agent.workspace.enclosure for agent in self.agents.values()])
+        await self.post.sweep([agent.workspace.sandbox for agent in self.agents.values()])
 
     def _broken(self, ticket: Ticket[Any], error: Exception) -> None:
         if isinstance(error, StorageFailed):

@@ -95,7 +95,7 @@ class IncomingFiles:
     ) -> tuple[PurePosixPath, bytes]:
         """Return where a file lies and what is in it. Raises NotFetched, WorkspaceFileError."""
         attachment = arrived.inbound.attachments[number - 1]
-        enclosure, folder = conversation.workspace.enclosure, conversation.audience.inbox
+        enclosure, folder = conversation.workspace.sandbox, conversation.audience.inbox
         head = f"{arrived.row.uid}-{number}-"
         largest = self._settings(arrived.inbound.conversation).max_bytes
         there = await asyncio.to_thread(_found, enclosure, folder, head, largest)

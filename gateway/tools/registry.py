@@ -35,7 +35,7 @@ def tools_of(
 
     ``shared`` is what groups and guests may read of the workspace besides their own folder.
     """
-    desk = FileToolContext(enclosure=workspace.enclosure, memory=memory, agent=agent, shared=tuple(shared))
+    desk = FileToolContext(sandbox=workspace.sandbox, memory=memory, agent=agent, shared=tuple(shared))
     tools: list[Tool] = [*file_tools(desk), ApplyPatch(desk)]
     if memory is not None:
         tools += [MemorySearch(memory), MemoryGet(memory)]

@@ -51,7 +51,7 @@ class Room:
             private=True,
             settings=self.settings,
             model=self.model,
-            toolbox=Toolbox(file_tools(FileToolContext(enclosure=self.workspace.enclosure))),
+            toolbox=Toolbox(file_tools(FileToolContext(sandbox=self.workspace.sandbox))),
             workspace=self.workspace,
             transcript=await Transcript.load(self.root / "sessions" / "s-1.jsonl", self.clock),
             zone=ZoneInfo("Europe/Berlin"),

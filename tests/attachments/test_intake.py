@@ -99,7 +99,7 @@ class Room:
             private=self.audience == OWNER,
             settings=AgentSettings(),
             model=ScriptedModel(()),
-            toolbox=Toolbox(file_tools(FileToolContext(enclosure=self.workspace.enclosure))),
+            toolbox=Toolbox(file_tools(FileToolContext(sandbox=self.workspace.sandbox))),
             workspace=self.workspace,
             transcript=await Transcript.load(self.root / "s.jsonl", self.clock),
             zone=ZoneInfo("UTC"),
@@ -297,7 +297,7 @@ async def test_nobody_else_sees_what_was_sent_to_one(tmp_path: Path) -> None:
         await room.hear(file("a", f"{audience.kind}.md"), alias=audience.kind + audience.key)
     for audience in (CLUB, Audience("group", "family"), Audience("peer", "club")):
         conversation = await replace_audience(room, audience)
-        scene = conversation.scene("t")
+        scene = conversation.tool_context("t")
         box = conversation.toolbox
         found = await box.run(ToolCall(id="1", name="grep", arguments={"pattern": "canary"}), scene)
         assert found.text.count("canary of") == 1

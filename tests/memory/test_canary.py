@@ -96,7 +96,7 @@ class Agent:
 
     async def run(self, conversation: SessionContext, tool: str, **arguments: Any) -> str:
         message = await self.toolbox.run(
-            ToolCall(id="c", name=tool, arguments=arguments), conversation.scene("t"), max_chars=64_000
+            ToolCall(id="c", name=tool, arguments=arguments), conversation.tool_context("t"), max_chars=64_000
         )
         return message.text + str(message.details)
 
@@ -126,7 +126,7 @@ async def agents(tmp_path: Path) -> AsyncIterator[dict[str, Agent]]:
         )
         await memory.sync()
         workspace = Workspace(tmp_path / name)
-        desk = FileToolContext(enclosure=workspace.enclosure, memory=memory)
+        desk = FileToolContext(sandbox=workspace.sandbox, memory=memory)
         tools = (*file_tools(desk), ApplyPatch(desk), MemorySearch(memory), MemoryGet(memory))
         agents[name] = Agent(name, workspace, memory, Toolbox(tools), clock)
     yield agents

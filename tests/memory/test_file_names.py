@@ -142,7 +142,7 @@ def test_commands_go_on_past_them(workspace: Path, command: list[str], capfd: py
 
 
 async def test_the_model_is_shown_a_name_that_can_be_sent(workspace: Path) -> None:
-    tool = ListFiles(FileToolContext(enclosure=WorkspaceSandbox(workspace)))
+    tool = ListFiles(FileToolContext(sandbox=WorkspaceSandbox(workspace)))
     scene = ToolContext(now=NOW, session="s", turn="t", audience=OWNER)
     outcome = await tool.run({"path": "memory", "depth": 3}, scene)
     assert outcome.text.encode()

@@ -51,7 +51,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def toolbox(root: Path, shared: tuple[str, ...] = SHARED) -> Toolbox:
-    desk = FileToolContext(enclosure=Workspace(root).enclosure, shared=shared)
+    desk = FileToolContext(sandbox=Workspace(root).sandbox, shared=shared)
     return Toolbox((*file_tools(desk), ApplyPatch(desk)))
 
 

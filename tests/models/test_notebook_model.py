@@ -43,7 +43,7 @@ class Talk:
         self.workspace = workspace
         self.box = Toolbox(
             (
-                *file_tools(FileToolContext(enclosure=WorkspaceSandbox(workspace), memory=memory)),
+                *file_tools(FileToolContext(sandbox=WorkspaceSandbox(workspace), memory=memory)),
                 MemorySearch(memory),
                 MemoryGet(memory),
             )

@@ -70,7 +70,7 @@ class House:
         self.outside.mkdir()
         (self.outside / "secret.md").write_text(CANARY)
         self.memory = RecordingMemory()
-        self.desk = FileToolContext(enclosure=WorkspaceSandbox(self.root), memory=self.memory)
+        self.desk = FileToolContext(sandbox=WorkspaceSandbox(self.root), memory=self.memory)
         tools = (*file_tools(self.desk), MemorySearch(self.memory), MemoryGet(self.memory))
         self.box = Toolbox(tools)
         self._max_chars = max_chars

@@ -102,4 +102,4 @@ class _Place:
     """As much of a workspace as tools need."""
 
     def __init__(self, house: House) -> None:
-        self.enclosure = house.desk.enclosure
+        self.sandbox = house.desk.sandbox

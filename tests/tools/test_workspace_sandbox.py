@@ -1,4 +1,4 @@
-"""Nothing leaves the enclosure, and nothing in it is lost."""
+"""Nothing leaves the sandbox, and nothing in it is lost."""
 
 from __future__ import annotations
 
@@ -41,51 +41,49 @@ def outside(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def enclosure(tmp_path: Path) -> WorkspaceSandbox:
+def sandbox(tmp_path: Path) -> WorkspaceSandbox:
     (tmp_path / "safe").mkdir()
     return WorkspaceSandbox(tmp_path / "safe")
 
 
 CHANGES: dict[str, Callable[[WorkspaceSandbox, PurePosixPath], object]] = {
-    "read": lambda enclosure, path: enclosure.read(path),
-    "create": lambda enclosure, path: enclosure.create(path, b"changed"),
-    "replace": lambda enclosure, path: enclosure.replace(path, b"changed", expected=CANARY),
-    "append": lambda enclosure, path: enclosure.append(path, b"changed"),
-    "remove": lambda enclosure, path: enclosure.remove(path, expected=CANARY),
+    "read": lambda sandbox, path: sandbox.read(path),
+    "create": lambda sandbox, path: sandbox.create(path, b"changed"),
+    "replace": lambda sandbox, path: sandbox.replace(path, b"changed", expected=CANARY),
+    "append": lambda sandbox, path: sandbox.append(path, b"changed"),
+    "remove": lambda sandbox, path: sandbox.remove(path, expected=CANARY),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("path", ["link.md", "folder/secret.md", "dangling.md", "loop.md", "hard.md", "up/secret.md"])
-def test_no_kind_of_link_leads_out(enclosure: WorkspaceSandbox, outside: Path, change: str, path: str) -> None:
-    (enclosure.root / "link.md").symlink_to(outside / "secret.md")
-    (enclosure.root / "folder").symlink_to(outside)
-    (enclosure.root / "dangling.md").symlink_to(outside / "new.md")
-    (enclosure.root / "loop.md").symlink_to("loop.md")
-    (enclosure.root / "hard.md").hardlink_to(outside / "secret.md")
-    (enclosure.root / "up").symlink_to("../safevil")
+def test_no_kind_of_link_leads_out(sandbox: WorkspaceSandbox, outside: Path, change: str, path: str) -> None:
+    (sandbox.root / "link.md").symlink_to(outside / "secret.md")
+    (sandbox.root / "folder").symlink_to(outside)
+    (sandbox.root / "dangling.md").symlink_to(outside / "new.md")
+    (sandbox.root / "loop.md").symlink_to("loop.md")
+    (sandbox.root / "hard.md").hardlink_to(outside / "secret.md")
+    (sandbox.root / "up").symlink_to("../safevil")
     with pytest.raises(WorkspaceFileError):
-        CHANGES[change](enclosure, P(path))
+        CHANGES[change](sandbox, P(path))
     assert names(outside) == ["secret.md"]
     assert (outside / "secret.md").read_bytes() == CANARY
 
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("path", ["../safevil/secret.md", "a/../../safevil/secret.md", "/etc/hostname", ".."])
-def test_a_path_that_no_one_checked_is_still_refused(
-    enclosure: WorkspaceSandbox, outside: Path, change: str, path: str
-) -> None:
+def test_a_path_that_no_one_checked_is_still_refused(sandbox: WorkspaceSandbox, outside: Path, change: str, path: str) -> None:
     with pytest.raises(WorkspaceFileError):
-        CHANGES[change](enclosure, P(path))
+        CHANGES[change](sandbox, P(path))
     assert (outside / "secret.md").read_bytes() == CANARY
 
 
-def test_a_pipe_a_socket_and_a_folder_are_refused_without_waiting(enclosure: WorkspaceSandbox) -> None:
-    os.mkfifo(enclosure.root / "pipe")
-    (enclosure.root / "folder").mkdir()
+def test_a_pipe_a_socket_and_a_folder_are_refused_without_waiting(sandbox: WorkspaceSandbox) -> None:
+    os.mkfifo(sandbox.root / "pipe")
+    (sandbox.root / "folder").mkdir()
     listener = socket.socket(socket.AF_UNIX)
     here = Path.cwd()
-    os.chdir(enclosure.root)  # the address of a Unix socket is short
+    os.chdir(sandbox.root)  # the address of a Unix socket is short
     try:
         listener.bind("socket")
     finally:
@@ -93,7 +91,7 @@ def test_a_pipe_a_socket_and_a_folder_are_refused_without_waiting(enclosure: Wor
     for name in ("pipe", "socket", "folder"):
         for change in ("read", "append", "replace"):
             with pytest.raises(PathNotAllowed):
-                CHANGES[change](enclosure, P(name))
+                CHANGES[change](sandbox, P(name))
     listener.close()
 
 
@@ -104,71 +102,71 @@ def test_the_root_may_be_a_link_of_the_owner(tmp_path: Path) -> None:
     assert (tmp_path / "real" / "a.md").read_bytes() == b"x"
 
 
-def test_a_root_that_was_made_anew_is_used_as_before(enclosure: WorkspaceSandbox) -> None:
-    enclosure.create(P("a.md"), b"x")
-    enclosure.root.rename(enclosure.root.with_name("old"))
+def test_a_root_that_was_made_anew_is_used_as_before(sandbox: WorkspaceSandbox) -> None:
+    sandbox.create(P("a.md"), b"x")
+    sandbox.root.rename(sandbox.root.with_name("old"))
     with pytest.raises(WorkspaceFileError, match="workspace folder"):
-        enclosure.read(P("a.md"))
-    enclosure.root.mkdir()
-    enclosure.create(P("a.md"), b"y")
-    assert enclosure.read(P("a.md")).data == b"y"
+        sandbox.read(P("a.md"))
+    sandbox.root.mkdir()
+    sandbox.create(P("a.md"), b"y")
+    assert sandbox.read(P("a.md")).data == b"y"
 
 
-def test_replacing_keeps_the_mode_and_leaves_nothing_behind(enclosure: WorkspaceSandbox) -> None:
-    enclosure.create(P("a.md"), b"one")
-    (enclosure.root / "a.md").chmod(0o640)
-    enclosure.replace(P("a.md"), b"two", expected=b"one")
-    assert stat.S_IMODE((enclosure.root / "a.md").stat().st_mode) == 0o640
-    assert names(enclosure.root) == ["a.md"]
+def test_replacing_keeps_the_mode_and_leaves_nothing_behind(sandbox: WorkspaceSandbox) -> None:
+    sandbox.create(P("a.md"), b"one")
+    (sandbox.root / "a.md").chmod(0o640)
+    sandbox.replace(P("a.md"), b"two", expected=b"one")
+    assert stat.S_IMODE((sandbox.root / "a.md").stat().st_mode) == 0o640
+    assert names(sandbox.root) == ["a.md"]
 
 
-def test_new_files_and_folders_are_for_the_owner_alone(enclosure: WorkspaceSandbox) -> None:
-    enclosure.append(P("memory/groups/x/2026-01-01.md"), b"hello")
-    assert stat.S_IMODE((enclosure.root / "memory/groups/x/2026-01-01.md").stat().st_mode) == 0o600
-    assert stat.S_IMODE((enclosure.root / "memory").stat().st_mode) == 0o700
+def test_new_files_and_folders_are_for_the_owner_alone(sandbox: WorkspaceSandbox) -> None:
+    sandbox.append(P("memory/groups/x/2026-01-01.md"), b"hello")
+    assert stat.S_IMODE((sandbox.root / "memory/groups/x/2026-01-01.md").stat().st_mode) == 0o600
+    assert stat.S_IMODE((sandbox.root / "memory").stat().st_mode) == 0o700
 
 
-def test_replacing_what_has_changed_is_refused(enclosure: WorkspaceSandbox) -> None:
-    enclosure.create(P("a.md"), b"one")
+def test_replacing_what_has_changed_is_refused(sandbox: WorkspaceSandbox) -> None:
+    sandbox.create(P("a.md"), b"one")
     with pytest.raises(StaleFile):
-        enclosure.replace(P("a.md"), b"two", expected=b"other")
-    assert enclosure.read(P("a.md")).data == b"one"
+        sandbox.replace(P("a.md"), b"two", expected=b"other")
+    assert sandbox.read(P("a.md")).data == b"one"
 
 
-def test_creating_never_replaces(enclosure: WorkspaceSandbox) -> None:
-    enclosure.create(P("a.md"), b"one")
+def test_creating_never_replaces(sandbox: WorkspaceSandbox) -> None:
+    sandbox.create(P("a.md"), b"one")
     with pytest.raises(WorkspaceFileError, match="exists already"):
-        enclosure.create(P("a.md"), b"two")
-    assert enclosure.read(P("a.md")).data == b"one"
-    assert names(enclosure.root) == ["a.md"]
+        sandbox.create(P("a.md"), b"two")
+    assert sandbox.read(P("a.md")).data == b"one"
+    assert names(sandbox.root) == ["a.md"]
 
 
 @pytest.mark.parametrize("twin", ["memory.md", "Memory.MD", "NOTES/a.md"])
-def test_a_name_that_differs_only_in_case_is_not_made(enclosure: WorkspaceSandbox, twin: str) -> None:
-    enclosure.create(P("MEMORY.md"), b"one")
-    enclosure.create(P("notes/a.md"), b"one")
+def test_a_name_that_differs_only_in_case_is_not_made(sandbox: WorkspaceSandbox, twin: str) -> None:
+    sandbox.create(P("MEMORY.md"), b"one")
+    sandbox.create(P("notes/a.md"), b"one")
     with pytest.raises(WorkspaceFileError, match=r"case|exists"):
-        enclosure.create(P(twin), b"two")
-    assert len(list(enclosure.root.rglob("*.*"))) == 2
+        sandbox.create(P(twin), b"two")
+    assert len(list(sandbox.root.rglob("*.*"))) == 2
 
 
-def test_an_empty_file_can_be_appended_to(enclosure: WorkspaceSandbox) -> None:
-    (enclosure.root / "a.md").touch()
-    assert enclosure.append(P("a.md"), b"x")
-    assert enclosure.read(P("a.md")).data == b"x\n"
+def test_an_empty_file_can_be_appended_to(sandbox: WorkspaceSandbox) -> None:
+    (sandbox.root / "a.md").touch()
+    assert sandbox.append(P("a.md"), b"x")
+    assert sandbox.read(P("a.md")).data == b"x\n"
 
 
-def test_a_file_that_is_too_large_is_refused(enclosure: WorkspaceSandbox) -> None:
-    enclosure.create(P("a.md"), b"x" * 11)
+def test_a_file_that_is_too_large_is_refused(sandbox: WorkspaceSandbox) -> None:
+    sandbox.create(P("a.md"), b"x" * 11)
     with pytest.raises(WorkspaceFileError, match="too large"):
-        enclosure.read(P("a.md"), limit=10)
+        sandbox.read(P("a.md"), limit=10)
 
 
-def test_a_missing_file_and_a_file_used_as_a_folder_read_the_same(enclosure: WorkspaceSandbox) -> None:
-    enclosure.create(P("a.md"), b"x")
+def test_a_missing_file_and_a_file_used_as_a_folder_read_the_same(sandbox: WorkspaceSandbox) -> None:
+    sandbox.create(P("a.md"), b"x")
     for path in ("b.md", "a.md/b.md", "c/d.md"):
         with pytest.raises(WorkspaceFileNotFound, match=f"{path}: no such file here"):
-            enclosure.read(P(path))
+            sandbox.read(P(path))
 
 
 blocks = st.lists(
@@ -182,12 +180,12 @@ blocks = st.lists(
 @given(start=st.one_of(st.none(), st.binary(max_size=80)), added=blocks)
 def test_appending_only_ever_adds_and_a_repeat_adds_nothing(start: bytes | None, added: list[bytes]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        enclosure, file = WorkspaceSandbox(Path(folder)), Path(folder) / "a.md"
+        sandbox, file = WorkspaceSandbox(Path(folder)), Path(folder) / "a.md"
         if start is not None:
             file.write_bytes(start)
         for block in added:
             before = file.read_bytes() if file.exists() else b""
-            grew = enclosure.append(P("a.md"), block)
+            grew = sandbox.append(P("a.md"), block)
             after = file.read_bytes()
             assert after.startswith(before)
             assert after.rstrip(b"\n").endswith(block.rstrip(b"\n"))
@@ -196,27 +194,27 @@ def test_appending_only_ever_adds_and_a_repeat_adds_nothing(start: bytes | None,
                 assert after.endswith(block.rstrip(b"\n") + b"\n")
                 begins = len(after) - len(block.rstrip(b"\n")) - 1
                 assert begins == 0 or after[begins - 1 : begins] == b"\n"
-            assert not enclosure.append(P("a.md"), block)
+            assert not sandbox.append(P("a.md"), block)
             assert file.read_bytes() == after
 
 
-def test_what_others_append_meanwhile_is_kept(enclosure: WorkspaceSandbox) -> None:
+def test_what_others_append_meanwhile_is_kept(sandbox: WorkspaceSandbox) -> None:
     def work(name: str) -> None:
         for number in range(40):
-            enclosure.append(P("a.md"), f"{name} {number}".encode())
+            sandbox.append(P("a.md"), f"{name} {number}".encode())
 
     def foreign() -> None:
         for number in range(200):
-            with (enclosure.root / "a.md").open("ab") as file:
+            with (sandbox.root / "a.md").open("ab") as file:
                 file.write(f"owner {number}\n".encode())
 
-    enclosure.create(P("a.md"), b"start\n")
+    sandbox.create(P("a.md"), b"start\n")
     threads = [threading.Thread(target=work, args=(name,)) for name in "xyz"] + [threading.Thread(target=foreign)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    lines = enclosure.read(P("a.md")).data.decode().split("\n")
+    lines = sandbox.read(P("a.md")).data.decode().split("\n")
     assert {f"{name} {n}" for name in "xyz" for n in range(40)} | {f"owner {n}" for n in range(200)} <= set(lines)
 
 
@@ -251,11 +249,11 @@ while True:
 
 
 @pytest.fixture
-def racer(enclosure: WorkspaceSandbox, outside: Path) -> Iterator[None]:
+def racer(sandbox: WorkspaceSandbox, outside: Path) -> Iterator[None]:
     """A process that puts links out of the workspace in the place of its files and folders, as fast as it goes."""
-    enclosure.create(P("a.md"), b"inside")
-    enclosure.create(P("memory/secret.md"), b"inside")
-    command = [sys.executable, "-c", RACER, str(enclosure.root), str(outside)]
+    sandbox.create(P("a.md"), b"inside")
+    sandbox.create(P("memory/secret.md"), b"inside")
+    command = [sys.executable, "-c", RACER, str(sandbox.root), str(outside)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
@@ -269,7 +267,7 @@ def racer(enclosure: WorkspaceSandbox, outside: Path) -> Iterator[None]:
 @pytest.mark.usefixtures("racer")
 @pytest.mark.parametrize("changes", [("read",), ("append", "replace", "create")])
 def test_swapping_links_under_our_hands_reveals_and_changes_nothing_outside(
-    enclosure: WorkspaceSandbox, outside: Path, changes: tuple[str, ...]
+    sandbox: WorkspaceSandbox, outside: Path, changes: tuple[str, ...]
 ) -> None:
     tried = got = 0
     until = time.monotonic() + 1.0
@@ -278,7 +276,7 @@ def test_swapping_links_under_our_hands_reveals_and_changes_nothing_outside(
             for change in changes:
                 tried += 1
                 try:
-                    result = CHANGES[change](enclosure, path)
+                    result = CHANGES[change](sandbox, path)
                 except WorkspaceFileError:
                     continue
                 got += 1
@@ -289,10 +287,10 @@ def test_swapping_links_under_our_hands_reveals_and_changes_nothing_outside(
     assert tried > got, "no link was ever in the way, so nothing was raced"
 
 
-def test_a_file_that_has_lost_the_name_it_was_opened_by_is_not_ours(enclosure: WorkspaceSandbox, outside: Path) -> None:
-    name = enclosure.root / "a.md"
+def test_a_file_that_has_lost_the_name_it_was_opened_by_is_not_ours(sandbox: WorkspaceSandbox, outside: Path) -> None:
+    name = sandbox.root / "a.md"
     name.hardlink_to(outside / "secret.md")
-    descriptor, folder = os.open(name, os.O_RDONLY), os.open(enclosure.root, os.O_RDONLY)
+    descriptor, folder = os.open(name, os.O_RDONLY), os.open(sandbox.root, os.O_RDONLY)
     name.unlink()  # now the outer file has one name again, and looks like any other
     name.write_bytes(b"inside")
     try:
@@ -310,13 +308,13 @@ from agent.errors import WorkspaceNotWritable
 from agent.tools.workspace_sandbox import WorkspaceSandbox
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
-enclosure = WorkspaceSandbox(Path(sys.argv[1]))
+sandbox = WorkspaceSandbox(Path(sys.argv[1]))
 for change in (
-    lambda: enclosure.create(PurePosixPath("b.md"), b"x"),
-    lambda: enclosure.replace(PurePosixPath("a.md"), b"x", expected=b"kept"),
-    lambda: enclosure.append(PurePosixPath("a.md"), b"x"),
-    lambda: enclosure.append(PurePosixPath("memory/b.md"), b"x"),
-    lambda: enclosure.remove(PurePosixPath("a.md"), expected=b"kept"),
+    lambda: sandbox.create(PurePosixPath("b.md"), b"x"),
+    lambda: sandbox.replace(PurePosixPath("a.md"), b"x", expected=b"kept"),
+    lambda: sandbox.append(PurePosixPath("a.md"), b"x"),
+    lambda: sandbox.append(PurePosixPath("memory/b.md"), b"x"),
+    lambda: sandbox.remove(PurePosixPath("a.md"), expected=b"kept"),
 ):
     try:
         change()
@@ -324,7 +322,7 @@ for change in (
         assert trouble.hint, trouble
     else:
         sys.exit("a change went through")
-print(enclosure.read(PurePosixPath("a.md")).data.decode())
+print(sandbox.read(PurePosixPath("a.md")).data.decode())
 """
 
 
@@ -352,11 +350,11 @@ import resource, sys
 from pathlib import Path, PurePosixPath
 from agent.errors import WorkspaceNotWritable
 from agent.tools.workspace_sandbox import WorkspaceSandbox
-enclosure = WorkspaceSandbox(Path(sys.argv[1]))
+sandbox = WorkspaceSandbox(Path(sys.argv[1]))
 for change in (
-    lambda: enclosure.create(PurePosixPath("b.md"), b"x" * 5000),
-    lambda: enclosure.replace(PurePosixPath("a.md"), b"x" * 5000, expected=b"kept\\n"),
-    lambda: enclosure.append(PurePosixPath("a.md"), b"y" * 5000),
+    lambda: sandbox.create(PurePosixPath("b.md"), b"x" * 5000),
+    lambda: sandbox.replace(PurePosixPath("a.md"), b"x" * 5000, expected=b"kept\\n"),
+    lambda: sandbox.append(PurePosixPath("a.md"), b"y" * 5000),
 ):
     try:
         change()
@@ -383,10 +381,10 @@ def test_a_disk_without_room_is_told_and_costs_nothing_that_was_there(tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["a.md"]
 
 
-def test_a_file_with_a_second_name_has_no_stamp(enclosure: WorkspaceSandbox, outside: Path) -> None:
+def test_a_file_with_a_second_name_has_no_stamp(sandbox: WorkspaceSandbox, outside: Path) -> None:
     """A stamp says that a file may be read as the one it was, so it is refused wherever reading is."""
-    (enclosure.root / "plain.md").write_text("x")
-    (enclosure.root / "hard.md").hardlink_to(outside / "secret.md")
-    assert enclosure.stamp(P("plain.md")) is not None
-    assert enclosure.stamp(P("hard.md")) is None
-    assert enclosure.stamps(["plain.md", "hard.md"]).keys() == {"plain.md"}
+    (sandbox.root / "plain.md").write_text("x")
+    (sandbox.root / "hard.md").hardlink_to(outside / "secret.md")
+    assert sandbox.stamp(P("plain.md")) is not None
+    assert sandbox.stamp(P("hard.md")) is None
+    assert sandbox.stamps(["plain.md", "hard.md"]).keys() == {"plain.md"}

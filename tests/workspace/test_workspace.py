@@ -136,8 +136,8 @@ def test_a_file_that_cannot_be_read_says_why(root: Path, tmp_path: Path) -> None
 def test_notes_of_a_day_belong_to_their_audience(root: Path) -> None:
     workspace = Workspace(root)
     group = Audience("group", "kitchen")
-    workspace.enclosure.create(PurePosixPath("memory/2026-02-03.md"), b"private")
-    workspace.enclosure.create(PurePosixPath("memory/groups/kitchen/2026-02-03.md"), b"shared")
+    workspace.sandbox.create(PurePosixPath("memory/2026-02-03.md"), b"private")
+    workspace.sandbox.create(PurePosixPath("memory/groups/kitchen/2026-02-03.md"), b"shared")
     assert workspace.daily(OWNER, DAY) == "private"
     assert workspace.daily(group, DAY) == "shared"
     assert workspace.daily(Audience("group", "garden"), DAY) is None
@@ -188,7 +188,7 @@ def test_templates_hold_no_scripts_and_nothing_but_markdown() -> None:
 async def test_an_agent_can_go_through_the_ritual_with_its_tools(root: Path) -> None:
     workspace = Workspace(root)
     workspace.seed(workspace_templates())
-    box = Toolbox(file_tools(FileToolContext(enclosure=workspace.enclosure)))
+    box = Toolbox(file_tools(FileToolContext(sandbox=workspace.sandbox)))
     scene = ToolContext(now=datetime(2026, 2, 3, tzinfo=UTC), session="s", turn="t")
     for name, arguments in (
         ("read", {"path": "IDENTITY.md"}),
