@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import AgentError
 from gateway.app.agent_factory import BuiltAgent, build_agent, build_key
 from gateway.base.errors import HomebodyError
+from gateway.routing.router import agent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -132,7 +133,7 @@ class AgentSupervisor:
     @contextlib.contextmanager
     def working(self, session: str) -> Iterator[bool]:
         """Mark a session as working; yields False while its agent is being rebuilt (``hold`` waits for the end of that)."""
-        agent_id = _agent_of(session)
+        agent_id = agent_of(session)
         if agent_id in self._shut:
             yield False
             return
@@ -145,7 +146,7 @@ class AgentSupervisor:
 
     async def hold(self, session: str) -> None:
         """Wait while the agent of a session is being rebuilt."""
-        while (shut := self._shut.get(_agent_of(session))) is not None:
+        while (shut := self._shut.get(agent_of(session))) is not None:
             await shut.wait()
 
     async def close(self) -> None:
@@ -185,8 +186,8 @@ class AgentSupervisor:
         """Wait until an agent has answered the messages that came before its removal."""
         lanes = self._lanes
         while True:
-            await lanes.quiet(lambda session: _agent_of(session) == agent_id)
-            if not any(_agent_of(session) == agent_id for session in lanes.sessions()):
+            await lanes.quiet(lambda session: agent_of(session) == agent_id)
+            if not any(agent_of(session) == agent_id for session in lanes.sessions()):
                 return
             await self._parts.clock.sleep(PAUSED_SECONDS)
 
@@ -234,7 +235,3 @@ class AgentSupervisor:
         finally:
             del self._shut[agent_id]
             shut.set()
-
-
-def _agent_of(session: str) -> str:
-    return session.split(":", 2)[1] if session.startswith("agent:") else ""

@@ -121,7 +121,7 @@ class Gateway:
         self.lanes: Lanes[Any] = Lanes(
             self._work, limit=deps.settings.agents.defaults.max_concurrent, broken=self._broken, hold=self._hold
         )
-        self.line = MessageQueue(self.lanes, lambda: self.settings.current.messages, self._queue_chosen, deps.clock)
+        self.line = MessageQueue(self.lanes, self.settings, self.agents, deps.clock)
         self.acks = AckReactions(lambda: self.settings.current.messages, self.channel)
         self.pause = Pause(self.lanes, self.notices.report)
         self.storage_retry = StorageRetry(ledger, self.lanes, self.pause, deps.clock, self.owner.tell)
@@ -393,11 +393,6 @@ class Gateway:
         settings = self.settings.current
         blocks = settings.messages.block_streaming
         return manner_of(blocks, settings.channels, agent.profile.blocks, place.channel, place.account)
-
-    def _queue_chosen(self, session: str) -> str:
-        """What the people of a session chose with /queue."""
-        found = (agent.store.get(session) for agent in self.agents.values())
-        return next((record.queue for record in found if record is not None), "")
 
     def _reset_due(self, agent: str, key: str) -> None:
         if not self.lanes.queued(key) and not any(ticket.session == key for ticket in self.lanes.running()):

@@ -14,21 +14,27 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.base.wait import wait_until_set
 from gateway.queue.mode_choice import TOLD, read_choice
+from gateway.routing.router import agent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from agent.timing import Clock
     from channels.messages import ChatAddress
+    from gateway.agents.running_agent import RunningAgent
     from gateway.queue.lanes import Lanes
+    from gateway.queue.mode_choice import QueueChoice
     from gateway.routing.routed_message import RoutedMessage
     from gateway.settings.messages import MessagesSettings
     from gateway.settings.queue import QueueMode
+    from gateway.settings.store import SettingsStore
 
 PARTS_QUIET = 1.0
 """Seconds without a further part after which an album, or a text that the platform cut up, counts as complete."""
 LONGEST_HOLD = 10.0
 """Seconds that a free lane waits for more at most, however lively its people are."""
+RULES_KEPT = 256
+"""Rules kept in memory: few settings and choices differ."""
 IN_SIGHT = 100
 """How far back in a line a message is looked for that belongs to the first one."""
 
@@ -68,6 +74,16 @@ class Rule:
     cap: int
 
 
+def rule_of(settings: MessagesSettings, choice: QueueChoice, channel: str) -> Rule:
+    """Return the rule for messages from a channel: what was chosen goes before the settings."""
+    return Rule(
+        mode=choice.mode or settings.queue.mode_on(channel),
+        quiet=settings.queue.quiet_on(channel) if choice.quiet is None else choice.quiet,
+        within=settings.inbound.within(channel),
+        cap=choice.cap or settings.queue.cap,
+    )
+
+
 def group_key_of(arrived: RoutedMessage) -> str:
     """Return a word that messages share which may be answered together; empty for one that is dealt with alone."""
     inbound, actor, audience = arrived.inbound, arrived.actor, arrived.route.audience
@@ -88,31 +104,40 @@ def group_key_of(arrived: RoutedMessage) -> str:
 
 
 class MessageQueue:
-    """Judges. ``chosen`` tells what a session's people said with ``/queue``, or nothing."""
+    """Puts messages in the lanes of their sessions and decides which are answered together.
 
-    def __init__(
-        self, lanes: Lanes[Any], settings: Callable[[], MessagesSettings], chosen: Callable[[str], str], clock: Clock
-    ) -> None:
+    The rule of a session follows its settings and what its people chose with ``/queue``, both as they are at that moment.
+    """
+
+    def __init__(self, lanes: Lanes[Any], settings: SettingsStore, agents: Mapping[str, RunningAgent], clock: Clock) -> None:
         self._lanes = lanes
         self._settings = settings
-        self._chosen = chosen
+        self._agents = agents
         self._clock = clock
         self._news: dict[str, asyncio.Event] = {}
+        self._rules: dict[tuple[str, str], Rule] = {}
+        self._rules_of = settings.current
 
     def rule(self, session: str, channel: str) -> Rule:
         """Return what holds in a session for messages from a channel."""
-        settings, choice = self._settings(), read_choice(self._chosen(session))
-        return Rule(
-            mode=choice.mode or settings.queue.mode_on(channel),
-            quiet=settings.queue.quiet_on(channel) if choice.quiet is None else choice.quiet,
-            within=settings.inbound.within(channel),
-            cap=choice.cap or settings.queue.cap,
-        )
+        settings, choice = self._settings.current, self._choice(session)
+        if settings is not self._rules_of or len(self._rules) >= RULES_KEPT:
+            self._rules, self._rules_of = {}, settings
+        rule = self._rules.get((choice, channel))
+        if rule is None:
+            rule = self._rules[choice, channel] = rule_of(settings.messages, read_choice(choice), channel)
+        return rule
+
+    def _choice(self, session: str) -> str:
+        """Return what the people of a session chose with ``/queue``, or nothing. Its key names its agent."""
+        agent = self._agents.get(agent_of(session))
+        record = agent.store.get(session) if agent is not None else None
+        return record.queue if record is not None else ""
 
     def told(self, session: str, channel: str) -> str:
         """Return what holds in a session, in words."""
         rule = self.rule(session, channel)
-        chosen = " (chosen for this conversation)" if self._chosen(session) else ""
+        chosen = " (chosen for this conversation)" if self._choice(session) else ""
         return f"{rule.mode}{chosen}: {TOLD[rule.mode]}"
 
     def join(self, arrived: RoutedMessage) -> tuple[QueuedMessage, int]:

@@ -234,6 +234,11 @@ def _part(text: str) -> str:
     return f"{lowered}~{_mark(text)}" if mixed else lowered
 
 
+def agent_of(session: str) -> str:
+    """Return the agent of a session, from its key; nothing for a key of another shape."""
+    return session.split(":", 2)[1] if session.startswith("agent:") else ""
+
+
 def is_owners(session: str) -> bool:
     """Say whether nobody but the owner speaks in a session, from its key alone; in doubt not."""
     match session.split(":"):

@@ -14,7 +14,8 @@ from gateway.queue.message_queue import MessageQueue, QueuedMessage
 from gateway.routing.access import Actor
 from gateway.routing.routed_message import encode_message
 from gateway.routing.router import Route
-from gateway.settings.messages import MessagesSettings
+from gateway.settings.root import Settings
+from gateway.settings.store import SettingsStore
 from memory.audience import OWNER
 from tests.peers.wire import NOON, Wire
 from tests.queueing.conftest import Slow, inbox_of
@@ -59,8 +60,9 @@ async def test_ten_thousand_messages_of_one_chat_wait_on_disk_and_cost_little_me
     async def hold(session: str) -> None:
         await line.hold(session)
 
+    settings = Settings.model_validate({"messages": {"queue": {"debounceMs": 0}}})
     lanes: Lanes[Any] = Lanes(work, broken=lambda _ticket, error: (_ for _ in ()).throw(error), hold=hold)
-    line = MessageQueue(lanes, MessagesSettings, lambda _: "debounce:0", ManualClock(NOON))
+    line = MessageQueue(lanes, SettingsStore(settings), {}, ManualClock(NOON))
 
     inbox = inbox_of(ledger, line.join)
     lanes.pause()
