@@ -13,7 +13,6 @@ from channels.terminal.client_connection import ClientConnection
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
     from channels.live import LiveEvent
     from channels.messages import Outbound
@@ -30,18 +29,14 @@ class TerminalChannel:
 
     ``Inbound.message_id`` is the key that the client gave, which ``Done`` and ``Rejected`` carry back to it. ``sink.ready()``
     is called whenever a client connects, so that queued deliveries start; ``on_stop`` when a client asks to stop the turn.
-    With ``socket_path``, ``run`` serves clients in other processes (see ``channels.terminal.unix_socket``).
     """
 
     name = "terminal"
     account = "default"
 
-    def __init__(
-        self, *, clock: Clock, on_stop: Callable[[ChatAddress], Awaitable[None]], socket_path: Path | None = None
-    ) -> None:
+    def __init__(self, *, clock: Clock, on_stop: Callable[[ChatAddress], Awaitable[None]]) -> None:
         self.clock = clock
         self._on_stop = on_stop
-        self._socket_path = socket_path
         self._attached: dict[ChatAddress, list[ClientConnection]] = {}
         self._sink: asyncio.Future[InboundSink] | None = None
 
@@ -54,7 +49,7 @@ class TerminalChannel:
         return self.attachment(conversation_id)
 
     def attachment(self, conversation_id: str) -> ClientConnection:
-        """Attach, for the socket server."""
+        """Attach, for the API's chat routes."""
         if _NAME.fullmatch(conversation_id) is None:
             raise ChannelError(
                 f"{conversation_id[:80]!r} is not a valid name of a conversation",
@@ -97,12 +92,7 @@ class TerminalChannel:
         sink.alive()
         if self._attached:
             sink.ready()
-        if self._socket_path is None:
-            await asyncio.get_running_loop().create_future()
-        else:
-            from channels.terminal.unix_socket import SocketServer
-
-            await SocketServer(self, self._socket_path).serve()
+        await asyncio.get_running_loop().create_future()
 
     def chunks(self, markdown: str) -> list[str]:
         """Return the whole text as one piece: a terminal has no limit."""

@@ -23,7 +23,7 @@ Proof = Literal["taken", "missed", "unknown"]
 
 
 class ClientConnection:
-    """A ``Link`` inside the gateway's own process; the socket server drives one for each connection.
+    """A ``Link`` inside the gateway's own process; the API's chat routes drive one for each client.
 
     Queued previews of a slow client are joined into one event.
     """

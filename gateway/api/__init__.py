@@ -1,1 +1,1 @@
-"""HTTP and the admin socket."""
+"""The local API over HTTP: its servers, middleware, routes and clients."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from channels.terminal import socket_path
+from gateway.api import unix_socket
 from gateway.api.answers import on_defect, on_http_error
 from gateway.api.listening_sockets import open_sockets
 from gateway.api.middleware import tcp_middleware, unix_middleware
@@ -64,26 +64,30 @@ async def serve_unix(
     *,
     log: structlog.typing.FilteringBoundLogger,
     started: Callable[[], None] = lambda: None,
+    ending: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve ``routes`` to programs of this user, on a socket at ``path``, until cancelled; then finish answers (1 s at most).
 
+    ``started`` is called when it listens; ``ending`` before it stops, to end answers that would go on.
+
     Raises:
-        ChannelBroken: the socket cannot be made.
+        HomebodyError: the socket cannot be made.
     """
-    sock = socket_path.bind(path)
+    sock = unix_socket.bind(path)
     sock.setblocking(False)  # noqa: FBT003 - the standard library's signature
     server = LocalServer(app_of(routes, unix_middleware(log)), started)
     try:
-        await _serve(server, [sock])
+        await _serve(server, [sock], ending)
     finally:
-        socket_path.clear(path)
+        unix_socket.clear(path)
 
 
-async def _serve(server: Server, sockets: list[socket.socket]) -> None:
+async def _serve(server: Server, sockets: list[socket.socket], ending: Callable[[], None] = lambda: None) -> None:
     serving = asyncio.create_task(server.serve(sockets=sockets), name="http")
     try:
         await asyncio.shield(serving)
     finally:
+        ending()
         server.stop()
         try:
             await serving

@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gateway.api.unix_socket import SOCKET
 from gateway.app.known_secrets import known_secrets
 from gateway.base.clock import SystemClock
 from gateway.base.state_lock import Holder, boot_id
@@ -44,7 +45,7 @@ class Dependencies:
     @property
     def socket(self) -> Path | None:
         """Where terminals connect; None while the gateway is open for a single conversation."""
-        return self.paths.state / "gateway.sock" if self.serving else None
+        return self.paths.state / SOCKET if self.serving else None
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Have secrets taken out of logs and replies from now on. To be called before they are used for anything."""

@@ -85,7 +85,7 @@ class Gateway:
         self.model_registry = model_registry
         self.agents: dict[str, RunningAgent] = {}
         self.notices = StartupNotices()
-        self.terminal = TerminalChannel(clock=deps.clock, on_stop=self._stop_terminal, socket_path=deps.socket)
+        self.terminal = TerminalChannel(clock=deps.clock, on_stop=self._stop_terminal)
         self.post = MediaService(
             deps.paths.state,
             outbox=ledger.outbox,

@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from channels.terminal.socket_path import SOCKET
 from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.api.handlers.queues import QueueHandlers
 from gateway.api.handlers.routes import RouteHandlers
+from gateway.api.unix_socket import SOCKET
 from gateway.base.api_token import FILE_NAME, token_from_file, token_from_settings
 from gateway.base.state_lock import describe
 from gateway.budget.report import facts
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 async def unix_api(house: Gateway) -> None:
-    """Serve the owner's commands on the unix socket."""
+    """Serve the owner's commands and conversations on the unix socket."""
     import structlog
 
     from gateway.api.routes.admin import admin_routes
+    from gateway.api.routes.chat import ChatRoutes
     from gateway.api.server import serve_unix
 
     async def usage(since: str) -> dict[str, Any]:
@@ -41,7 +42,9 @@ async def unix_api(house: Gateway) -> None:
         **QueueHandlers(house.ledger, house.inbox.hand_out).calls(),
     }
     log = structlog.get_logger("gateway.api")
-    await serve_unix([*_health(house), *admin_routes(calls, log)], house.deps.paths.state / SOCKET, log=log)
+    chat = ChatRoutes(house.terminal)
+    routes = [*_health(house), *admin_routes(calls, log), *chat.routes()]
+    await serve_unix(routes, house.deps.paths.state / SOCKET, log=log, ending=chat.close)
 
 
 async def watch(house: Gateway) -> None:

@@ -44,7 +44,6 @@ async def attached(invocation: Invocation, conversation: str = "local") -> Async
 
 async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
     """Return a link to the gateway that runs or starts, or None where none does."""
-    from channels.terminal.unix_socket import SocketLink
     from gateway.cli.starting import once_it_listens
 
     lock = invocation.paths.state / "gateway.lock"
@@ -61,7 +60,9 @@ async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
                 where=str(invocation.paths.home),
                 hint="Close that conversation first, or run `homebody gateway` once and talk to it from everywhere.",
             )
-        return await SocketLink.open(Path(holder.socket), conversation)
+        from gateway.api.chat_client import ChatConnection
+
+        return await ChatConnection.open(Path(holder.socket), conversation)
 
     return await once_it_listens(lock, attempt)
 
@@ -72,10 +73,10 @@ def lasting(invocation: Invocation, link: Link, clock: Clock, conversation: str 
     if holder is None or not holder.socket or holder.pid == os.getpid():
         return link
     from channels.terminal.reconnecting import ReconnectingLink
-    from channels.terminal.unix_socket import SocketLink
+    from gateway.api.chat_client import ChatConnection
 
     path = Path(holder.socket)
-    return ReconnectingLink(link, lambda: SocketLink.open(path, conversation), clock)
+    return ReconnectingLink(link, lambda: ChatConnection.open(path, conversation), clock)
 
 
 @contextlib.asynccontextmanager

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from channels.terminal.socket_path import SOCKET
 from gateway.api.client import ask, connection
 from gateway.api.routes.admin import admin_routes
 from gateway.api.server import serve_unix
+from gateway.api.unix_socket import SOCKET
 from gateway.base.errors import GatewayNotResponding, HomebodyError, NoModel, StorageFailed, UsageError
 from tests.patience import PATIENCE
 

@@ -16,10 +16,10 @@ import structlog
 import gateway
 from channels.messages import ChatAddress
 from channels.platform import Policy
-from channels.terminal.socket_path import SOCKET
 from gateway.api.handlers.pairing_requests import PairingHandlers
 from gateway.api.routes.admin import admin_routes
 from gateway.api.server import serve_unix
+from gateway.api.unix_socket import SOCKET
 from gateway.base.clock import SystemClock
 from gateway.base.state_lock import Holder, StateLock
 from gateway.ledger.sqlite import SqliteLedger

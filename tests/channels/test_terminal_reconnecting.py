@@ -12,9 +12,9 @@ from channels.live import Note, Reply
 from channels.messages import Outbound
 from channels.terminal import reconnecting
 from channels.terminal.reconnecting import ReconnectingLink
-from channels.terminal.unix_socket import SocketLink
+from gateway.api.chat_client import ChatConnection
 from gateway.base.clock import SystemClock
-from tests.channels.test_terminal_socket import HERE, record, serving
+from tests.http.test_chat import HERE, record, serving
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ class Impatient(SystemClock):
 
 
 async def linked(path: Path) -> ReconnectingLink:
-    return ReconnectingLink(await SocketLink.open(path), lambda: SocketLink.open(path), Impatient())
+    return ReconnectingLink(await ChatConnection.open(path), lambda: ChatConnection.open(path), Impatient())
 
 
 async def test_a_restart_is_told_and_replies_come_to_the_new_link(tmp_path: Path) -> None:

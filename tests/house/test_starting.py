@@ -54,6 +54,20 @@ def test_help_imports_nothing_heavy() -> None:
     assert not imported & HEAVY
 
 
+def test_a_conversation_without_a_gateway_imports_no_web_server(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.argv[1:] = ['chat', '--plain']\nfrom gateway.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+        "print(*sys.modules)"
+    )
+    env = {**environment(), "HOME": str(tmp_path), "HOMEBODY_HOME": str(tmp_path / "home")}
+    told = subprocess.run(
+        [sys.executable, "-c", code], input="hello\n", capture_output=True, text=True, check=True, cwd=ROOT, env=env
+    )
+    imported = {name.partition(".")[0] for name in told.stdout.splitlines()[-1].split()}
+    assert "notebook" in told.stdout
+    assert not imported & {"starlette", "uvicorn", "h11", "httpx"}
+
+
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
     """A folder of somebody whose own packages have our names."""

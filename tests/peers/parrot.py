@@ -11,7 +11,6 @@ from channels.terminal.channel import TerminalChannel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from channels.messages import ChatAddress, Cursor, Inbound
     from channels.protocol import Clock
@@ -24,8 +23,8 @@ class Parrot:
     ``work`` lines of activity, ``slow`` waits to be stopped, ``late`` sends its Done before its reply, ``crash`` closes the line.
     """
 
-    def __init__(self, clock: Clock, socket_path: Path | None = None) -> None:
-        self.channel = TerminalChannel(clock=clock, on_stop=self._stop, socket_path=socket_path)
+    def __init__(self, clock: Clock) -> None:
+        self.channel = TerminalChannel(clock=clock, on_stop=self._stop)
         self.heard: list[str] = []
         self._stopped = asyncio.Event()
         self._answering: set[asyncio.Task[None]] = set()

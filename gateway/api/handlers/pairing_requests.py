@@ -29,7 +29,7 @@ class PairingHandlers:
         self._access = access
 
     def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
-        """The calls by name, for the owner's socket."""
+        """The calls by name, for ``POST /admin/CALL``."""
         return {"pairing.list": self.list, "pairing.approve": self.approve, "pairing.revoke": self.revoke}
 
     async def list(self, channel: str | None = None) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class QueueHandlers:
         self._hand_out = hand_out
 
     def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
-        """The calls by name, for the owner's socket."""
+        """The calls by name, for ``POST /admin/CALL``."""
         return {
             "outbox.list": self.outbox,
             "outbox.retry": self.retry,

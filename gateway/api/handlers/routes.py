@@ -35,7 +35,7 @@ class RouteHandlers:
         self._policies = policies
 
     def calls(self) -> dict[str, Callable[..., Awaitable[dict[str, Any]]]]:
-        """The calls by name, for the owner's socket."""
+        """The calls by name, for ``POST /admin/CALL``."""
         return {"route.explain": self.explain}
 
     async def explain(

@@ -8,14 +8,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 
-from channels.errors import ChannelBroken, ChannelError, LinkLost, NotSent
+from channels.errors import ChannelError, LinkLost, NotSent, Uncertain
 from channels.live import Delta, Done, Note, Reply
 from channels.messages import ChatAddress, Outbound
-from channels.terminal import socket_path
 from channels.terminal.channel import TerminalChannel
-from channels.terminal.unix_socket import MESSAGE_BYTES, SocketLink
+from gateway.api import unix_socket
+from gateway.api.chat_client import MESSAGE_BYTES, ChatConnection
+from gateway.api.client import connection
+from gateway.api.routes.chat import ChatRoutes
+from gateway.api.server import serve_unix
 from gateway.base.clock import ManualClock
+from gateway.base.errors import HomebodyError
 from tests.peers.door import BookDoor
 
 if TYPE_CHECKING:
@@ -36,24 +41,32 @@ class Served:
         self.path = path
         self.door = BookDoor()
         self.stopped = asyncio.Event()
-        self.channel = TerminalChannel(
-            clock=ManualClock(datetime(2026, 5, 1, tzinfo=UTC)), on_stop=self._stop, socket_path=path
-        )
+        self.channel = TerminalChannel(clock=ManualClock(datetime(2026, 5, 1, tzinfo=UTC)), on_stop=self._stop)
+        self.listening = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until cancelled, the channel and its socket."""
+        chat, log = ChatRoutes(self.channel), structlog.get_logger("gateway.api")
+        running = asyncio.ensure_future(self.channel.run(self.door))
+        try:
+            await serve_unix(chat.routes(), self.path, log=log, started=self.listening.set, ending=chat.close)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
     async def _stop(self, _: ChatAddress) -> None:
         self.stopped.set()
 
-    async def link(self, name: str = "local") -> SocketLink:
-        return await SocketLink.open(self.path, name)
+    async def link(self, name: str = "local") -> ChatConnection:
+        return await ChatConnection.open(self.path, name)
 
 
 @asynccontextmanager
 async def serving(path: Path) -> AsyncIterator[Served]:
     served = Served(path)
-    running = asyncio.ensure_future(served.channel.run(served.door))
-    while not socket_path.locate(path).exists():
-        assert not running.done(), running.result()
-        await asyncio.sleep(0.005)
+    running = asyncio.ensure_future(served.run())
+    await asyncio.wait([running, listening := asyncio.ensure_future(served.listening.wait())], return_when="FIRST_COMPLETED")
+    assert listening.done(), running.result()
     try:
         yield served
     finally:
@@ -106,15 +119,15 @@ async def test_a_loose_directory_is_closed_to_others(tmp_path: Path) -> None:
 async def test_a_directory_shared_by_all_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run").chmod(0o1777)
-    with pytest.raises(ChannelBroken, match="shared by all users"):
-        await Served(tmp_path / "run" / "chat.sock").channel.run(BookDoor())
+    with pytest.raises(HomebodyError, match="shared by all users"):
+        await Served(tmp_path / "run" / "chat.sock").run()
     assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o1777
 
 
 async def test_a_file_in_the_sockets_place_is_not_removed(tmp_path: Path) -> None:
     (tmp_path / "chat.sock").write_text("precious")
-    with pytest.raises(ChannelBroken, match="cannot serve the terminal"):
-        await Served(tmp_path / "chat.sock").channel.run(BookDoor())
+    with pytest.raises(HomebodyError, match="cannot serve the terminal"):
+        await Served(tmp_path / "chat.sock").run()
     assert (tmp_path / "chat.sock").read_text() == "precious"
 
 
@@ -130,8 +143,8 @@ async def test_a_path_that_is_too_long_is_served_from_a_short_one_and_told(
         link = await house.link()
         await link.say("hello", key="m1")
         assert house.door.texts == ["hello"]
-        real = socket_path.locate(path)
-        assert len(str(real)) <= socket_path.LONGEST
+        real = unix_socket.locate(path)
+        assert len(str(real)) <= unix_socket.LONGEST
         assert stat.S_IMODE(real.parent.stat().st_mode) == 0o700
         await link.close()
     assert not real.exists()
@@ -141,12 +154,12 @@ async def test_a_path_that_is_too_long_is_served_from_a_short_one_and_told(
 
 async def test_a_socket_left_by_a_killed_gateway_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "run" / "chat.sock"
-    socket_path.bind(path).close()
+    unix_socket.bind(path).close()
     assert path.is_socket()
     with pytest.raises(LinkLost, match="no gateway answers") as caught:
-        await SocketLink.open(path)
+        await ChatConnection.open(path)
     assert caught.value.hint == "homebody gateway"
-    running = asyncio.ensure_future((house := Served(path)).channel.run(house.door))
+    running = asyncio.ensure_future((house := Served(path)).run())
     while True:
         try:
             link = await house.link()
@@ -213,23 +226,49 @@ async def test_a_name_that_is_none_is_refused_over_the_socket(house: Served) -> 
 
 @pytest.mark.parametrize(
     "rubbish",
-    [
-        b"hello\n",
-        b"[1]\n",
-        b'{"attach": "local"}\n{"say": 3}\n',
-        b'{"attach": "local"}\n{"say": {}}\n',
-        b"\xff\xfe\n",
-        b"x" * (MESSAGE_BYTES + 2),
-    ],
-    ids=["text", "array", "say-number", "say-empty", "bytes", "endless"],
+    [b"hello\n\n", b"[1]\n\n", b'{"attach": "local"}\n{"say": 3}\n', b"\xff\xfe\n\n", b"x" * 40_000],
+    ids=["text", "array", "lines", "bytes", "endless"],
 )
 async def test_rubbish_ends_its_own_connection_only(house: Served, rubbish: bytes) -> None:
     reader, writer = await asyncio.open_unix_connection(house.path)
     writer.write(rubbish)
-    lines = [json.loads(line) for line in (await reader.read()).splitlines()]
-    assert any("error" in line and line["mend"] for line in lines)
-    assert "closing" in lines[-1]
+    answer = json.loads((await reader.read()).splitlines()[-1])
+    assert "error" in answer
+    assert answer["mend"]
     writer.close()
+    link = await house.link()
+    await link.say("fine", key="m1")
+    assert house.door.texts == ["fine"]
+    await link.close()
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        b"hello",
+        b"[1]",
+        b"3",
+        b"{}",
+        b'{"text": "a", "key": "b", "hints": 3}',
+        b"\xff\xfe",
+        b"[" * 200_000,
+        b"x" * (MESSAGE_BYTES + 2),
+    ],
+    ids=["text", "array", "number", "empty", "hints", "bytes", "nested", "endless"],
+)
+async def test_a_body_that_is_no_message_is_refused_and_its_stream_goes_on(house: Served, rubbish: bytes) -> None:
+    name = "a" * 16
+    async with connection(house.path) as client:
+        async with client.stream("GET", "/chat/events", params={"connection": name}) as stream:
+            refused = await client.post(f"/chat/{name}/messages", content=rubbish)
+            assert refused.is_client_error
+            assert refused.json()["error"]
+            assert refused.json()["mend"]
+            assert house.door.texts == []
+            house.channel.show(HERE, Note("still here"))
+            assert b"still here" in await anext(stream.aiter_raw())
+        gone = await client.post(f"/chat/{'b' * 16}/stop")
+        assert (gone.status_code, gone.json()["reason"]) == (410, "gone")
     link = await house.link()
     await link.say("fine", key="m1")
     assert house.door.texts == ["fine"]
@@ -242,4 +281,72 @@ async def test_a_lone_surrogate_does_not_break_the_line(house: Served) -> None:
     house.channel.show(HERE, Note("c\udfffd"))
     assert await anext(link.frames()) == Note("c?d")
     assert house.door.texts == ["a?b"]
+    await link.close()
+
+
+async def test_a_connections_name_is_taken_once(house: Served) -> None:
+    async with connection(house.path) as client, client.stream("GET", "/chat/events", params={"connection": "a" * 16}):
+        for name in ("a" * 16, "", "a/b", "short"):
+            refused = await client.get("/chat/events", params={"connection": name})
+            assert (refused.status_code, refused.json()["reason"]) == (400, "bad-connection")
+
+
+async def test_a_conversation_from_before_the_api_is_told_what_to_do(house: Served) -> None:
+    reader, writer = await asyncio.open_unix_connection(house.path)
+    writer.write(b'{"attach": "local"}\n')
+    told = json.loads(await reader.readline())
+    writer.close()
+    assert "newer than this command" in told["error"]
+    assert told["mend"]
+
+
+async def test_a_gateway_from_before_the_api_is_told_as_another_version(tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b'{"error": "Expecting value", "mend": "send lines of JSON"}\n{"closing": "Expecting value"}\n')
+        writer.close()
+
+    async with await asyncio.start_unix_server(answer, tmp_path / "chat.sock"):
+        with pytest.raises(ChannelError, match="of another version") as caught:
+            await ChatConnection.open(tmp_path / "chat.sock")
+    assert "homebody gateway" in caught.value.hint
+    assert not isinstance(caught.value, LinkLost)  # waiting for it would be in vain
+
+
+async def test_a_reply_that_was_yielded_is_confirmed_though_the_conversation_ends_at_once(house: Served) -> None:
+    link = await house.link()
+    sending = asyncio.ensure_future(house.channel.send(Outbound(key="k", conversation=HERE, text="hello"), record))
+    frames = link.frames()
+    assert await anext(frames) == Reply("hello", "k")
+    await link.close()
+    assert (await sending).platform_id == "k"
+
+
+async def test_a_reply_that_was_not_yielded_is_not_confirmed(house: Served) -> None:
+    link = await house.link()
+    sending = asyncio.ensure_future(house.channel.send(Outbound(key="k", conversation=HERE, text="hello"), record))
+    await link.say("something else", key="m1")
+    await link.close()
+    with pytest.raises((NotSent, Uncertain)):
+        await sending
+
+
+async def test_a_client_that_does_not_read_holds_nobody_up(house: Served) -> None:
+    async with connection(house.path) as client, client.stream("GET", "/chat/events", params={"connection": "a" * 16}):
+        for number in range(400):
+            house.channel.show(HERE, Note(f"{number} " + "x" * 10_000))
+        link = await house.link()
+        frames = link.frames()
+        sending = asyncio.ensure_future(house.channel.send(Outbound(key="k", conversation=HERE, text="hello"), record))
+        assert await anext(frames) == Reply("hello", "k")
+        await sending
+        await link.close()
+
+
+async def test_a_reply_of_many_megabytes_arrives_whole(house: Served) -> None:
+    link = await house.link()
+    text = "grüß\u2028dich\n" * 500_000
+    sending = asyncio.ensure_future(house.channel.send(Outbound(key="k", conversation=HERE, text=text), record))
+    assert await anext(link.frames()) == Reply(text, "k")
+    await sending
     await link.close()

@@ -1,4 +1,4 @@
-"""The path of the terminal's unix socket.
+"""The unix socket of the API: its path, and the rights on it.
 
 A unix socket's path must fit ``sun_path`` (108 bytes on Linux, 104 on macOS). When the wanted path is longer, the socket is bound in
 a short private directory, and a symlink at the wanted path points to it. Both directories must belong to this user alone.
@@ -13,10 +13,10 @@ import socket
 import stat
 from pathlib import Path
 
-from channels.errors import ChannelBroken
+from gateway.base.errors import HomebodyError
 
 LONGEST = 100
-SOCKET = "admin.sock"
+SOCKET = "gateway.sock"
 """The API's socket, in the state directory."""
 
 
@@ -34,7 +34,7 @@ def bind(wanted: Path) -> socket.socket:
     Only the process that owns the state may call this.
 
     Raises:
-        ChannelBroken: the place cannot be used; the message says why and what helps.
+        HomebodyError: the place cannot be used; the message says why and what helps.
     """
     private_directory(wanted.parent)
     path = wanted if len(os.fsencode(wanted)) <= LONGEST else _short(wanted) / "gateway.sock"
@@ -48,7 +48,7 @@ def bind(wanted: Path) -> socket.socket:
             wanted.symlink_to(path)
     except OSError as error:
         sock.close()
-        raise ChannelBroken(
+        raise HomebodyError(
             f"cannot serve the terminal at {wanted}: {error}", hint=f"check the rights on {path.parent}"
         ) from error
     return sock
@@ -66,20 +66,20 @@ def private_directory(path: Path, *, through_symlink: bool = True) -> None:
     """Create or check a directory that only this user can enter.
 
     Raises:
-        ChannelBroken: it cannot be made, is somebody else's, or is shared.
+        HomebodyError: it cannot be made, is somebody else's, or is shared.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         entry = path.stat() if through_symlink else path.lstat()
         trouble = _unfit(entry)
         if trouble:
-            raise ChannelBroken(
-                f"{path} {trouble}, so the terminal's socket cannot be there", hint=f"remove {path}, or run as its owner"
+            raise HomebodyError(
+                f"{path} {trouble}, so the gateway's socket cannot be there", hint=f"remove {path}, or run as its owner"
             )
         if stat.S_IMODE(entry.st_mode) & 0o077:
             path.chmod(0o700)
     except OSError as error:
-        raise ChannelBroken(f"cannot use {path} for the terminal's socket: {error}", hint=f"check {path}") from error
+        raise HomebodyError(f"cannot use {path} for the gateway's socket: {error}", hint=f"check {path}") from error
 
 
 def _unfit(entry: os.stat_result) -> str:
@@ -96,7 +96,7 @@ def _short(wanted: Path) -> Path:
     name = f"homebody-{os.getuid()}-{mark}"
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime and len(os.fsencode(runtime)) < LONGEST // 2:
-        with contextlib.suppress(ChannelBroken):
+        with contextlib.suppress(HomebodyError):
             private_directory(Path(runtime) / name, through_symlink=False)
             return Path(runtime) / name
     fallback = Path("/tmp") / name  # noqa: S108 - short by need; its owner and rights are checked
