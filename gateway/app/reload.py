@@ -46,6 +46,8 @@ EMPTY_SECONDS = 1.0
 FIRST_BACK_OFF_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 60.0
 """How often the file is looked at while it cannot be watched; also the longest back-off."""
+COMMAND_SECONDS = 60.0
+"""How long after the watch on the file a command that changed it may ask what came of the change."""
 _TERMINAL = "terminal:default"
 
 
@@ -80,10 +82,21 @@ class Reload:
         self._one_at_a_time = asyncio.Lock()
         self._waiting: tuple[str, ...] = ()
         self._complaint = ""
+        self._noticed: tuple[float, tuple[str, ...]] = (0.0, ())
+        """What was taken over last without a command that asked for it, and when (monotonic)."""
         self._tasks: set[asyncio.Task[None]] = set()
         source = paths.config_file()
         self._had_file = source.exists()
         self._had_settings = self._had_file and _says_something(source)
+
+    async def for_command(self) -> dict[str, Any]:
+        """Do the same as ``now`` for a command that changed the file, and name what the watch took over a moment before, too."""
+        came = await self.now()
+        moment, noticed = self._noticed
+        self._noticed = (0.0, ())
+        if noticed and self._clock.monotonic() - moment <= COMMAND_SECONDS:
+            came["taken"] = list(dict.fromkeys([*noticed, *came["taken"]]))
+        return came
 
     def facts(self) -> dict[str, Any]:
         """Which keys wait for a restart, and what is wrong with the file, as JSON values."""
@@ -130,7 +143,9 @@ class Reload:
 
     async def _now_whatever_happens(self) -> None:
         try:
-            await self.now()
+            taken = (await self.now())["taken"]
+            if taken:
+                self._noticed = (self._clock.monotonic(), tuple(taken))
         except Exception:  # a defect in a reload must not end a gateway that runs
             log.exception("the settings could not be taken over")
 

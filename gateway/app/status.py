@@ -53,12 +53,12 @@ class StatusHandlers:
         self._audience = audience
 
     def calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
-        """The calls by name, for the owner's socket."""
+        """The calls by name, for ``POST /admin/CALL``."""
         return {
             "status": self.status,
             "context": self.context,
             "sessions.repair": self.repair,
-            "settings.reload": self._reload.now,
+            "settings.reload": self._reload.for_command,
             "resume": self._pause.resume,
             "channels.restart": self.restart,
         }

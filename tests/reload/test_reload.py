@@ -262,6 +262,15 @@ async def _arrive(door: InboundSink, sender: str, text: str) -> None:
     await door.accept([inbound])
 
 
+async def test_a_command_is_told_what_the_watch_took_over_before_it_asked(place: Place) -> None:
+    async with place.open() as house:
+        place.write({"agents": {"defaults": {"model": "scripted/two"}}})
+        house.reload.soon()
+        await until(lambda: house.settings.current.agents.defaults.model == "scripted/two")
+        assert (await house.reload.for_command())["taken"] == ["agents.defaults.model"]
+        assert (await house.reload.for_command())["taken"] == []
+
+
 async def test_setting_a_key_says_what_the_running_gateway_made_of_it(place: Place) -> None:
     async with place.open(serving=True, clock=SystemClock()) as house:
         told = await homebody(place, "config", "set", "agents.defaults.model", "scripted/two")
