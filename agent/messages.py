@@ -1,4 +1,4 @@
-"""What was said and done, in the agent's own words: the form every model is translated to and from, and the transcript keeps."""
+"""Messages: the common form that every model API is translated to and from, and that transcripts store."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A model's wish to run a tool. ``arguments`` is None when what the model wrote is not a JSON object: ``raw`` then has it."""
+    """A tool call that a model asks for. ``arguments`` is None when what the model wrote is not a JSON object: ``raw`` then has it."""
 
     id: str
     name: str
@@ -55,7 +55,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one model call. The three input figures are disjoint: what was sent is their sum. ``cost`` is in dollars."""
+    """Tokens of one model call. The three input figures are disjoint: what was sent is their sum. ``cost`` is in USD."""
 
     input: int = 0
     output: int = 0
@@ -89,7 +89,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessage:
-    """What a person said, or what the runtime says in a person's place. ``at`` has a zone: the owner's."""
+    """A message of a person, or of the runtime in a person's place. ``at`` has a zone: the owner's."""
 
     content: tuple[Annotated[Text | Image, Discriminator("type")], ...]
     at: datetime
@@ -106,8 +106,8 @@ class UserMessage:
 class AssistantMessage:
     """One complete answer of a model, or the record that it failed (``failure`` set, ``stop`` "error", "overflow" or "cancelled").
 
-    With ``stop`` "repeated" it went round in a loop and was ended; its text goes as far as the first round.
-    With ``stop`` "cut" it broke off, and is what a person has read of it: it is shown to the model, which is asked to go on.
+    With ``stop`` "repeated" it repeated itself and was ended; its text ends after the first round.
+    With ``stop`` "cut" it broke off after a part was sent to a person: that part is shown to the model, which is asked to continue.
     """
 
     content: tuple[Annotated[Text | Thinking | ToolCall, Discriminator("type")], ...]
@@ -130,7 +130,7 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolMessage:
-    """What a tool call came to."""
+    """The result of a tool call."""
 
     call_id: str
     name: str

@@ -37,7 +37,7 @@ WORTH_CLEARING = 0.98
 LEAST_ANSWER = 256
 """Tokens of the window that must be left for an answer."""
 ROOM_AFTER_DROPPING = 0.6
-"""Share of the room for history that may be filled after the oldest turns were dropped: else they would go one by one."""
+"""Share of the space for history that may be filled after dropping the oldest turns, so that they are not dropped one by one."""
 
 
 @dataclass(frozen=True, slots=True)

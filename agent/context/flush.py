@@ -69,7 +69,7 @@ def _is_possible(context: SessionContext) -> bool:
 async def flush(context: SessionContext, turn: str, reason: Reason) -> FlushReceipt:
     """Run the flush and return its receipt, which by then is in the transcript.
 
-    The mark is written first, so that a flush that fails is not tried for ever; a mark without a receipt, left by a crash, is
+    The mark is written first, so that a failing flush is not tried again and again; a mark without a receipt, left by a crash, is
     made good by the next turn.
 
     Raises:
@@ -144,7 +144,7 @@ def _fitting(context: SessionContext, messages: tuple[Message, ...]) -> tuple[Me
 async def make_good(context: SessionContext, turn: str) -> None:
     """End a flush that a crash left open: what was said is written down by rule, without a model.
 
-    One that was cut off by the house closing is simply void: its session goes on, and is flushed when it is time.
+    One that was cut off by the gateway stopping is void: its session continues, and is flushed when it is due.
 
     Raises:
         TranscriptWriteError: the transcript could not be written.

@@ -29,7 +29,7 @@ from agent.transcript.transcript import Transcript
 from memory.audience import Audience
 
 _LEAST_WINDOW = 8000
-"""No model's window is taken for smaller than this because of an overflow that named none."""
+"""An overflow that names no window never lowers the assumed window below this."""
 _NO_FILES = frozenset({"memory_search", "memory_get"})
 
 
@@ -88,7 +88,7 @@ class SessionContext:
 
     @property
     def too_small(self) -> str:
-        """Say that the window is too small for what must always be in it, with the least that is needed; empty when it is not."""
+        """Describe a window that is too small for the instructions and tools, with the least size needed; empty otherwise."""
         fixed = self.calibration.apply(self._fixed)
         if self.window.size >= (least := least_window(fixed)):
             return ""
@@ -99,7 +99,7 @@ class SessionContext:
         )
 
     def overflowed(self) -> None:
-        """Take note that the model found the present context too long: its window is smaller than was known.
+        """Record that the model found the context too long: its window is smaller than assumed.
 
         Where the provider named its window, the model knows it by now, and nothing is guessed.
         """
@@ -109,7 +109,7 @@ class SessionContext:
 
     @property
     def ttl(self) -> Ttl:
-        """How long the provider is asked to keep the prompt: as the settings say, or what is likely to cost less."""
+        """The cache retention: as set, or the one that is likely to cost less."""
         wanted = self.settings.cache_retention
         if wanted != "auto":
             return wanted
@@ -119,17 +119,17 @@ class SessionContext:
         return self._ttl
 
     def judge_rhythm(self) -> None:
-        """Choose the retention anew: when the cache has run out, a change costs nothing."""
+        """Choose the retention again. When the cache has expired, a change costs nothing."""
         self._ttl = cache_retention.cheaper(cache_retention.silences(self.transcript.entries))
 
     @property
     def may_write(self) -> bool:
-        """Whether notes can be written at all: there is the tool, and the workspace may be changed."""
+        """Whether notes can be written: the tool is there, and the workspace is writable."""
         return self.settings.sandbox.workspace_access == "rw" and _writes(self.keeping or self.toolbox)
 
     @property
     def flush_obstacle(self) -> str:
-        """Why the notes of this conversation are never written by a memory flush, with the setting; empty where they are."""
+        """Why a memory flush never writes notes in this session, with the setting; empty where it does."""
         if not self.settings.compaction.memory_flush.enabled:
             return "the memory flush is off (agents.defaults.compaction.memoryFlush.enabled: false)"
         if (access := self.settings.sandbox.workspace_access) != "rw":
@@ -142,7 +142,7 @@ class SessionContext:
         return self.may_write and _writes(self.toolbox)
 
     async def keep(self, call: ToolCall, turn: str) -> ToolMessage:
-        """Run a call of the house's own, under the workspace's rules but not under those on the model's tools.
+        """Run a tool call of the memory flush: the workspace's rules apply, the rules on the model's tools do not.
 
         What people and models said may hold control characters, which no note may: each becomes U+FFFD.
         """
@@ -170,11 +170,11 @@ class SessionContext:
         return self.now().date()
 
     def tool_context(self, turn: str) -> ToolContext:
-        """In whose name tools run."""
+        """The context in which the tool calls of a turn run."""
         return ToolContext(now=self.now(), session=self.session, turn=turn, audience=self.audience)
 
     async def prepare(self) -> None:
-        """Read the workspace files, and on a session's first turn take the notes that it starts with."""
+        """Read the workspace files; on a session's first turn, record the notes that it starts with."""
         self._files = await asyncio.to_thread(self.workspace.bootstrap_files, self.audience)
         if self.transcript.opened is None:
             notes = await asyncio.to_thread(self._start_notes)
@@ -189,7 +189,7 @@ class SessionContext:
         return self._view.of(self.transcript.entries, self.zone)
 
     def system(self) -> tuple[Segment, ...]:
-        """The system text, as it was when the conversation was last prepared."""
+        """The system text, as of the last call of ``prepare``."""
         return self._system
 
     def _system_text(self) -> tuple[Segment, ...]:
@@ -256,7 +256,7 @@ class SessionContext:
         return min(message.at, self.clock.now()).astimezone(self.zone).date()
 
     def learn(self, request: Request, reported: int) -> None:
-        """Correct the estimate by what a call reported: by what grew since the call before, or by the whole of the first one."""
+        """Correct the token estimate by the usage that a call reported: by its growth since the previous call, or by all of the first."""
         weight = token_estimate.weight_of_request(request)
         grown, more = weight, reported
         if self._reported is not None:

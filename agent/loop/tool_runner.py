@@ -35,18 +35,18 @@ class ToolRunner:
     overtaken: Callable[[], bool] = lambda: False
     calls: list[ToolMessage] = field(default_factory=list)
     repeats: int = 0
-    """How many calls were refused because they came to the same result again and again."""
+    """How many calls were refused because they repeated the same result."""
     _refused_in_a_row: int = 0
     _seen: Counter[str] = field(default_factory=Counter)
 
     @property
     def stuck(self) -> bool:
-        """Whether the model insists on calls that were refused as repeats, and does nothing else."""
+        """Whether the model only repeats calls that were refused as repeats."""
         return self._refused_in_a_row >= self.context.settings.limits.max_repeats
 
     @property
     def exhausted(self) -> bool:
-        """Whether the turn's tool calls are used up, or would lead nowhere."""
+        """Whether the limit of tool calls is reached, or the model only repeats refused calls."""
         return self.stuck or len(self.calls) >= self.context.settings.limits.max_tool_calls
 
     async def run(self, calls: Sequence[ToolCall], answer: str) -> None:
@@ -110,7 +110,7 @@ class ToolRunner:
         self._seen[_fingerprint(call, result)] += 1
 
     def _repeated(self, call: ToolCall, beside: Sequence[ToolCall]) -> bool:
-        """Whether this call already came to the same result as often as is allowed, or does so now, side by side."""
+        """Whether this call already had the same result as often as is allowed, counting the calls that run beside it."""
         prefix = _fingerprint(call, None)
         most = max((count for key, count in self._seen.items() if key.startswith(prefix)), default=0)
         now = sum(_fingerprint(other, None) == prefix for other in beside)

@@ -113,7 +113,7 @@ class Turn:
 
     @property
     def tool_calls(self) -> int:
-        """How many tools it has called so far."""
+        """How many tools the turn has called so far."""
         return len(self._tools.calls)
 
     @property
@@ -192,7 +192,7 @@ class Turn:
         return _unfinished(said)
 
     async def _end_broken(self) -> None:
-        """End an answer of which a crash left no more than what was sent, in this turn or in one that was given up."""
+        """Record an answer that a crash cut off after parts of it were sent, in this turn or in one that was given up."""
         transcript = self.context.transcript
         latest = transcript.latest(SentPart, Said)
         if latest is not None and isinstance(latest.body, SentPart):
@@ -201,7 +201,7 @@ class Turn:
                 await transcript.append(turn, Said(message=cut))
 
     async def _put(self, further: Sequence[ExtraMessage]) -> None:
-        """Put further messages into the transcript, each under a name of its own: they may come anywhere in the turn."""
+        """Append further messages to the transcript, each under its own name."""
         for one in further:
             await self.context.transcript.append(f"{self.id}~{one.name}", Said(message=one.message), n=0)
 
@@ -234,7 +234,7 @@ class Turn:
         return result
 
     def _hear(self, event: Event) -> None:
-        """Keep what the owner is to be told with the reply, and pass everything on."""
+        """Collect what is added to the reply, and pass every event on."""
         if isinstance(event, ReplyNote):
             self._asides.append(event.text)
         elif isinstance(event, FailedOver):
@@ -244,7 +244,7 @@ class Turn:
         self.emit(event)
 
     def _usage(self) -> Usage | None:
-        """Everything that this turn's calls used, those for flush and summary included."""
+        """The usage of all model calls of this turn, including flush and summary."""
         transcript = self.context.transcript
         entries = [*transcript.of_turn(self.id), *transcript.of_turn(f"{self.id}~room")]
         total: Usage | None = None

@@ -18,7 +18,7 @@ from agent.models.protocol import Request
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A silence in mid-stream: until ``until`` is set, or for ever."""
+    """A pause in mid-stream: until ``until`` is set, or endless."""
 
     until: asyncio.Event | None = None
 

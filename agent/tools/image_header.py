@@ -21,7 +21,7 @@ class ImageHeader:
 
 
 def read_image_header(data: bytes) -> ImageHeader | None:
-    """Tell what picture this is, or None when it is none."""
+    """Return the kind and size of a picture, or None for other data."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return ImageHeader("image/png", _big(data[16:20]), _big(data[20:24]))
     if data.startswith((b"GIF87a", b"GIF89a")):

@@ -34,7 +34,7 @@ _TEMPORARY = ".homebody-"
 _TEMPORARY_END = ".tmp"
 
 SECRETS = re.compile(r"\.(env(\..*|rc)?|ssh|gnupg|netrc|pgpass)", re.IGNORECASE)
-"""Names of files and folders that hold keys and passwords wherever they lie: no tool opens them, whoever asks."""
+"""Names of files and folders that usually hold keys and passwords: no tool opens them."""
 
 Kind = Literal["file", "folder", "link", "other"]
 

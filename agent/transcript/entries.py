@@ -17,7 +17,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The first entry of a session: whose it is, and what it was given, once: start-up notes, and the pins of the one before it."""
+    """The first entry of a session: its agent and key, its start-up notes, and the pins of the previous session."""
 
     agent: str
     session: str
@@ -37,7 +37,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentPart:
-    """The next words of an answer that is still being written, about to be sent. ``Said`` with the whole answer follows.
+    """A part of an answer that is still being written and is about to be sent. ``Said`` with the whole answer follows.
 
     ``opening`` and ``closing`` are put around the words so that they can be read alone: the ends of a code block that goes on.
     """
@@ -59,7 +59,7 @@ class FlushBegun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushReceipt:
-    """What a memory flush came to.
+    """The result of a memory flush.
 
     ``written`` are the notes it appended to, with sizes in bytes and SHA-256 before and after (None: the file was new).
     ``outcome`` is "written", "nothing" (the model answered NO_REPLY) or "extracted" (written by rule, without a model).
@@ -131,7 +131,7 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """The owner wants this kept in sight through all compactions, and in the sessions that follow."""
+    """A text that stays in the prompt through all compactions, and in later sessions."""
 
     text: str
     kind: Literal["pinned"] = "pinned"
@@ -139,7 +139,7 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpinned:
-    """A pin that holds no longer."""
+    """A removed pin."""
 
     text: str
     kind: Literal["unpinned"] = "unpinned"
@@ -147,7 +147,7 @@ class Unpinned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
-    """A turn ended without an answer to messages that it had taken in. ``note`` tells the model so, behind all that was said.
+    """A turn ended without answering its messages. ``note`` tells the model so, after the last message.
 
     Entries in ``withdrawn`` (ids) are not shown any more: those messages come again in a turn of their own.
     """
@@ -196,7 +196,7 @@ class Entry:
 
 
 class InvalidEntry(ValueError):
-    """Raised for a line that is no whole entry. ``foreign`` says that it parses but was not written by us as it stands."""
+    """A line is not a valid entry. ``foreign`` says that it is complete but was changed or written by another program."""
 
     def __init__(self, message: str, *, foreign: bool = False) -> None:
         super().__init__(message)
