@@ -109,19 +109,19 @@ class Gateway:
             attached=attached,
             keys=self._owner_keys,
         )
-        self.backlog = WaitingNotices(ledger.outbox, deps.clock, lambda: self.pause)
-        self.moves = ChatMigrations()
+        self.waiting_notices = WaitingNotices(ledger.outbox, deps.clock, lambda: self.pause)
+        self.migrations = ChatMigrations()
         self.access = Access(
             ledger.pairing,
             self.channel_supervisor.policies,
             lambda: self.settings.current.session.identity_links,
-            formers=self.moves.formers,
+            formers=self.migrations.formers,
         )
-        self.router = router_of(deps.settings, self.moves.formers)
+        self.router = router_of(deps.settings, self.migrations.formers)
         self.lanes: Lanes[Any] = Lanes(
             self._work, limit=deps.settings.agents.defaults.max_concurrent, broken=self._broken, hold=self._hold
         )
-        self.line = MessageQueue(self.lanes, self.settings, self.agents, deps.clock)
+        self.queue = MessageQueue(self.lanes, self.settings, self.agents, deps.clock)
         self.acks = AckReactions(lambda: self.settings.current.messages, self.channel)
         self.pause = Pause(self.lanes, self.notices.report)
         self.storage_retry = StorageRetry(ledger, self.lanes, self.pause, deps.clock, self.owner.tell)
@@ -133,14 +133,14 @@ class Gateway:
             agents=self.agents,
             channel=self.channel,
             resume=self.pause.resume,
-            line=self.line,
+            queue=self.queue,
             running=running,
             rights=rights,
         )
         enqueuer = Enqueuer(
-            line=self.line,
+            queue=self.queue,
             lanes=self.lanes,
-            backlog=self.backlog,
+            waiting_notices=self.waiting_notices,
             acks=self.acks,
             owner=self.owner,
             running=running,
@@ -153,7 +153,7 @@ class Gateway:
             agents=self.agents,
             settings=self.settings,
             clock=deps.clock,
-            migrations=self.moves,
+            migrations=self.migrations,
             urgent=self.urgent,
             enqueue=enqueuer.enqueue,
             channel=self.channel,
@@ -166,7 +166,7 @@ class Gateway:
             channel=self.channel,
             clock=deps.clock,
             lanes=self.lanes,
-            line=self.line,
+            queue=self.queue,
             answered=self.acks.answered,
             signature=self._signature,
             post=self.post,
@@ -181,7 +181,7 @@ class Gateway:
             audience=self.router.audience,
             clock=deps.clock,
             lanes=self.lanes,
-            line=self.line,
+            queue=self.queue,
             answering=answering,
             rights=rights,
             running=running,
@@ -202,7 +202,7 @@ class Gateway:
                 notices=self.notices,
                 tell_owner=self._tell_owner,
                 policies=self.channel_supervisor.policies,
-                formers=self.moves.formers,
+                formers=self.migrations.formers,
                 busy=self.lanes.busy,
             ),
             self.agents,
@@ -380,7 +380,7 @@ class Gateway:
                 self.lanes.give_back(ticket.session, [ticket.item])
 
     async def _hold(self, session: str) -> None:
-        await self.line.hold(session)
+        await self.queue.hold(session)
         await self.agent_supervisor.hold(session)
 
     def _signature(self, arrived: RoutedMessage) -> str:
@@ -408,7 +408,7 @@ class Gateway:
             self.storage_retry.met(ticket, error)
         else:
             log.error("a turn of %s could not be carried out: %s", ticket.session, error, exc_info=error)
-        self.turns.told_broken(ticket.item, error, stopped=ticket.ending == "stop")
+        self.turns.report_failure(ticket.item, error, stopped=ticket.ending == "stop")
 
     def _alive(self, channel: str, account: str) -> None:
         keeper = self.channel_supervisor.get(f"{channel}:{account}")

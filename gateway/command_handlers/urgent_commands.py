@@ -49,7 +49,7 @@ class UrgentCommands:
         agents: Mapping[str, RunningAgent],
         channel: Callable[[ChatAddress], Channel],
         resume: Callable[[], Awaitable[dict[str, Any]]],
-        line: MessageQueue,
+        queue: MessageQueue,
         running: Mapping[str, RunningTurn],
         rights: CommandRights,
     ) -> None:
@@ -59,7 +59,7 @@ class UrgentCommands:
         self._agents = agents
         self._channel = channel
         self._resume = resume
-        self._line = line
+        self._queue = queue
         self._running = running
         self._sessions: dict[ChatAddress, str] = {}
 
@@ -84,7 +84,7 @@ class UrgentCommands:
         elif command[0].name == "queue":
             if self._agents[route.agent].store.get(route.session) is None:  # the lane makes the session first
                 return False
-            reply = await self._queue(inbound, route, command[1])
+            reply = await self._choose_mode(inbound, route, command[1])
         else:
             reply = await self._reply(command[0].name, inbound, route, actor)
         pieces = self._channel(inbound.conversation).chunks(reply)
@@ -116,10 +116,10 @@ class UrgentCommands:
                 log.warning("an answer could not be sent: %s", error)
                 return
 
-    async def _queue(self, inbound: Inbound, route: Route, argument: str) -> str:
+    async def _choose_mode(self, inbound: Inbound, route: Route, argument: str) -> str:
         store = self._agents[route.agent].store
         told = await choose(store, route.session, argument)
-        return told or self._line.told(route.session, inbound.conversation.channel)
+        return told or self._queue.told(route.session, inbound.conversation.channel)
 
     async def _reply(self, name: str, inbound: Inbound, route: Route, actor: Actor) -> str:
         if name == "stop":
@@ -145,7 +145,7 @@ class UrgentCommands:
 
     def _coming(self, session: str) -> list[QueuedMessage]:
         """What has not begun and is stopped all the same: it waits out its pause, or for what it interrupts to end."""
-        return self._line.coming(session) if self._lanes.stops_next(session) else []
+        return self._queue.coming(session) if self._lanes.stops_next(session) else []
 
     def _stoppable(self, session: str) -> bool:
         return self._lanes.busy(session) or bool(self._coming(session))
@@ -174,7 +174,7 @@ class UrgentCommands:
                 )
         ahead = self._lanes.queued(route.session)
         lines += self._at_work(agent, route)
-        lines.append(f"- Queue: {self._line.told(route.session, inbound.conversation.channel)}")
+        lines.append(f"- Queue: {self._queue.told(route.session, inbound.conversation.channel)}")
         waiting = max(tally.waiting - 1, 0)  # the question itself is in the inbox until it is answered
         lines.append(f"- Under way: {counted(tally.running, 'turn')}, {ahead} waiting here, {waiting} in all")
         return "\n".join(lines)

@@ -107,7 +107,7 @@ class MessageRouting:
             actor=message.actor,
             route=route,
             before=message.before,
-            asides=message.asides,
+            context_events=message.context_events,
             triggers=triggers,
             command=parse_with_triggers(message.inbound.text, triggers),
         )
@@ -122,7 +122,7 @@ class MessageRouting:
             before = self._history.before(inbound)
         first, *further = self._routes(inbound, actor)
         message = ReceivedMessage(
-            inbound=inbound, actor=actor, route=first, before=before, asides=tuple(event.line for event in events)
+            inbound=inbound, actor=actor, route=first, before=before, context_events=tuple(event.line for event in events)
         )
         copies = [
             NewMessage(message=replace(message, route=route), copy_for=route.agent) for route in further if route is not None

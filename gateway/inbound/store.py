@@ -49,7 +49,7 @@ def to_arrival(new: NewMessage, received_at: datetime) -> Arrival:
         conversation=inbound.conversation.address,
         session=route.session if route else None,
         sender=inbound.sender.id,
-        payload=encode_message(inbound, new.message.actor, route, before=new.message.before, asides=new.message.asides),
+        payload=encode_message(inbound, new.message.actor, route, before=new.message.before, asides=new.message.context_events),
         received_at=received_at,
         message=inbound.message_id if inbound.event == "message" else None,
         takes=new.event_ids,

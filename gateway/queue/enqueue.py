@@ -27,17 +27,17 @@ class Enqueuer:
     def __init__(
         self,
         *,
-        line: MessageQueue,
+        queue: MessageQueue,
         lanes: Lanes[Any],
-        backlog: WaitingNotices,
+        waiting_notices: WaitingNotices,
         acks: AckReactions,
         running: Mapping[str, RunningTurn],
         owner: OwnerNotifications,
         channel: Callable[[ChatAddress], Channel],
     ) -> None:
-        self._line = line
+        self._queue = queue
         self._lanes = lanes
-        self._backlog = backlog
+        self._waiting_notices = waiting_notices
         self._acks = acks
         self._running = running
         self._owner = owner
@@ -47,15 +47,15 @@ class Enqueuer:
         """Put a message in the queue of its session. In mode "interrupt" it cancels the turn that runs in the same conversation."""
         self._owner.heard(message)
         place, session = message.inbound.conversation, message.route.session
-        item, ahead = self._line.join(message)
+        item, ahead = self._queue.join(message)
         self._acks.taken(message)
-        mode = self._line.rule(session, place.channel).mode
+        mode = self._queue.rule(session, place.channel).mode
         running = self._running.get(session)
-        if mode == "interrupt" and item.kin and running is not None and running.kin == item.kin:
+        if mode == "interrupt" and item.group_key and running is not None and running.group_key == item.group_key:
             self._lanes.stop(session, "interrupt")
             return
-        if self._backlog.taken(message):
+        if self._waiting_notices.taken(message):
             return
-        if ahead and not self._line.held(session):
-            self._backlog.note(message, ahead, mode)
+        if ahead and not self._queue.held(session):
+            self._waiting_notices.note(message, ahead, mode)
             show_frame(self._channel(place), place, Note(f"⏳ {ahead} ahead ({mode})"))

@@ -18,10 +18,7 @@ Ending = Literal["stop", "drain", "interrupt"]
 
 @dataclass(slots=True, eq=False)
 class Ticket(Generic[Item]):
-    """One thing to do in a session.
-
-    ``ending`` says why it was cancelled: its owner's wish, the house closing, or something newer that goes before it.
-    """
+    """An item that runs. ``ending`` says why it was cancelled: by its owner, by the gateway closing, or for a newer message."""
 
     session: str
     item: Item
@@ -37,12 +34,12 @@ class _Lane(Generic[Item]):
 
 
 class Lanes(Generic[Item]):
-    """Runs ``work`` for each item: in the order of submission within a session, at most ``limit`` at once in the house.
+    """Runs ``work`` for each item: one at a time and in order within a session, at most ``limit`` at once in all.
 
-    Items are best small (ids of inbox rows): what is not started when the house closes is simply forgotten here, because the
-    inbox still has it. ``broken`` is told what ``work`` raised; a failing item never stops its lane. Each item runs in a task of
-    its own, cancelled by ``stop`` and ``drain``. ``hold`` is awaited, with the session, before an item begins: a lane may have a
-    reason to wait a moment although it is free, and takes no place in the house meanwhile.
+    Items should be small (ids of inbox rows). Items that have not started when the gateway closes are dropped here; the inbox still has
+    them. ``broken`` is called with what ``work`` raised; a failing item never stops its lane. Each item runs in its own task, which
+    ``stop`` and ``drain`` cancel. ``hold(session)`` is awaited before an item starts and may delay an idle lane; a delayed lane uses no
+    concurrency slot.
     """
 
     def __init__(
@@ -62,11 +59,11 @@ class Lanes(Generic[Item]):
         self._paused = False
 
     def pause(self) -> None:
-        """Begin nothing more for now; what is submitted waits. What runs, runs on."""
+        """Start no more items; what is submitted waits. Running items go on."""
         self._paused = True
 
     def resume(self) -> None:
-        """Go on after ``pause``."""
+        """End ``pause``."""
         self._paused = False
         for session, lane in list(self._lanes.items()):
             if lane.task is None and lane.waiting and not self._closed:
@@ -98,7 +95,7 @@ class Lanes(Generic[Item]):
         return len(lane.waiting) if lane else 0
 
     def busy(self, session: str) -> bool:
-        """Say whether something runs in a session."""
+        """Return whether something runs in a session."""
         lane = self._lanes.get(session)
         return lane is not None and lane.running is not None
 
@@ -112,7 +109,7 @@ class Lanes(Generic[Item]):
         return list(islice(lane.waiting, most)) if lane else []
 
     def take(self, session: str, items: Sequence[Item]) -> None:
-        """Take these items out of a lane: something else does them. What is not there any more is passed over."""
+        """Remove these items from a lane, because something else handles them. Items that are not in it are ignored."""
         lane = self._lanes.get(session)
         if lane is None:
             return
@@ -125,16 +122,16 @@ class Lanes(Generic[Item]):
                 lane.waiting.remove(item)
 
     def give_back(self, session: str, items: Sequence[Item]) -> None:
-        """Put items at the front of a lane in which something still runs: they come next. After ``drain`` they are left alone."""
+        """Put items at the front of a lane in which something still runs. Does nothing after ``drain``."""
         lane = self._lanes.get(session)
         if lane is not None and not self._closed:
             lane.waiting.extendleft(reversed(items))
 
     def stop(self, session: str, ending: Ending = "stop") -> bool:
-        """Cancel what runs in a session; say whether anything did. What waits behind it goes on.
+        """Cancel what runs in a session; return whether anything did. What waits behind it goes on.
 
-        Where nothing runs yet, or what runs is ending for something newer, a "stop" is also for the first item that waits
-        (``stops_next``): its work is begun with that ending, without a hold and without a place in the house.
+        Where nothing runs yet, or what runs is being interrupted, "stop" also applies to the first item that waits (``stops_next``): its
+        work starts with that ending, without a hold and without a concurrency slot.
         """
         lane = self._lanes.get(session)
         if lane is None or lane.task is None:
@@ -156,7 +153,7 @@ class Lanes(Generic[Item]):
         return also_next
 
     def stops_next(self, session: str) -> bool:
-        """Say whether ``stop`` would be for the first item that waits: it is about to begin, or what runs ends for it."""
+        """Return whether ``stop`` would apply to the first item that waits: it is about to start, or what runs is interrupted for it."""
         lane = self._lanes.get(session)
         if lane is None or lane.task is None or not lane.waiting or self._paused or self._closed:
             return False
@@ -167,14 +164,14 @@ class Lanes(Generic[Item]):
         return list(self._lanes)
 
     async def quiet(self, of: Callable[[str], bool] = lambda _: True) -> None:
-        """Wait until nothing runs (in the sessions that ``of`` says yes to) and nothing waits, but for what a pause holds back."""
+        """Wait until nothing runs, and nothing waits except during a pause. ``of`` selects the sessions."""
         while tasks := [lane.task for session, lane in self._lanes.items() if lane.task is not None and of(session)]:
             await asyncio.wait(tasks)
 
     async def drain(self, seconds: float, *, grace: float = 2.0) -> int:
-        """Begin nothing more, give what runs ``seconds`` to end, then cancel it and return how many that were.
+        """Start nothing more, wait ``seconds`` for what runs, then cancel it; return how many items were cancelled.
 
-        What was cancelled has ``grace`` seconds to put its things in order; after that the process may as well end.
+        Cancelled items get ``grace`` seconds to clean up.
         """
         self._closed = True
         for session in [session for session, lane in self._lanes.items() if lane.running is None]:

@@ -1,7 +1,7 @@
-"""The line of messages before a session: which of them belong together, and how long it is worth waiting for more.
+"""The queue of messages before a session: which of them are answered together, and how long to wait for more.
 
-Messages of one kin came to the same place, by people of the same rights, for the same ears: only such are ever answered
-together. In the line are ids; what the messages say stays in the ledger.
+Only messages with the same group key are answered together: same conversation and session, same rights, same audience. The queue holds
+ids; the texts stay in the ledger.
 """
 
 from __future__ import annotations
@@ -36,37 +36,37 @@ LONGEST_HOLD = 10.0
 RULES_KEPT = 256
 """Rules kept in memory: few settings and choices differ."""
 IN_SIGHT = 100
-"""How far back in a line a message is looked for that belongs to the first one."""
+"""How far back in a queue messages are looked for that go with the first one."""
 
 
 SHORT = 4096
-"""Characters of a row that is not worth reading again."""
+"""Characters of a payload up to which a message may be kept in memory while it waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedMessage:
-    """A message that waits in a lane: its row and where it came from. What it says stays in the ledger until its turn comes.
+    """A message that waits in a lane: its row and where it came from. Its text stays in the ledger until its turn comes.
 
-    ``kin`` is empty for one that is dealt with alone, such as a command. ``plain`` is one of text only. ``at`` is when it was put
-    in line (by the monotonic clock), ``waited`` whether anything was before it then. ``arrived`` is what it says all the same
+    ``group_key`` is empty for one that is dealt with alone, such as a command. ``plain`` is one of text only. ``at`` is when it was put
+    in line (by the monotonic clock), ``waited`` whether anything was before it then. ``message`` is what it says all the same
     where that is short and nothing was before it: its turn begins at once.
     """
 
     row: int
     place: ChatAddress
     message_id: str
-    kin: str = ""
+    group_key: str = ""
     sender: str = ""
     part_of: str | None = None
     plain: bool = True
     at: float = 0.0
     waited: bool = False
-    arrived: RoutedMessage | None = None
+    message: RoutedMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What holds in one session now. Times are in seconds."""
+    """How messages of one session queue. Times are in seconds."""
 
     mode: QueueMode
     quiet: float
@@ -84,16 +84,16 @@ def rule_of(settings: MessagesSettings, choice: QueueChoice, channel: str) -> Ru
     )
 
 
-def group_key_of(arrived: RoutedMessage) -> str:
-    """Return a word that messages share which may be answered together; empty for one that is dealt with alone."""
-    inbound, actor, audience = arrived.inbound, arrived.actor, arrived.route.audience
-    if inbound.event != "message" or arrived.command is not None:
+def group_key_of(message: RoutedMessage) -> str:
+    """Return the group key of a message; empty for one that is answered alone, such as a command."""
+    inbound, actor, audience = message.inbound, message.actor, message.route.audience
+    if inbound.event != "message" or message.command is not None:
         return ""
     if not inbound.text.strip() and not inbound.attachments:
         return ""
     facts = (
         inbound.conversation.address,
-        arrived.route.session,
+        message.route.session,
         audience.kind,
         audience.key,
         actor.role,
@@ -114,12 +114,12 @@ class MessageQueue:
         self._settings = settings
         self._agents = agents
         self._clock = clock
-        self._news: dict[str, asyncio.Event] = {}
+        self._arrivals: dict[str, asyncio.Event] = {}
         self._rules: dict[tuple[str, str], Rule] = {}
         self._rules_of = settings.current
 
     def rule(self, session: str, channel: str) -> Rule:
-        """Return what holds in a session for messages from a channel."""
+        """Return the rule in force for messages from a channel."""
         settings, choice = self._settings.current, self._choice(session)
         if settings is not self._rules_of or len(self._rules) >= RULES_KEPT:
             self._rules, self._rules_of = {}, settings
@@ -135,42 +135,42 @@ class MessageQueue:
         return record.queue if record is not None else ""
 
     def told(self, session: str, channel: str) -> str:
-        """Return what holds in a session, in words."""
+        """Describe the rule in force."""
         rule = self.rule(session, channel)
         chosen = " (chosen for this conversation)" if self._choice(session) else ""
         return f"{rule.mode}{chosen}: {TOLD[rule.mode]}"
 
-    def join(self, arrived: RoutedMessage) -> tuple[QueuedMessage, int]:
-        """Put a message in line; return its item and how many are ahead of it."""
-        session = arrived.route.session
-        item = self.item(arrived, waited=self._lanes.queued(session) > 0 or self._lanes.busy(session))
+    def join(self, message: RoutedMessage) -> tuple[QueuedMessage, int]:
+        """Put a message in the lane of its session; return its item and how many are ahead of it."""
+        session = message.route.session
+        item = self.item(message, waited=self._lanes.queued(session) > 0 or self._lanes.busy(session))
         ahead = self._lanes.submit(session, item)
-        if session in self._news:
-            self._news[session].set()
+        if session in self._arrivals:
+            self._arrivals[session].set()
         return item, ahead
 
-    def item(self, arrived: RoutedMessage, *, waited: bool = True) -> QueuedMessage:
-        """Return what stands for a message in a lane."""
-        inbound = arrived.inbound
+    def item(self, message: RoutedMessage, *, waited: bool = True) -> QueuedMessage:
+        """Return the item of a message for a lane."""
+        inbound = message.inbound
         return QueuedMessage(
-            row=arrived.row.id,
+            row=message.row.id,
             place=inbound.conversation,
             message_id=inbound.message_id,
-            kin=group_key_of(arrived),
+            group_key=group_key_of(message),
             sender=sys.intern(inbound.sender.id),
             part_of=inbound.part_of,
             plain=not inbound.attachments,
             at=self._clock.monotonic(),
             waited=waited,
-            arrived=arrived if not waited and len(arrived.row.payload) < SHORT else None,
+            message=message if not waited and len(message.row.payload) < SHORT else None,
         )
 
     def held(self, session: str) -> bool:
-        """Say whether a free lane waits for more: what is in it then is not behind anything."""
-        return session in self._news
+        """Return whether an idle lane waits for more messages; what is in it then is behind nothing."""
+        return session in self._arrivals
 
     def gather(self, session: str, head: QueuedMessage) -> list[QueuedMessage]:
-        """Take what is to be answered with ``head`` out of its lane; return it with ``head`` before it."""
+        """Take the messages that go with ``head`` out of its lane; return them with ``head`` first."""
         group = self._group(head, self._lanes.waiting(session, IN_SIGHT), session)
         self._lanes.take(session, group[1:])
         return group
@@ -181,19 +181,19 @@ class MessageQueue:
         return self._group(items[0], items[1:], session) if items and isinstance(items[0], QueuedMessage) else []
 
     def _group(self, head: QueuedMessage, rest: Sequence[Any], session: str) -> list[QueuedMessage]:
-        return [head, *coalescible(head, rest, self.rule(session, head.place.channel))]
+        return [head, *to_coalesce(head, rest, self.rule(session, head.place.channel))]
 
-    def steerable(self, session: str, kin: str) -> list[QueuedMessage]:
-        """Return what may enter the turn of that kin which runs in a session: the first that wait, and only in mode ``steer``.
+    def steerable(self, session: str, group_key: str) -> list[QueuedMessage]:
+        """Return the waiting messages that may join the running turn with that group key: the first ones, and only in mode ``steer``.
 
-        An album is let in as a whole: not before it is complete.
+        An album joins as a whole, once it is complete.
         """
         items = self._lanes.waiting(session, IN_SIGHT)
-        if not items or not kin:
+        if not items or not group_key:
             return []
         found: list[QueuedMessage] = []
         for item in items:
-            if not isinstance(item, QueuedMessage) or item.kin != kin:
+            if not isinstance(item, QueuedMessage) or item.group_key != group_key:
                 break
             found.append(item)
         if not found or self.rule(session, found[0].place.channel).mode != "steer":
@@ -204,22 +204,22 @@ class MessageQueue:
         return found
 
     async def hold(self, session: str) -> None:
-        """Wait as long as more may come that belongs to the first message of a free lane."""
+        """Wait as long as more messages may come that go with the first one of an idle lane."""
         began = self._clock.monotonic()
         try:
             while (left := self._left(session, began)) > 0:
-                news = self._news.setdefault(session, asyncio.Event())
-                news.clear()
-                await wait_until_set(news, self._clock, left)
+                arrival = self._arrivals.setdefault(session, asyncio.Event())
+                arrival.clear()
+                await wait_until_set(arrival, self._clock, left)
         finally:
-            self._news.pop(session, None)
+            self._arrivals.pop(session, None)
 
     def _left(self, session: str, began: float) -> float:
         items = self._lanes.waiting(session, IN_SIGHT)
-        if not items or not isinstance(items[0], QueuedMessage) or not items[0].kin:
+        if not items or not isinstance(items[0], QueuedMessage) or not items[0].group_key:
             return 0.0
         head, rule = items[0], self.rule(session, items[0].place.channel)
-        group = [head, *coalescible(head, items[1:], rule)]
+        group = [head, *to_coalesce(head, items[1:], rule)]
         until = max((one.at + PARTS_QUIET for one in group if one.part_of is not None), default=0.0)
         if len(items) == len(group) < rule.cap:  # somebody who waits behind them ends the wait, and so does a full group
             if all(one.plain for one in group):
@@ -234,13 +234,13 @@ class MessageQueue:
         return max(same, default=one.at)
 
 
-def coalescible(head: QueuedMessage, rest: Sequence[Any], rule: Rule) -> list[QueuedMessage]:
-    """Return what is to be answered together with ``head``, of what waits behind it.
+def to_coalesce(head: QueuedMessage, rest: Sequence[Any], rule: Rule) -> list[QueuedMessage]:
+    """Return the messages behind ``head`` that are answered together with it.
 
-    Parts of one message are always together, wherever they wait. Otherwise order is kept: what is answered later ends it.
+    Parts of one message (an album) always go together. Otherwise order is kept: the first message that does not go with it ends the group.
     """
     group, ended = [head], False
-    for item in rest if head.kin else ():
+    for item in rest if head.group_key else ():
         if isinstance(item, QueuedMessage) and _belongs(item, group, rule, in_order=not ended):
             group.append(item)
         elif any(one.part_of is not None for one in group):
@@ -251,14 +251,18 @@ def coalescible(head: QueuedMessage, rest: Sequence[Any], rule: Rule) -> list[Qu
 
 
 def _belongs(item: QueuedMessage, group: Sequence[QueuedMessage], rule: Rule, *, in_order: bool) -> bool:
-    if item.kin != group[0].kin:
+    if item.group_key != group[0].group_key:
         return False
     follows = in_order and len(group) < rule.cap and _joins(group[-1], item, rule)
     return follows or (item.part_of is not None and any(_is_part_with(one, item) for one in group))
 
 
 def _is_part_with(one: QueuedMessage, other: QueuedMessage) -> bool:
-    return one.part_of is not None and (one.kin, one.sender, one.part_of) == (other.kin, other.sender, other.part_of)
+    return one.part_of is not None and (one.group_key, one.sender, one.part_of) == (
+        other.group_key,
+        other.sender,
+        other.part_of,
+    )
 
 
 def _joins(before: QueuedMessage, item: QueuedMessage, rule: Rule) -> bool:

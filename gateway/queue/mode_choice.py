@@ -1,4 +1,4 @@
-"""What people choose for their conversation with ``/queue``: a mode, and how long and how much to wait for."""
+"""The choice that ``/queue`` makes for a conversation: mode, debounce and cap."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOLD: dict[QueueMode, str] = {
 
 
 class InvalidQueueChoice(ValueError):
-    """Raised for words that are none of ours."""
+    """Raised for words that ``/queue`` does not know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Pausing: messages are taken and kept, commands around the lane are answered, but no turn begins."""
+"""Pausing: messages are stored and urgent commands answered, but no turn starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Cause = Literal["crashes", "disk", "storage"]
 
 
 class Pause:
-    """Holds the lanes as long as there is a cause. ``report`` tells the owner."""
+    """Pauses the lanes while there is a cause. ``report`` notifies the owner."""
 
     def __init__(self, lanes: Lanes[Any], report: Callable[[str], None]) -> None:
         self._lanes = lanes
@@ -23,34 +23,34 @@ class Pause:
 
     @property
     def causes(self) -> list[str]:
-        """Why the house is paused, in words; empty when it is not."""
+        """The causes, in words; empty when nothing is paused."""
         return list(self._causes.values())
 
     @property
     def lasts(self) -> bool:
-        """Whether the house is paused until something is done about it: not for the seconds that a disk refuses to write."""
+        """Whether the pause lasts until somebody acts. A pause for failed writes ends by itself after seconds."""
         return any(cause != "storage" for cause in self._causes)
 
     def untold(self, conversation: str) -> bool:
-        """Whether a conversation was not told of this pause yet; it counts as told from now on."""
+        """Return True once for each conversation during a pause: when its people have to be told."""
         known = conversation in self._told
         self._told.add(conversation)
         return not known
 
     def begin(self, cause: Cause, notice: str) -> None:
-        """Pause, and tell the owner why."""
+        """Pause for a cause and notify the owner."""
         self._causes[cause] = notice
         self._lanes.pause()
         self._report(notice)
 
     def end(self, cause: Cause) -> None:
-        """Take one cause away; without any the lanes go on."""
+        """Remove a cause. When none is left the lanes resume."""
         if self._causes.pop(cause, None) is not None and not self._causes:
             self._told.clear()
             self._lanes.resume()
 
     async def resume(self) -> dict[str, Any]:
-        """Go on whatever the causes, because the owner says so. Returns them, as JSON values."""
+        """Resume by the owner's command, whatever the causes; return them as JSON values."""
         was = self.causes
         self._causes.clear()
         self._told.clear()

@@ -1,4 +1,4 @@
-"""Letting messages into the turn that runs, and what is known of that turn meanwhile."""
+"""Steering: waiting messages join the running turn between two of its steps."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class RunningTurn:
-    """The turn that a session works on. ``items`` are its first messages in the lane, ``steered`` those that came in on the way."""
+    """The turn that runs in a session. ``items`` are the messages it began with, ``steered`` those that joined it."""
 
     session: str
-    kin: str
+    group_key: str
     items: Sequence[QueuedMessage] = ()
     turn: Turn | None = None
     steered: list[RoutedMessage] = field(default_factory=list)
 
     @property
     def begun(self) -> bool:
-        """Whether its messages are part of the conversation already."""
+        """Whether its messages are in the transcript."""
         return self.turn is not None and self.turn.begun
 
 
 class Steering(SteeringSource):
-    """What arrives for one turn, as its agent sees it.
+    """The steering source of one turn.
 
-    A message is claimed for the turn in the ledger before the agent is given it. What a crash leaves between the two is among
-    the turn's messages at the next start, and the transcript knows which of them it has.
+    A message is claimed for the turn in the ledger before the agent gets it. After a crash between the two it is among the turn's messages
+    at the next start; the transcript says which of them the agent got.
     """
 
     def __init__(
         self,
-        under_way: RunningTurn,
+        running: RunningTurn,
         turn: str,
         *,
-        line: MessageQueue,
+        queue: MessageQueue,
         lanes: Lanes[QueuedMessage],
         turns: TurnLedger,
         read: Callable[[Sequence[int]], Awaitable[list[RoutedMessage]]],
         hear: Callable[[RoutedMessage], Awaitable[UserMessage]],
     ) -> None:
-        self._under_way = under_way
+        self._running = running
         self._turn = turn
-        self._line = line
+        self._queue = queue
         self._lanes = lanes
         self._turns = turns
         self._read = read
@@ -66,11 +66,11 @@ class Steering(SteeringSource):
 
     def any(self) -> bool:
         """See ``SteeringSource``."""
-        return bool(self._line.steerable(self._under_way.session, self._under_way.kin))
+        return bool(self._queue.steerable(self._running.session, self._running.group_key))
 
     async def take(self) -> Sequence[ExtraMessage]:
-        """See ``SteeringSource``. What the ledger does not give stays in the lane for a turn of its own."""
-        items = self._line.steerable(self._under_way.session, self._under_way.kin)
+        """See ``SteeringSource``. Messages that the ledger does not let join stay in the lane for a turn of their own."""
+        items = self._queue.steerable(self._running.session, self._running.group_key)
         rows = [item.row for item in items]
         if not rows:
             return ()
@@ -79,7 +79,7 @@ class Steering(SteeringSource):
         except (InvalidTransition, StorageFailed) as error:
             log.warning("messages %s could not be let into the turn that runs: %s", rows, error)
             return ()
-        self._lanes.take(self._under_way.session, items)
+        self._lanes.take(self._running.session, items)
         arrived = await self._read(rows)
-        self._under_way.steered += arrived
+        self._running.steered += arrived
         return [ExtraMessage(one.row.uid, await self._hear(one)) for one in arrived]

@@ -1,4 +1,4 @@
-"""Telling people that their message waits: lanes take any number, a house may be paused, and nobody should wonder."""
+"""Notices to people whose message waits: behind many others, or during a pause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WORTH_TELLING = 5
-"""Messages ahead of one from which on its sender is told; then again each time that number doubles."""
+"""From so many messages ahead the sender is notified, and again whenever that number doubles."""
 TTL = timedelta(minutes=10)
 PAUSED = "⏸ Your message is kept, but I am paused and answer nothing at the moment; it is answered when that is over. /status says why."
 HOW: dict[QueueMode, str] = {
@@ -34,7 +34,7 @@ HOW: dict[QueueMode, str] = {
 
 
 class WaitingNotices:
-    """Says "queued, N ahead", and that nothing is answered during a pause. ``pause`` tells whether there is one, and who knows of it."""
+    """Sends "queued, N ahead", and a notice during a pause. ``pause`` returns the gateway's pause."""
 
     def __init__(self, outbox: OutboxLedger, clock: Clock, pause: Callable[[], Pause | None] = lambda: None) -> None:
         self._outbox = outbox
@@ -42,24 +42,24 @@ class WaitingNotices:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pause = pause
 
-    def note(self, arrived: RoutedMessage, ahead: int, mode: QueueMode = "followup") -> None:
-        """Take note of a message that was put behind ``ahead`` others. Old ones, taken up again after a start, are not told of."""
+    def note(self, message: RoutedMessage, ahead: int, mode: QueueMode = "followup") -> None:
+        """Notify about a message that was put behind ``ahead`` others, unless it is older than ``TTL``."""
         steps, rest = divmod(ahead, WORTH_TELLING)
-        if rest or steps.bit_count() != 1 or self._clock.now() - arrived.row.received_at > TTL:
+        if rest or steps.bit_count() != 1 or self._clock.now() - message.row.received_at > TTL:
             return
-        self._say(arrived, f"⏳ Queued, {ahead} ahead. {HOW[mode]}; /stop ends what runs.")
+        self._say(message, f"⏳ Queued, {ahead} ahead. {HOW[mode]}; /stop ends what runs.")
 
-    def taken(self, arrived: RoutedMessage) -> bool:
-        """Take note of a message that was taken in. During a pause its conversation is told so, once; say whether there is one."""
+    def taken(self, message: RoutedMessage) -> bool:
+        """Notify the conversation of a new message about a pause, once; return whether there is one."""
         pause = self._pause()
         if pause is None or not pause.lasts:
             return False
-        if pause.untold(arrived.inbound.conversation.address):
-            self._say(arrived, PAUSED)
+        if pause.untold(message.inbound.conversation.address):
+            self._say(message, PAUSED)
         return True
 
-    def _say(self, arrived: RoutedMessage, text: str) -> None:
-        task = asyncio.ensure_future(self._tell(NewOutbound(conversation=arrived.inbound.conversation, text=text, ttl=TTL)))
+    def _say(self, message: RoutedMessage, text: str) -> None:
+        task = asyncio.ensure_future(self._tell(NewOutbound(conversation=message.inbound.conversation, text=text, ttl=TTL)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -31,22 +31,22 @@ _ACTOR = tuple(field.name for field in fields(Actor))
 class ReceivedMessage:
     """What a row holds of a message. ``route`` is None when no agent could get it.
 
-    ``before`` is what was said in its group before it, and ``asides`` are the context events that are told with it.
+    ``before`` is what was said in its group before it, and ``context_events`` are the lines of the context events that are told with it.
     """
 
     inbound: Inbound
     actor: Actor
     route: Route | None
     before: str = ""
-    asides: tuple[str, ...] = ()
+    context_events: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedMessage:
     """A stored message: its row, what was said, by whom, and where it goes.
 
-    ``command`` is the command that it is, if any, for an agent with these ``triggers`` (see ``command_for``). For ``before`` and ``asides``
-    see ``ReceivedMessage``.
+    ``command`` is the command that it is, if any, for an agent with these ``triggers`` (see ``command_for``). For ``before`` and
+    ``context_events`` see ``ReceivedMessage``.
     """
 
     row: InboxRow
@@ -54,7 +54,7 @@ class RoutedMessage:
     actor: Actor
     route: Route
     before: str = ""
-    asides: tuple[str, ...] = ()
+    context_events: tuple[str, ...] = ()
     command: ParsedCommand | None = None
     triggers: tuple[str, ...] | None = None
 
@@ -127,7 +127,7 @@ def decode_received(row: InboxRow) -> ReceivedMessage:
             actor=actor,
             route=None if route is None else Route(**{**route, "audience": Audience(**route["audience"])}),
             before=written.get("before", ""),
-            asides=tuple(written.get("asides", ())),
+            context_events=tuple(written.get("asides", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableMessage(f"its payload is not what it should be: {error!r}"[:300]) from error

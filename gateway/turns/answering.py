@@ -1,4 +1,4 @@
-"""One answer, from messages that were claimed to a reply that is queued: the agent's turn, what is shown of it, and how it ends."""
+"""Runs one turn: from claimed messages to the queued reply, with its progress display and its end."""
 
 from __future__ import annotations
 
@@ -48,25 +48,25 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """Messages about to be answered together, and all that belongs to them. ``arrived`` is the first one.
+    """The messages of one turn and what it needs besides. ``message`` is the first one.
 
-    ``further`` are the others, ``under_way`` is what the house knows of the turn while it runs.
+    ``further`` are the others, ``running`` is what is known of the turn while it runs.
     """
 
     agent: RunningAgent
-    arrived: RoutedMessage
+    message: RoutedMessage
     further: Sequence[RoutedMessage]
     record: SessionRecord
     turn: Turn
     greeting: str
-    under_way: RunningTurn
+    running: RunningTurn
 
 
 class Answering:
     """Answers messages whose turn is in the ledger. ``read`` reads messages by their rows; ``channel`` finds a conversation's channel.
 
-    ``answered`` is told of messages whose turn is over; ``signature`` is what a reply begins with; ``manner`` says how an agent's
-    words are sent in a conversation.
+    ``answered`` is called with messages whose turn is over; ``signature`` returns what a reply begins with; ``manner`` returns how an
+    agent's replies are sent in a conversation.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Answering:
         channel: Callable[[ChatAddress], Channel],
         clock: Clock,
         lanes: Lanes[Any],
-        line: MessageQueue,
+        queue: MessageQueue,
         post: MediaService,
         answered: Callable[[Iterable[RoutedMessage]], None] = lambda _: None,
         signature: Callable[[RoutedMessage], str] = lambda _: "",
@@ -90,145 +90,145 @@ class Answering:
         self._channel = channel
         self._clock = clock
         self._lanes = lanes
-        self._line = line
+        self._queue = queue
         self._post = post
         self._answered = answered
         self._signature = signature
         self._manner = manner
 
-    async def answer(self, ticket: Ticket[Any], case: TurnContext) -> None:
-        """Answer, whatever comes of it: the reply is queued, or the turn waits for the next start.
+    async def answer(self, ticket: Ticket[Any], context: TurnContext) -> None:
+        """Run the turn to its end: a reply or an error is queued, or the turn is left for the next start.
 
         Raises:
-            StorageFailed: nothing can be noted now; the turn goes on from its transcript once it can.
+            StorageFailed: nothing can be written now; the turn continues from its transcript later.
         """
-        place = case.arrived.inbound.conversation
-        settings = case.agent.profile.settings
-        mode, seconds = typing_mode(settings, case.arrived.inbound), settings.typing_interval_seconds
-        channel, manner, signature = self._channel(place), self._manner(place, case.agent), self._signature(case.arrived)
+        place = context.message.inbound.conversation
+        settings = context.agent.profile.settings
+        mode, seconds = typing_mode(settings, context.message.inbound), settings.typing_interval_seconds
+        channel, manner, signature = self._channel(place), self._manner(place, context.agent), self._signature(context.message)
         sign = TypingIndicator(channel, place, self._clock, mode, seconds)
         blocks = Blocks(
             self._ledger,
             channel,
-            case.arrived,
-            case.turn.id,
+            context.message,
+            context.turn.id,
             manner,
             clock=self._clock,
             signature=signature,
-            greeting=case.greeting,
+            greeting=context.greeting,
             held=self._held,
         )
         showing = ProgressDisplay(
-            channel, place, case.turn.id, sign, verbose=case.record.verbose, sent=manner.sent, held=self._held
+            channel, place, context.turn.id, sign, verbose=context.record.verbose, sent=manner.sent, held=self._held
         )
-        with bound(turn=case.turn.id):
+        with bound(turn=context.turn.id):
             try:
                 async with showing.shown():
-                    result = await self._run(case, showing, blocks)
+                    result = await self._run(context, showing, blocks)
             except asyncio.CancelledError:
-                await run_despite_cancel(self._cancelled(ticket, case))
+                await run_despite_cancel(self._cancelled(ticket, context))
                 raise
             except errors.StorageFailed:
-                raise  # the turn goes on from its transcript once there is a ledger to write to (gateway.turns.storage_retry)
+                raise  # the turn continues from its transcript once the ledger can be written (gateway.turns.storage_retry)
             except (AgentError, errors.HomebodyError) as error:
                 log.warning("the turn failed: %s", error)
-                if ticket.ending == "stop":  # what could not be kept is its last word, and its owner wants no more of it
-                    await self._cancelled(ticket, case)
+                if ticket.ending == "stop":  # only its last write failed, and its owner stopped it
+                    await self._cancelled(ticket, context)
                     return
                 text, exit_code = in_words(error)
-                await finish_despite_cancel(self._finish(case, blocks, "failed", text, None, exit_code=exit_code))
+                await finish_despite_cancel(self._finish(context, blocks, "failed", text, None, exit_code=exit_code))
             except Exception:
-                # a defect, of ours or of a library: whoever waits for the answer is told, instead of waiting for ever
+                # a defect, in this code or a library: the sender gets an error instead of no answer
                 log.exception("the turn failed over a defect")
-                await finish_despite_cancel(self._finish(case, blocks, "failed", DEFECT, None, exit_code=errors.FAILED))
+                await finish_despite_cancel(self._finish(context, blocks, "failed", DEFECT, None, exit_code=errors.FAILED))
             else:  # what stops it from now on comes too late: the reply is queued
-                await finish_despite_cancel(self._ended(case, blocks, result))
+                await finish_despite_cancel(self._ended(context, blocks, result))
 
-    async def _run(self, case: TurnContext, showing: ProgressDisplay, blocks: Blocks) -> TurnResult:
-        inbound, audience, name = case.arrived.inbound, case.arrived.route.audience, case.arrived.row.uid
-        conversation = await case.agent.conversations.open(case.record, audience, model=inbound.hints.get("model"))
+    async def _run(self, context: TurnContext, showing: ProgressDisplay, blocks: Blocks) -> TurnResult:
+        inbound, audience, name = context.message.inbound, context.message.route.audience, context.message.row.uid
+        conversation = await context.agent.conversations.open(context.record, audience, model=inbound.hints.get("model"))
         intake = self._post.intake
         self._post.begin(name, inbound.conversation)
-        first = await user_message(conversation, case.arrived, intake)
-        further = [ExtraMessage(one.row.uid, await user_message(conversation, one, intake)) for one in case.further]
+        first = await user_message(conversation, context.message, intake)
+        further = [ExtraMessage(one.row.uid, await user_message(conversation, one, intake)) for one in context.further]
         steering = Steering(
-            case.under_way,
-            case.turn.id,
-            line=self._line,
+            context.running,
+            context.turn.id,
+            queue=self._queue,
             lanes=self._lanes,
             turns=self._ledger.turns,
             read=self._read,
             hear=lambda one: user_message(conversation, one, intake),
         )
-        journal = LedgerCallLog(self._ledger.turns, case.turn.id)
-        brake = case.agent.brake
+        journal = LedgerCallLog(self._ledger.turns, context.turn.id)
+        brake = context.agent.brake
         async with (
             blocks.sending(conversation.transcript, showing.emit) as emit,
-            contextlib.nullcontext() if brake is None else brake.turn(case.record.key, case.turn.id),
+            contextlib.nullcontext() if brake is None else brake.turn(context.record.key, context.turn.id),
         ):
             turn = AgentTurn(
                 context=conversation, id=name, emit=emit, journal=journal, arrivals=steering, speaker=blocks.speaker
             )
-            case.under_way.turn = turn
+            context.running.turn = turn
             return await turn.run([first], further)
 
-    async def _ended(self, case: TurnContext, blocks: Blocks, result: TurnResult) -> None:
-        await case.agent.ended(case.record, result)
+    async def _ended(self, context: TurnContext, blocks: Blocks, result: TurnResult) -> None:
+        await context.agent.ended(context.record, result)
         failed = result.outcome == "failed"
         state: TurnEnd = "failed" if failed else "stopped" if result.outcome == "stopped" else "done"
-        await self._finish(case, blocks, state, result.reply, result, exit_code=exit_of(result))
+        await self._finish(context, blocks, state, result.reply, result, exit_code=exit_of(result))
 
     async def _finish(
-        self, case: TurnContext, blocks: Blocks, state: TurnEnd, text: str, result: TurnResult | None, *, exit_code: int
+        self, context: TurnContext, blocks: Blocks, state: TurnEnd, text: str, result: TurnResult | None, *, exit_code: int
     ) -> None:
-        greeting = await self.chunks(case.arrived, case.greeting if text and not blocks.begun else "")
-        buttons = after_turn(result.failure if result else None, text, case.arrived.actor)
+        greeting = await self.chunks(context.message, context.greeting if text and not blocks.begun else "")
+        buttons = after_turn(result.failure if result else None, text, context.message.actor)
         left, continued = blocks.left_of(text)
-        said = with_asides(left, case.record, result, continued=continued)
-        chunks = greeting + await self.chunks(case.arrived, said, buttons, continued=continued)
-        chunks += await self._post.enclosed(case.arrived.row.uid, case.arrived.inbound.conversation)
-        keys = await self._ledger.turns.finish(case.turn.id, state, chunks)
-        record = case.record
-        facts = turn_facts(case.agent.id, record.key, record.session, text, result, keys=keys, exit_code=exit_code)
-        self.all_done((case.arrived, *case.further, *case.under_way.steered), facts)
+        said = with_asides(left, context.record, result, continued=continued)
+        chunks = greeting + await self.chunks(context.message, said, buttons, continued=continued)
+        chunks += await self._post.enclosed(context.message.row.uid, context.message.inbound.conversation)
+        keys = await self._ledger.turns.finish(context.turn.id, state, chunks)
+        record = context.record
+        facts = turn_facts(context.agent.id, record.key, record.session, text, result, keys=keys, exit_code=exit_code)
+        self.all_done((context.message, *context.further, *context.running.steered), facts)
 
-    async def _cancelled(self, ticket: Ticket[Any], case: TurnContext) -> None:
-        """Note why a turn was cut short.
+    async def _cancelled(self, ticket: Ticket[Any], context: TurnContext) -> None:
+        """Record why a turn was cancelled.
 
-        Stopped by its owner it is over; by our own closing it goes on at the next start. For something newer it is over when it
-        is part of the conversation already, and otherwise its messages are answered together with what is newer.
+        A turn that its owner stopped is over. One that the gateway cancelled while closing continues at the next start. One that a newer
+        message interrupted is over when its messages are in the transcript; otherwise they are answered together with the newer one.
         """
-        if ticket.ending == "interrupt" and not case.under_way.begun and case.under_way.items:
-            await self._ledger.turns.release(case.turn.id)
-            self._lanes.give_back(ticket.session, case.under_way.items)
+        if ticket.ending == "interrupt" and not context.running.begun and context.running.items:
+            await self._ledger.turns.release(context.turn.id)
+            self._lanes.give_back(ticket.session, context.running.items)
             return
         if ticket.ending not in {"stop", "interrupt"}:
-            await self._ledger.turns.interrupted(case.turn.id)
+            await self._ledger.turns.interrupted(context.turn.id)
             return
         reason = "stopped by its owner" if ticket.ending == "stop" else "interrupted by a newer message"
-        await self._ledger.turns.finish(case.turn.id, "stopped", reason=reason)
-        facts = turn_facts(case.agent.id, case.record.key, case.record.session, "")
-        self.all_done((case.arrived, *case.further, *case.under_way.steered), facts)
+        await self._ledger.turns.finish(context.turn.id, "stopped", reason=reason)
+        facts = turn_facts(context.agent.id, context.record.key, context.record.session, "")
+        self.all_done((context.message, *context.further, *context.running.steered), facts)
 
     async def chunks(
-        self, arrived: RoutedMessage, text: str, buttons: Sequence[Button] = (), *, continued: bool = False
+        self, message: RoutedMessage, text: str, buttons: Sequence[Button] = (), *, continued: bool = False
     ) -> list[NewOutbound]:
-        """Return what is to be queued for a text. ``continued``: it goes on from what was sent before it."""
-        channel = self._channel(arrived.inbound.conversation)
-        text = self._signature(arrived) + text if text and not continued else text
+        """Return the chunks to queue for a text. ``continued``: it continues what was sent before."""
+        channel = self._channel(message.inbound.conversation)
+        text = self._signature(message) + text if text and not continued else text
         return await replies(
-            channel, arrived, text, knows=self._ledger.inbox.knows, buttons=buttons, continued=continued, held=self._held
+            channel, message, text, knows=self._ledger.inbox.knows, buttons=buttons, continued=continued, held=self._held
         )
 
     def all_done(self, messages: Sequence[RoutedMessage], facts: dict[str, Any]) -> None:
-        """Tell those who wait for any of a turn's messages; the reply is counted with the first."""
+        """Send the result to clients that wait for any of a turn's messages; the reply is counted with the first."""
         self._answered(messages)
         first, *further = messages
         self.done(first, facts)
         for one in further:
             self.done(one, facts | {"chunks": 0, "replyKeys": [], "answeredWith": first.inbound.message_id})
 
-    def done(self, arrived: RoutedMessage, facts: dict[str, Any]) -> None:
-        """Tell a waiting client what came of a message."""
-        place = arrived.inbound.conversation
-        show_frame(self._channel(place), place, Done(arrived.row.uid, arrived.inbound.message_id, facts))
+    def done(self, message: RoutedMessage, facts: dict[str, Any]) -> None:
+        """Send a message's result to a client that waits for it."""
+        place = message.inbound.conversation
+        show_frame(self._channel(place), place, Done(message.row.uid, message.inbound.message_id, facts))

@@ -1,7 +1,7 @@
-"""Turns that the last process did not finish: which of them are gone on with, and what is said of the others.
+"""Turns that the last process did not finish: whether they are continued or given up, and the reply for those that are given up.
 
-A turn is judged by its first message. When it is given up, those messages end with it that were there at every attempt, or are as old,
-and those for which tools were used already: in another turn that would be done again. The others wait again for a turn of their own.
+The first message of a turn decides. When a turn is given up, its messages end that were part of every attempt, or are as old, or for which
+tools were used (another turn would repeat them). The others wait for a turn of their own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Messages too long for a window: kept whole as a file in the workspace, and given to the model in part."""
+"""Messages that are too long for the context window: stored as a file, and given to the model in part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others wrote, put so that it cannot be taken for words of ours: names, roles, quotations, lines that look like our own marks."""
+"""Escapes what people wrote so that it cannot imitate the gateway's own marks: names, quotations, fences, headers."""
 
 from __future__ import annotations
 

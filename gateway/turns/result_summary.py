@@ -1,4 +1,4 @@
-"""What a turn came to, as those are told who wait for it: clients, and programs that asked."""
+"""The result summary of a turn, for clients and programs that wait for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agent.loop.turn import TurnResult
 
 
-DEFECT = "⚠️ Something in me failed over this, and I gave it up; my log tells more. Say it again, or ask in another way."
+DEFECT = "⚠️ Something went wrong on my side, and I gave this up; see the log. Say it again, or ask in another way."
 
 
 def exit_of(result: TurnResult) -> int:

@@ -1,7 +1,7 @@
-"""When the disk refuses: what could not be carried out goes back to the front of its lane, and all lanes wait a while.
+"""Retries turns that failed because nothing could be written: they go back to the front of their lanes, and all lanes pause.
 
-Messages are taken as long as the ledger can take them, commands around the lane are answered, and nobody has to restart anything
-once there is room again. A turn that had begun goes on from what its transcript holds.
+Messages are stored as long as the ledger can be written, urgent commands are answered, and nothing has to be restarted when there is room
+again. A turn that had begun continues from its transcript.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FREE_RETRIES = 3
 
 
 class StorageRetry:
-    """Keeps what the disk stopped, and gives it back to the lanes. ``tell`` says something to the owner, and raises StorageFailed."""
+    """Keeps failed items and gives them back to the lanes. ``tell`` notifies the owner and raises StorageFailed."""
 
     def __init__(
         self, ledger: Ledger, lanes: Lanes[Any], pause: Pause, clock: Clock, tell: Callable[[str], Awaitable[None]]
@@ -53,15 +53,13 @@ class StorageRetry:
         self._closed = False
 
     def met(self, ticket: Ticket[Any], error: StorageFailed) -> None:
-        """Take back what ``error`` stopped. Called while its lane still counts it as running, so nothing overtakes it.
+        """Keep an item that failed with ``error``. Called while its lane counts it as running, so that nothing overtakes it.
 
-        What its owner stopped stays stopped: that is noted as soon as it can be.
+        An item that its owner stopped stays stopped: that is recorded as soon as the ledger can be written.
         """
         if self._closed:
             return
-        if isinstance(
-            ticket.item, (QueuedMessage, InterruptedTurn)
-        ):  # a fresh start that is due is looked for again by the clock
+        if isinstance(ticket.item, (QueuedMessage, InterruptedTurn)):  # the scheduler finds a reset that is due again
             if ticket.ending == "stop":
                 self._ended.append(ticket.item)
             else:
@@ -75,13 +73,13 @@ class StorageRetry:
             self._waiting = asyncio.ensure_future(self._go_on(first=first))
 
     def close(self) -> None:
-        """Wait no more: what is kept here is in the ledger as well."""
+        """Stop waiting. What is kept here is in the ledger too."""
         self._closed = True
         if self._waiting is not None:
             self._waiting.cancel()
 
     async def _go_on(self, *, first: bool) -> None:
-        """Go on once the ledger can be used. It is told the first time: if it fails again at once, it is the same trouble."""
+        """Resume once the ledger can be written. The owner is notified the first time, not when it fails again at once."""
         while True:
             await self._clock.sleep(self._wait)
             self._wait = min(LONGEST, 2 * self._wait)
@@ -92,7 +90,7 @@ class StorageRetry:
                 if first:
                     await self._tell("💾 I can write again, and go on.")
             except StorageFailed as error:
-                log.warning("the disk refuses still: %s", error)
+                log.warning("the ledger still cannot be written: %s", error)
             else:
                 break
         self._stopped, self._ended, self._waiting, self._over = [], [], None, self._clock.monotonic()
@@ -102,7 +100,7 @@ class StorageRetry:
         self._pause.end("storage")
 
     async def _present(self, item: QueuedMessage | InterruptedTurn) -> QueuedMessage | InterruptedTurn | None:
-        """Return what is to be done now, by what the ledger says: the message, the turn that was begun with it, or nothing any more."""
+        """Return the item to retry, from the ledger: the message, the turn that it was claimed for, or None when it has ended."""
         found = await self._found(item)
         if found is None or isinstance(found, QueuedMessage):
             return found
@@ -112,7 +110,7 @@ class StorageRetry:
         return InterruptedTurn(found)
 
     async def _end(self, item: QueuedMessage | InterruptedTurn) -> None:
-        """Note that its owner stopped it; may be called again."""
+        """Record that its owner stopped it. Idempotent."""
         found = await self._found(item)
         if isinstance(found, QueuedMessage):
             await self._ledger.inbox.settle([found.row], "answered", reason="stopped by its owner")

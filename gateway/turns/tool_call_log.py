@@ -1,4 +1,4 @@
-"""The journal of a turn's tool calls, kept in the ledger."""
+"""Records the tool calls of a turn in the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which agent, session, channel and turn a log line belongs to, without importing the log machinery where nothing is logged."""
+"""Binds agent, session, channel and turn to log lines; structlog is used only where it is imported already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sent, as the agent hears it."""
+"""Builds the user message for the agent from a message of a person."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def user_message(
     conversation: SessionContext, arrived: RoutedMessage, intake: IncomingFiles | None = None
 ) -> UserMessage:
-    """Put a message as the agent hears it: with its speaker unless it is the owner in private, its files, and cut where too long."""
+    """Return the user message: with its sender unless it is the owner in private, with its files, and cut where it is too long."""
     inbound = arrived.inbound
     text = told(arrived, body(await shelved(conversation, inbound.text, arrived.row.uid), arrived.row.uid))
     taken = await intake.take(conversation, arrived) if intake is not None and inbound.attachments else StoredFiles()
@@ -27,10 +27,10 @@ async def user_message(
 
 
 def told(arrived: RoutedMessage, text: str) -> str:
-    """Return a message with what belongs before it: what was said and done meanwhile, and what it is a reply to."""
+    """Return a text with its context before it: earlier group messages, events, and what it replies to."""
     inbound, salt = arrived.inbound, arrived.row.uid
     lines = [f"[Said in this group before, not to you]\n{fenced('said', arrived.before, salt)}"] if arrived.before else []
-    lines += arrived.asides
+    lines += arrived.context_events
     if inbound.quoted.strip():
         lines.append(f"[In reply to: {quoted(inbound.quoted)}]")
     if not lines:

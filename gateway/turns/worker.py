@@ -1,10 +1,10 @@
-"""What lanes are given to do: messages to answer, turns to take up again, sessions to begin afresh.
+"""Handles the items of the lanes: queued messages, interrupted turns, sessions that are due for a reset.
 
-    session   the one reset rule, judged
-    claim     the turn is in the ledger
-    answer    transcript, flush, model, tools, and "turn done" with the reply (``gateway.turns.answering``)
+    session   reset it if it is due
+    claim     begin the turn in the ledger
+    answer    transcript, flush, model, tools, and the end of the turn with its reply (``gateway.turns.answering``)
 
-A crash anywhere leaves the turn running in the ledger; the next start goes on from what the transcript holds.
+A crash at any point leaves the turn running in the ledger; the next start continues from its transcript.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SLOW_COMMANDS = {
     "reset": "writing notes before the fresh conversation",
     "compact": "writing notes and a summary",
 }
-"""What a command does while its reply is awaited, where a model takes part in it."""
+"""What is shown while a command runs that calls a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,17 @@ class InterruptedTurn:
 
 @dataclass(frozen=True, slots=True)
 class ResetDue:
-    """A session that the scheduler found due for a fresh start."""
+    """A session that the scheduler found due for a reset."""
 
     agent: str
     key: str
 
 
 class TurnWorker:
-    """Does what lanes are given. ``read`` reads messages by their rows; ``channel`` finds the channel of a conversation."""
+    """Handles items of lanes, and keeps ``running`` (by session) up to date.
+
+    ``read`` reads messages by their rows; ``channel`` finds a conversation's channel.
+    """
 
     def __init__(
         self,
@@ -85,7 +88,7 @@ class TurnWorker:
         audience: Callable[[str], Any],
         clock: Clock,
         lanes: Lanes[Any],
-        line: MessageQueue,
+        queue: MessageQueue,
         answering: Answering,
         rights: CommandRights,
         running: dict[str, RunningTurn],
@@ -98,12 +101,12 @@ class TurnWorker:
         self._audience = audience
         self._clock = clock
         self._lanes = lanes
-        self._line = line
+        self._queue = queue
         self._answering = answering
-        self._under_way = running
+        self._running = running
 
     async def work(self, ticket: Ticket[Any]) -> None:
-        """Do one item of a lane."""
+        """Handle one item of a lane."""
         match ticket.item:
             case InterruptedTurn(turn):
                 await self._resume(ticket, turn)
@@ -112,8 +115,8 @@ class TurnWorker:
             case QueuedMessage() as head:
                 await self._queued(ticket, head)
 
-    def told_broken(self, item: Any, error: Exception, *, stopped: bool = False) -> None:
-        """Tell a waiting client that its message could not be dealt with now. It stays in the inbox, unless its owner stopped it."""
+    def report_failure(self, item: Any, error: Exception, *, stopped: bool = False) -> None:
+        """Tell a waiting client that its message could not be handled. It stays in the inbox, unless its owner stopped it."""
         if not isinstance(item, QueuedMessage):
             return
         if stopped:
@@ -121,72 +124,70 @@ class TurnWorker:
             return
         known = errors.as_homebody_error(error)
         reason = str(known) if known else "Something went wrong on my side; see the log."
-        hint = known.hint if known else "It is kept, and I try again when I am started next."
+        hint = known.hint if known else "Your message is kept; I try again after the next start."
         show_frame(self._channel(item.place), item.place, Rejected(item.message_id, reason, hint))
 
     async def _queued(self, ticket: Ticket[Any], head: QueuedMessage) -> None:
-        """Deal with a message, and with those in line behind it that belong to it."""
-        items = self._line.gather(ticket.session, head)
+        """Handle a message together with those behind it that go with it."""
+        items = self._queue.gather(ticket.session, head)
         if ticket.ending == "stop":
-            await self._left(ticket, items)
+            await self._end_stopped(ticket, items)
             return
-        under_way, over = RunningTurn(ticket.session, head.kin, items), False
+        running, over = RunningTurn(ticket.session, head.group_key, items), False
         try:
-            if not await self._at_once(ticket, items, under_way):
+            if not await self._answer_in_hand(ticket, items, running):
                 found = [one for one in await self._read([item.row for item in items]) if one.row.state == "waiting"]
                 if found:
-                    await self._messages(ticket, found, under_way)
+                    await self._messages(ticket, found, running)
             over = True
         except asyncio.CancelledError:
             over = True
-            if self._under_way.get(ticket.session) is not under_way:  # no turn has them yet
-                await run_despite_cancel(self._left(ticket, items))
+            if self._running.get(ticket.session) is not running:  # no turn has them yet
+                await run_despite_cancel(self._end_stopped(ticket, items))
             raise
         finally:
-            if self._under_way.get(ticket.session) is under_way:
-                del self._under_way[ticket.session]
-            elif not over:  # the first one is for whoever hears of the error; the others are tried for themselves
+            if self._running.get(ticket.session) is running:
+                del self._running[ticket.session]
+            elif not over:  # the error handler of the lanes has the first one; the others get turns of their own
                 self._lanes.give_back(ticket.session, items[1:])
 
-    async def _at_once(self, ticket: Ticket[Any], items: Sequence[QueuedMessage], under_way: RunningTurn) -> bool:
-        """Deal with a message that is still at hand. False where it has to be read, or is not what it was any more."""
-        if len(items) > 1 or items[0].arrived is None or not items[0].kin:
+    async def _answer_in_hand(self, ticket: Ticket[Any], items: Sequence[QueuedMessage], running: RunningTurn) -> bool:
+        """Answer a message that is still in memory. Returns False when it has to be read from the ledger."""
+        if len(items) > 1 or items[0].message is None or not items[0].group_key:
             return False
         try:
-            await self._messages(ticket, [items[0].arrived], under_way)
+            await self._messages(ticket, [items[0].message], running)
         except errors.InvalidTransition:
-            if self._under_way.get(ticket.session) is under_way:
+            if self._running.get(ticket.session) is running:
                 raise
             return False
         return True
 
-    async def _left(self, ticket: Ticket[Any], items: Sequence[QueuedMessage]) -> None:
-        """End messages whose turn their owner stopped before it began; something newer ends only a turn that has begun."""
+    async def _end_stopped(self, ticket: Ticket[Any], items: Sequence[QueuedMessage]) -> None:
+        """End messages that their owner stopped before their turn began."""
         if ticket.ending == "stop":
             await self._ledger.inbox.settle([item.row for item in items], "answered", reason="stopped by its owner")
             for item in items:
-                stopped = STOPPED_COMMAND if not item.kin else "it was stopped"
+                stopped = STOPPED_COMMAND if not item.group_key else "it was stopped"
                 show_frame(self._channel(item.place), item.place, Rejected(item.message_id, stopped))
 
-    async def _messages(self, ticket: Ticket[Any], found: Sequence[RoutedMessage], under_way: RunningTurn) -> None:
-        arrived, route = found[0], found[0].route
+    async def _messages(self, ticket: Ticket[Any], found: Sequence[RoutedMessage], running: RunningTurn) -> None:
+        message, route = found[0], found[0].route
         agent = self._agents[route.agent]
-        with bound(agent=agent.id, session=route.session, channel=arrived.inbound.conversation.channel):
-            if not arrived.inbound.text.strip() and not arrived.inbound.attachments:
-                await self._ledger.inbox.settle([arrived.row.id], "ignored", reason="empty")
-                self._answering.done(arrived, turn_facts(agent.id, route.session, "", ""))
+        with bound(agent=agent.id, session=route.session, channel=message.inbound.conversation.channel):
+            if not message.inbound.text.strip() and not message.inbound.attachments:
+                await self._ledger.inbox.settle([message.row.id], "ignored", reason="empty")
+                self._answering.done(message, turn_facts(agent.id, route.session, "", ""))
                 return
-            place = arrived.inbound.conversation
+            place = message.inbound.conversation
             record = await agent.current(route.session, route.audience, address=place.address, space=place.space or "")
-            command = arrived.command_for(agent.triggers)
+            command = message.command_for(agent.triggers)
             if command is not None:
-                await self._command(agent, arrived, record, command[0].name, command[1])
+                await self._command(agent, message, record, command[0].name, command[1])
                 return
-            turn, (arrived, *further) = await finish_despite_cancel(self._claimed(agent, found))
-            self._under_way[route.session] = under_way
-            await self._answering.answer(
-                ticket, TurnContext(agent, arrived, further, record, turn, _greeting(record), under_way)
-            )
+            turn, (message, *further) = await finish_despite_cancel(self._claimed(agent, found))
+            self._running[route.session] = running
+            await self._answering.answer(ticket, TurnContext(agent, message, further, record, turn, _greeting(record), running))
 
     async def _claimed(self, agent: RunningAgent, found: Sequence[RoutedMessage]) -> tuple[Turn, Sequence[RoutedMessage]]:
         """Begin the turn for messages. Those that their senders edited while they waited are read again."""
@@ -206,7 +207,7 @@ class TurnWorker:
         if not found:
             await self._ledger.turns.finish(turn.id, "failed", reason="its message cannot be read any more")
             return
-        arrived = found[0]
+        message = found[0]
         agent = self._agents.get(turn.agent)
         record = agent.store.get(turn.session) if agent else None
         zone = agent.zone if agent is not None and record is not None else None
@@ -215,25 +216,25 @@ class TurnWorker:
         if over is not None or agent is None or record is None:
             assert over is not None
             if agent is not None and record is not None:
-                over = await self._noted(agent, record, over, judged)
+                over = await self._record_given_up(agent, record, over, judged)
             await self._give_up(ticket, turn, over)
             return
         turn = await finish_despite_cancel(self._ledger.turns.retry(turn.id))
-        items = [self._line.item(one) for one in found]
-        under_way = self._under_way[turn.session] = RunningTurn(turn.session, items[0].kin, items)
-        with bound(agent=agent.id, session=turn.session, channel=arrived.inbound.conversation.channel):
+        items = [self._queue.item(one) for one in found]
+        running = self._running[turn.session] = RunningTurn(turn.session, items[0].group_key, items)
+        with bound(agent=agent.id, session=turn.session, channel=message.inbound.conversation.channel):
             greeting = "(I was restarted and went on.)" if turn.attempt > 1 else ""
             try:
-                await self._answering.answer(ticket, TurnContext(agent, arrived, found[1:], record, turn, greeting, under_way))
+                await self._answering.answer(ticket, TurnContext(agent, message, found[1:], record, turn, greeting, running))
             finally:
-                del self._under_way[turn.session]
+                del self._running[turn.session]
 
-    async def _noted(
+    async def _record_given_up(
         self, agent: RunningAgent, record: SessionRecord, over: GivenUp, judged: Callable[[set[str]], GivenUp | None]
     ) -> GivenUp:
-        """Have the transcript say what was given up, so that the next turn does not answer it; once, however often it is tried.
+        """Note in the transcript what was given up, so that the next turn does not answer it; once, however often it is called.
 
-        Return how the turn ends, judged anew by what the transcript holds.
+        Returns how the turn ends, given what the transcript holds.
         """
         try:
             transcript = await agent.conversations.transcript(record)
@@ -245,14 +246,14 @@ class TurnWorker:
         return over
 
     async def _give_up(self, ticket: Ticket[Any], turn: Turn, over: GivenUp) -> None:
-        """End what is given up, and let the other messages wait for a turn of their own."""
+        """End the messages that are given up, and put the others back in the lane."""
         chunks = await self._answering.chunks(over.ended[0], over.text)
         returned = [one.row.id for one in over.returned]
         keys = await self._ledger.turns.finish(turn.id, over.state, chunks, reason=over.reason, returned=returned)
         self._answering.all_done(
             over.ended, turn_facts(turn.agent, turn.session, "", over.text, keys=keys, exit_code=errors.FAILED)
         )
-        self._lanes.give_back(ticket.session, [self._line.item(one) for one in over.returned])
+        self._lanes.give_back(ticket.session, [self._queue.item(one) for one in over.returned])
 
     async def _reset(self, agent: RunningAgent, key: str) -> None:
         record = agent.store.get(key)
@@ -263,24 +264,24 @@ class TurnWorker:
                 await agent.renew(record, self._audience(key), reason)
 
     async def _command(
-        self, agent: RunningAgent, arrived: RoutedMessage, record: SessionRecord, name: str, argument: str
+        self, agent: RunningAgent, message: RoutedMessage, record: SessionRecord, name: str, argument: str
     ) -> None:
         exit_code = errors.OK
         buttons: Sequence[Button] = ()
         if doing := _SLOW_COMMANDS.get(name):
-            show_frame(self._channel(arrived.inbound.conversation), arrived.inbound.conversation, Activity(doing, "started"))
+            show_frame(self._channel(message.inbound.conversation), message.inbound.conversation, Activity(doing, "started"))
         try:
-            reply = await SessionCommands(agent, arrived, record, self._rights).run(name, argument)
-            buttons = await offered(name, argument, ModelCommands(agent, arrived, record).choices)
+            reply = await SessionCommands(agent, message, record, self._rights).run(name, argument)
+            buttons = await offered(name, argument, ModelCommands(agent, message, record).choices)
         except (AgentError, errors.HomebodyError) as error:
             reply, exit_code = in_words(error)
-        chunks = await self._answering.chunks(arrived, reply, buttons)
-        keys = await self._ledger.inbox.settle([arrived.row.id], "answered", reply=chunks)
-        self._answering.done(arrived, turn_facts(agent.id, record.key, record.session, reply, keys=keys, exit_code=exit_code))
+        chunks = await self._answering.chunks(message, reply, buttons)
+        keys = await self._ledger.inbox.settle([message.row.id], "answered", reply=chunks)
+        self._answering.done(message, turn_facts(agent.id, record.key, record.session, reply, keys=keys, exit_code=exit_code))
 
 
 def _greeting(record: SessionRecord) -> str:
-    """The one line that tells the owner of a fresh start by the clock: with the first answer after it, never at night."""
+    """Return the line about a scheduled reset that goes before the first answer after it."""
     if record.former is None or record.greeted or record.turns:
         return ""
     return " ".join(filter(None, ("🌅 A fresh conversation.", record.noted, "/undo brings the last one back.")))

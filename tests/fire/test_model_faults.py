@@ -115,7 +115,7 @@ async def test_a_defect_is_told_once_and_the_next_message_is_answered(tmp_path: 
     street.model = ScriptedModel(answer)
     async with street.house() as (house, talk):
         failed = await talk.ask("tell me apple")
-        assert "Something in me failed" in failed["reply"]
+        assert "Something went wrong on my side" in failed["reply"]
         assert (await talk.ask("tell me pear"))["reply"] == "well"
         assert (await house.ledger.tally()).running == 0
     judge_transcripts(tmp_path, "tell me apple", "tell me pear")

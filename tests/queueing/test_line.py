@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.messages import ChatAddress
-from gateway.queue.message_queue import QueuedMessage, Rule, coalescible
+from gateway.queue.message_queue import QueuedMessage, Rule, to_coalesce
 from gateway.queue.mode_choice import InvalidQueueChoice, QueueChoice, read_choice
 from gateway.settings.messages import MessagesSettings
 from tests.peers.wire import picture
@@ -31,7 +31,7 @@ ITEMS = st.lists(
         row=st.just(0),
         place=st.just(PLACE),
         message_id=st.just(""),
-        kin=st.sampled_from(["k", "k", "k", "other", ""]),
+        group_key=st.sampled_from(["k", "k", "k", "other", ""]),
         sender=st.sampled_from(["anna", "ben"]),
         part_of=st.sampled_from([None, None, "album"]),
         plain=st.booleans(),
@@ -59,10 +59,10 @@ def test_only_kin_is_together_in_order_and_parts_always_are(items: list[QueuedMe
     waiting = list(items)
     while waiting:
         head = waiting.pop(0)
-        group = [head, *coalescible(head, waiting, rule)]
-        assert {item.kin for item in group} == {head.kin}
+        group = [head, *to_coalesce(head, waiting, rule)]
+        assert {item.group_key for item in group} == {head.group_key}
         assert [item.row for item in group] == sorted(item.row for item in group)
-        if not head.kin:
+        if not head.group_key:
             assert group == [head]
         alone = [item for item in group if not any(parts(item, other) for other in group if other is not item)]
         assert len(alone) <= rule.cap
@@ -71,33 +71,33 @@ def test_only_kin_is_together_in_order_and_parts_always_are(items: list[QueuedMe
     assert sorted(item.row for turn in turns for item in turn) == [item.row for item in items], "none is lost or doubled"
     for turn in turns:
         for one in turn:
-            if one.kin:
-                assert all(other in turn for other in items if other.kin == one.kin and parts(one, other))
-    whole = [item for item in items if item.kin and item.part_of is None]
+            if one.group_key:
+                assert all(other in turn for other in items if other.group_key == one.group_key and parts(one, other))
+    whole = [item for item in items if item.group_key and item.part_of is None]
     order = [next(n for n, turn in enumerate(turns) if item in turn) for item in whole]
     assert order == sorted(order), "what is whole is answered in the order in which it came"
 
 
 @pytest.mark.parametrize("mode", ["collect", "steer", "interrupt"])
 def test_what_is_of_one_kin_is_answered_together_but_for_what_stands_between(mode: QueueMode) -> None:
-    def item(row: int, kin: str = "k") -> QueuedMessage:
-        return QueuedMessage(row, PLACE, "", kin=kin, sender="anna")
+    def item(row: int, group_key: str = "k") -> QueuedMessage:
+        return QueuedMessage(row, PLACE, "", group_key=group_key, sender="anna")
 
     rule = Rule(mode, 0.5, 0.0, 20)
-    assert [one.row for one in coalescible(item(0), [item(1), item(2, ""), item(3)], rule)] == [1]
-    assert [one.row for one in coalescible(item(0), [item(1), object(), item(3)], rule)] == [1]
+    assert [one.row for one in to_coalesce(item(0), [item(1), item(2, ""), item(3)], rule)] == [1]
+    assert [one.row for one in to_coalesce(item(0), [item(1), object(), item(3)], rule)] == [1]
 
 
 def test_quick_texts_of_one_person_are_one_in_every_mode() -> None:
     def item(row: int, at: float, sender: str = "anna", *, plain: bool = True) -> QueuedMessage:
-        return QueuedMessage(row, PLACE, "", kin="k", sender=sender, at=at, plain=plain)
+        return QueuedMessage(row, PLACE, "", group_key="k", sender=sender, at=at, plain=plain)
 
     rule = Rule("followup", 0.0, 1.5, 20)
-    rows = [one.row for one in coalescible(item(0, 0.0), [item(1, 1.0), item(2, 2.4), item(3, 4.5)], rule)]
+    rows = [one.row for one in to_coalesce(item(0, 0.0), [item(1, 1.0), item(2, 2.4), item(3, 4.5)], rule)]
     assert rows == [1, 2]
-    assert coalescible(item(0, 0.0), [item(1, 0.1, "ben")], rule) == []
-    assert coalescible(item(0, 0.0), [item(1, 0.1, plain=False)], rule) == []
-    assert coalescible(item(0, 0.0), [item(1, 0.1)], Rule("followup", 0.0, 0.0, 20)) == []
+    assert to_coalesce(item(0, 0.0), [item(1, 0.1, "ben")], rule) == []
+    assert to_coalesce(item(0, 0.0), [item(1, 0.1, plain=False)], rule) == []
+    assert to_coalesce(item(0, 0.0), [item(1, 0.1)], Rule("followup", 0.0, 0.0, 20)) == []
 
 
 @given(

@@ -188,7 +188,7 @@ HOLDS: dict[str, Look] = {
     "messages": ({"messages": {"botsInARow": 9}}, lambda h: h.inbox.settings.current.messages.bots_in_a_row, 4, 9),
     "messages.queue": (
         {"messages": {"queue": {"mode": "followup"}}},
-        lambda h: h.line.rule("agent:main:main", "terminal").mode,
+        lambda h: h.queue.rule("agent:main:main", "terminal").mode,
         "collect",
         "followup",
     ),
