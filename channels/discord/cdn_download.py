@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import discord
 
+from channels.common.saving import check_size, save
 from channels.discord.api_errors import TROUBLE, meaning
 from channels.discord.attachments import Handle, files_of, served_by_discord
 from channels.errors import NotFetched
@@ -38,8 +38,7 @@ class Fetcher:
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
         """See ``channels.protocol.Fetches``."""
         handle = Handle.read(attachment.handle)
-        if attachment.size is not None and attachment.size > limit:
-            raise too_large(limit)
+        check_size(attachment.size or 0, limit)
         seconds = self._settings.timeout_seconds + limit / SLOWEST
         try:
             async with asyncio.timeout(seconds), aiohttp.ClientSession() as session:
@@ -74,40 +73,6 @@ class Fetcher:
                 return False
             if response.status != _FINE:
                 raise NotFetched(f"Discord returned {response.status} instead of the file", permanent=False)
-            if (response.content_length or 0) > limit:
-                raise too_large(limit)
-            await _written(response, path, limit)
+            check_size(response.content_length or 0, limit)
+            await save(response.content.iter_chunked(PIECE), path, limit)
         return True
-
-
-async def _written(response: aiohttp.ClientResponse, path: Path, limit: int) -> None:
-    """Write a file in pieces; leave nothing if it ends too early or is too large."""
-    whole = False
-    file = _opened(path)
-    try:
-        size = 0
-        async for piece in response.content.iter_chunked(PIECE):
-            size += len(piece)
-            if size > limit:
-                raise too_large(limit)
-            await asyncio.to_thread(file.write, piece)
-        await asyncio.to_thread(file.close)
-        whole = True
-    finally:
-        if not whole:
-            _undone(file, path)
-
-
-def _opened(path: Path) -> BinaryIO:
-    return path.open("xb")
-
-
-def _undone(file: BinaryIO, path: Path) -> None:
-    with contextlib.suppress(OSError):
-        file.close()
-    path.unlink(missing_ok=True)
-
-
-def too_large(limit: int) -> NotFetched:
-    """Return the error for a file that is larger than allowed."""
-    return NotFetched(f"the file is larger than {limit / 1_000_000:.1f} MB")

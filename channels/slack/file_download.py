@@ -5,14 +5,13 @@ https://docs.slack.dev/messaging/working-with-files. Importing this module loads
 
 from __future__ import annotations
 
-import contextlib
-import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
 
+from channels.common.saving import check_size, save
 from channels.errors import NotFetched, NotSent
 from channels.slack.api_errors import NO_SCOPE, TROUBLE, code_of, waiting
 from channels.slack.settings import APPS, OFFICIAL
@@ -53,7 +52,7 @@ class Files:
         """
         try:
             file = await self._asked(attachment.handle)
-            _fits(int(file.get("size") or 0), limit)
+            check_size(int(file.get("size") or 0), limit)
             await self._save(file, path, limit)
         except TROUBLE as error:
             raise NotFetched(
@@ -112,17 +111,8 @@ class Files:
         )
         if page:
             raise _signed_out()
-        _fits(answer.content_length or 0, limit)
-        kept = path.open("xb")
-        try:
-            with kept:
-                async for piece in answer.content.iter_chunked(_PIECE):
-                    _fits(kept.tell() + len(piece), limit)
-                    kept.write(piece)
-        except BaseException:  # also when cancelled: no half of a file stays
-            with contextlib.suppress(OSError):
-                os.unlink(path)  # noqa: PTH108 - at once, for the task may be cancelled
-            raise
+        check_size(answer.content_length or 0, limit)
+        await save(answer.content.iter_chunked(_PIECE), path, limit)
 
 
 def may_see_token(address: str, api_root: str) -> bool:
@@ -141,8 +131,3 @@ def _asks_to_sign_in(address: str) -> bool:
 
 def _signed_out() -> NotFetched:
     return NotFetched("Slack returned its sign-in page instead of the file: the app may not read files", hint=_SCOPE)
-
-
-def _fits(size: int, limit: int) -> None:
-    if size > limit:
-        raise NotFetched(f"the file has more than the allowed {limit:,} bytes")

@@ -10,13 +10,13 @@ import httpx
 from telegram.constants import FileSizeLimit
 from telegram.error import BadRequest, TelegramError
 
+from channels.common.saving import check_size, save
 from channels.errors import NotFetched
 from channels.telegram.api_errors import told
 from channels.telegram.settings import OFFICIAL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from typing import BinaryIO
 
     from channels.messages import Attachment
     from channels.telegram.bot import Connection
@@ -34,18 +34,10 @@ async def fetch(connection: Connection, api_root: str, attachment: Attachment, p
         NotFetched: it is larger than ``limit`` bytes, gone, or could not be had; nothing is left at ``path``.
     """
     if attachment.size is not None:
-        _within(attachment.size, limit)
+        check_size(attachment.size, limit)
         if api_root == OFFICIAL and attachment.size > FileSizeLimit.FILESIZE_DOWNLOAD:
             raise NotFetched(f"{_mb(attachment.size)}, and Telegram gives bots at most 20 MB", hint=OWN_SERVER)
-    blocks = await _blocks(connection, api_root, attachment.handle)
-    with _created(path) as out:
-        try:
-            await _save(blocks, out, limit)
-        except BaseException as error:  # also when cancelled: no half of a file stays
-            _remove(path)
-            if isinstance(error, OSError):
-                raise NotFetched(f"the file could not be saved: {error}", permanent=False) from error
-            raise
+    await save(await _blocks(connection, api_root, attachment.handle), path, limit)
 
 
 async def _blocks(connection: Connection, api_root: str, handle: str) -> AsyncIterator[bytes]:
@@ -89,30 +81,6 @@ async def _copied(source: Path) -> AsyncIterator[bytes]:
     with source.open("rb") as original:
         while block := await asyncio.to_thread(original.read, BLOCK):
             yield block
-
-
-async def _save(blocks: AsyncIterator[bytes], out: BinaryIO, limit: int) -> None:
-    size = 0
-    async for block in blocks:
-        size += len(block)
-        _within(size, limit)
-        await asyncio.to_thread(out.write, block)
-
-
-def _created(path: Path) -> BinaryIO:
-    try:
-        return path.open("xb")
-    except OSError as error:
-        raise NotFetched(f"the file could not be saved: {error}", permanent=False) from error
-
-
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
-
-
-def _within(size: int, limit: int) -> None:
-    if size > limit:
-        raise NotFetched(f"larger than {_mb(limit)}")
 
 
 def _mb(size: int) -> str:

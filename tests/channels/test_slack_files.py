@@ -107,7 +107,7 @@ async def test_a_file_over_the_limit_is_not_kept(peer: SlackPeer, tmp_path: Path
     line = Line(peer)
     async with line.running():
         attachment = await received(line, **told)
-        with pytest.raises(NotFetched, match="more than the allowed 50,000 bytes") as caught:
+        with pytest.raises(NotFetched, match="larger than the limit of 50,000 bytes") as caught:
             await line.channel.fetch(attachment, tmp_path / "saved", 50_000)
     assert caught.value.permanent
     assert not (tmp_path / "saved").exists()
