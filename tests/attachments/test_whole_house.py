@@ -15,7 +15,7 @@ from agent.events import TextDelta
 from agent.messages import Failure, Image, ToolCall
 from agent.models.scripted import Stall
 from channels.messages import ChatAddress
-from gateway.app.services import http
+from gateway.app.services import tcp_api
 from gateway.base.state_lock import describe
 from gateway.ledger.rows import NewOutbound
 from tests.attachments.test_intake import png
@@ -248,7 +248,7 @@ async def test_a_platform_that_calls_is_heard_through_the_real_door_and_a_forger
     v = village(gateway={"port": 0})
     v.model.then("Heard you.")
     async with v.house(secret="s3cret") as (house, phone):
-        serving = asyncio.create_task(http(house))
+        serving = asyncio.create_task(tcp_api(house))
         while not (port := describe(v.root / "home" / "state" / "gateway.lock").http_port):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as platform:
