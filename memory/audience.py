@@ -1,4 +1,4 @@
-"""Who may see which part of a workspace: the one function that answers, and every tool asks it."""
+"""Access rules: who may see which part of a workspace. Every tool uses them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 PRIVATE_FILES = frozenset({"memory.md", "user.md"})
 SHARED = ("shared",)
-"""What the owner shares with every group and guest unless the settings say otherwise (``sharedPaths``)."""
+"""Paths that every group and guest may read by default (``sharedPaths``)."""
 INBOX = "inbox"
-"""The folder of what people sent: the owner's lies in the workspace, everybody else's in their own folder of the memory."""
+"""The folder of received files: the owner's is in the workspace, everybody else's in their own folder of memory."""
 _FOLDER_OF = {"group": "groups", "peer": "peers"}
 
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """The people who hear a session: its owner alone, one group, or one other person.
+    """The people who can read a session: its owner, one group, or one other person.
 
     ``memory/groups/<key>/`` belongs to that group and ``memory/peers/<key>/`` to that person. The owner sees everything;
     everybody else sees that folder of theirs and what the owner shares, and nothing else of the workspace.
@@ -36,13 +36,13 @@ class Audience:
 
     @property
     def folder(self) -> PurePosixPath:
-        """Where this audience's notes are kept, relative to the workspace."""
+        """The folder of this audience's notes, relative to the workspace."""
         root = PurePosixPath("memory")
         return root if self.kind == "owner" else root / _FOLDER_OF[self.kind] / self.key
 
     @property
     def inbox(self) -> PurePosixPath:
-        """Where what this audience sent is kept, relative to the workspace. It is no memory, whatever it is called."""
+        """The folder of files that this audience sent, relative to the workspace. It is not part of memory."""
         return PurePosixPath(INBOX) if self.kind == "owner" else self.folder / INBOX
 
     def daily_note(self, day: date) -> PurePosixPath:
@@ -50,10 +50,10 @@ class Audience:
         return self.folder / f"{day:%Y-%m-%d}.md"
 
     def may_see(self, path: PurePosixPath, shared: tuple[str, ...] = SHARED) -> bool:
-        """Say whether this audience may read ``path``, which must be relative to the workspace and normalised.
+        """Return whether this audience may read ``path``, which must be relative to the workspace and normalised.
 
         ``shared`` are files and folders that the owner opened to everybody, ``"."`` for the workspace; whatever it says, the notes of
-        others, the owner's private files and inbox, and names that begin with a dot are the owner's alone. Shared names are
+        others, the owner's private files and inbox, and names that begin with a dot are visible to the owner only. Shared names are
         compared without case, because some file systems do.
         """
         if path.is_absolute() or ".." in path.parts:
@@ -71,7 +71,7 @@ class Audience:
         return any(parts[: len(one)] == one for one in opened)
 
     def is_given(self, name: str) -> bool:
-        """Say whether a file of the workspace's own folder may stand in this audience's prompt. They cannot change it there."""
+        """Return whether a file in the workspace's top folder may be in this audience's prompt. They cannot change it."""
         return self.kind == "owner" or name.casefold() not in PRIVATE_FILES
 
 

@@ -1,16 +1,16 @@
-"""What can go wrong with memory.
+"""Errors of memory.
 
 MemoryTrouble
-├── MemoryUnreadable    a path that is missing, outside, or not this audience's to see
-├── EmbeddingFailed     an embedding provider gave no vectors; search goes on by keyword
-└── IndexBroken         the index file cannot be used; it is set aside and rebuilt
+├── MemoryUnreadable    a path that does not exist, lies outside, or must not be seen by this audience
+├── EmbeddingFailed     an embedder returned no vectors; search uses keywords only
+└── IndexBroken         the index file cannot be used
 """
 
 from __future__ import annotations
 
 
 class MemoryTrouble(Exception):
-    """Base of this room. ``hint`` is the command or step that puts it right, or an empty string."""
+    """Base of all errors of memory. ``hint`` is the command or step that fixes it, or an empty string."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -18,13 +18,13 @@ class MemoryTrouble(Exception):
 
 
 class MemoryUnreadable(MemoryTrouble):
-    """Raised for a path that does not exist, lies outside the memory, or is not this audience's to see."""
+    """Raised for a path that does not exist, lies outside the memory, or must not be seen by this audience."""
 
 
 class EmbeddingFailed(MemoryTrouble):
-    """Raised by an embedder. ``passing`` says that trying again later may help; ``retry_after`` is in seconds.
+    """Raised by an embedder. ``passing`` means that the failure is transient; ``retry_after`` is in seconds.
 
-    ``about_text`` says that one of the texts is to blame: the others may still be embedded, each by itself.
+    ``about_text`` means that one of the texts caused it; the others can still be embedded without it.
     """
 
     def __init__(

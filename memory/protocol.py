@@ -1,4 +1,4 @@
-"""What a memory is to the rest of the house."""
+"""Protocols and values of a memory: what the agent and the gateway use, and what other packages implement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Author:
 
 
 class Clock(Protocol):
-    """Time from outside, so that tests can turn it."""
+    """Source of time; tests pass their own."""
 
     def now(self) -> datetime:
         """Return the current instant, in UTC."""
@@ -39,7 +39,7 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One place that answers a query. Lines are 1-based and inclusive; ``path`` is relative to the workspace."""
+    """One search result. Lines are 1-based and inclusive; ``path`` is relative to the workspace."""
 
     path: str
     start_line: int
@@ -51,7 +51,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchAnswer:
-    """What a search came to. ``note`` tells in one sentence what a reader should know (stale, keyword only, nothing close)."""
+    """Answer to a search. ``note`` is a remark for the reader, or None (results are stale, keyword only, nothing relevant)."""
 
     hits: tuple[Hit, ...]
     provider: str
@@ -63,7 +63,7 @@ class SearchAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
-    """Lines of a memory file. ``cut`` says that more follows."""
+    """Lines of a memory file. ``cut`` means that more lines follow."""
 
     path: str
     text: str
@@ -76,7 +76,7 @@ class Memory(Protocol):
     """The notes of one agent's workspace, searchable.
 
     Raises ``memory.errors.MemoryUnreadable`` for a path that does not exist, lies outside, or is not this audience's to see
-    (the three are told apart only for the owner).
+    (only the owner gets different messages for the three).
     """
 
     async def search(
@@ -90,28 +90,28 @@ class Memory(Protocol):
         ...
 
     async def writing(self, path: str) -> None:
-        """Take note that a tool is about to change ``path``, so that the history tells its change from the owner's before."""
+        """Called before a tool changes ``path``, so that the history separates its change from earlier ones by the owner."""
         ...
 
     async def wrote(self, path: str, *, by: Author | None = None) -> None:
-        """Take note that a tool just changed ``path`` (relative to the workspace): its new text is found by keyword on return.
+        """Called after a tool changed ``path`` (relative to the workspace). Keyword search finds the new text on return.
 
-        ``by`` goes into the history of the notes.
+        ``by`` is recorded in the history of the notes.
         """
         ...
 
 
 class KeptMemory(Memory, Protocol):
-    """A memory as the house keeps it for as long as it runs."""
+    """A memory with background work, kept open while the gateway runs."""
 
     def start(self) -> None:
-        """Begin what goes on in the background. Called once, in the event loop, before anybody asks."""
+        """Start background work. Called once, in the event loop, before any search."""
         ...
 
     def session_began(self) -> None:
-        """Take note that a session began: a good moment to look for changes."""
+        """Called when a session begins: a good moment to look for changes."""
         ...
 
     async def close(self) -> None:
-        """End what goes on in the background and let everything go. Called also where ``start`` was not."""
+        """Stop background work and release all resources. Also called if ``start`` was not."""
         ...

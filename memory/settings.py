@@ -1,4 +1,4 @@
-"""The ``memorySearch`` section: what is searched, how it is cut, kept fresh and ranked."""
+"""The ``memorySearch`` settings: embedder, sources, chunking, sync and ranking."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class BatchSettings(_Section):
     """Use the provider's batch service for large backfills; false always calls directly."""
 
     wait: bool = True
-    """Wait for a batch to end; false leaves it running, and a later sync collects its vectors."""
+    """Wait for a batch to end; false lets it run, and a later sync collects its vectors."""
 
     concurrency: Annotated[int, Field(ge=1, le=16)] = 2
-    """How many batch jobs may be under way at once."""
+    """How many batch jobs may run at the same time."""
 
     poll_interval_ms: Annotated[int, Field(ge=100)] = 2000
-    """How often a running batch is asked for its state, in milliseconds."""
+    """How often the state of a running batch is polled, in milliseconds."""
 
     timeout_minutes: Annotated[float, Field(gt=0)] = 60
-    """After how many minutes a batch is cancelled and what is missing is fetched by direct calls."""
+    """After how many minutes a batch is cancelled and the missing vectors are fetched by direct calls."""
 
 
 class RemoteSettings(_Section):
@@ -48,7 +48,7 @@ class RemoteSettings(_Section):
     """Further request headers, merged over those of models.providers.*; they may hold secrets and are masked like keys."""
 
     dimensions: Annotated[int, Field(ge=1, le=8192)] | None = None
-    """Length of the vectors to ask for, where the model lets one choose; unset means the model's own (OpenAI) or 768 (Gemini)."""
+    """Length of the requested vectors, if the model supports several; unset means the model's own (OpenAI) or 768 (Gemini)."""
 
     batch: BatchSettings = BatchSettings()
     """Batch jobs for large backfills."""
@@ -71,7 +71,7 @@ class LocalSettings(_Section):
 
 
 class EmbeddingSettings(_Section):
-    """What ``memorySearch`` says about embedders. The memory section takes these fields over."""
+    """The settings of ``memorySearch`` about embedders; ``MemorySettings`` inherits them."""
 
     provider: Provider = "auto"
     """Where vectors come from: auto takes a local model file, then an OpenAI key, then a Gemini key, else none (keywords only)."""
@@ -80,7 +80,7 @@ class EmbeddingSettings(_Section):
     """Name of the embedding model at that provider; unset means text-embedding-3-small or gemini-embedding-001."""
 
     fallback: Literal["openai", "gemini", "local", "none"] = "none"
-    """The provider that steps in, once, when the first one fails."""
+    """The provider that takes over, once, when the first one fails."""
 
     remote: RemoteSettings = RemoteSettings()
     """The embedding service on the network."""
@@ -93,10 +93,10 @@ _Share = Annotated[float, Field(ge=0)]
 
 
 class ExperimentalSettings(_Section):
-    """``experimental``: what is off unless asked for."""
+    """``experimental``: settings that are off by default."""
 
     session_memory: bool | None = None
-    """False keeps session transcripts out of the search even where "sessions" stands in ``sources``; true and unset change nothing."""
+    """False excludes session transcripts from search even if ``sources`` contains "sessions"; true and unset have no effect."""
 
 
 class VectorStoreSettings(_Section):
@@ -106,7 +106,7 @@ class VectorStoreSettings(_Section):
     """Keep vectors in sqlite-vec; false keeps them in a plain table and scans them with numpy."""
 
     extension_path: str | None = None
-    """Path of another build of sqlite-vec; unset means the one that was installed along."""
+    """Path of another build of sqlite-vec; unset means the installed one."""
 
 
 class StoreSettings(_Section):
@@ -120,52 +120,52 @@ class StoreSettings(_Section):
 
 
 class ChunkingSettings(_Section):
-    """``chunking``: the size of the pieces that are found."""
+    """``chunking``: the size of chunks."""
 
     tokens: Annotated[int, Field(ge=16, le=8000)] = 200
-    """Largest size of a piece, in estimated tokens."""
+    """Maximum size of a chunk, in estimated tokens."""
 
     overlap: Annotated[int, Field(ge=0, le=4000)] = 40
-    """How much of a piece is repeated at the start of the next, in estimated tokens."""
+    """How much of a chunk is repeated at the start of the next one, in estimated tokens."""
 
 
 class SessionSyncSettings(_Section):
-    """``sync.sessions``: how much a transcript must grow before it is read again. One that is quiet for 10 minutes is read anyway."""
+    """``sync.sessions``: how much a transcript must grow before it is indexed again. After 10 quiet minutes it is indexed anyway."""
 
     delta_bytes: Annotated[int, Field(ge=0)] = 100_000
-    """Read a transcript again after it grew by this many bytes."""
+    """Index a transcript again after it grew by this many bytes."""
 
     delta_messages: Annotated[int, Field(ge=0)] = 50
-    """Read a transcript again after it grew by this many lines."""
+    """Index a transcript again after it grew by this many lines."""
 
 
 class SyncSettings(_Section):
-    """``sync``: when the index follows the files."""
+    """``sync``: when the index is updated from the files."""
 
     watch: bool = True
-    """Watch the notes and take changes up by themselves."""
+    """Watch the notes and index changes automatically."""
 
     watch_debounce_ms: Annotated[int, Field(ge=0, le=600_000)] = 1500
-    """How long the notes must be quiet before changes are taken up, in milliseconds."""
+    """How long the notes must be quiet before changes are indexed, in milliseconds."""
 
     on_session_start: bool = True
     """Look for changes when a session begins."""
 
     on_search: bool = True
-    """Look for changes when somebody searches; the search itself does not wait."""
+    """Look for changes on each search; the search itself does not wait."""
 
     interval_minutes: Annotated[float, Field(ge=0)] = 0
-    """Look for changes every so many minutes; 0 does not."""
+    """Look for changes every this many minutes; 0 turns it off."""
 
     sessions: SessionSyncSettings = SessionSyncSettings()
-    """When transcripts are read again."""
+    """When transcripts are indexed again."""
 
 
 class HybridSettings(_Section):
     """``query.hybrid``: the weights of ``ranking: reference``. The two weights are scaled to a sum of 1."""
 
     enabled: bool = True
-    """Use keywords beside vectors."""
+    """Use keywords as well as vectors."""
 
     vector_weight: _Share = 0.7
     """Weight of the cosine similarity."""
@@ -174,64 +174,64 @@ class HybridSettings(_Section):
     """Weight of the keyword rank."""
 
     candidate_multiplier: Annotated[int, Field(ge=1, le=100)] = 4
-    """How many candidates each side gives, as a multiple of ``maxResults``."""
+    """Number of candidates from keywords and from vectors, as a multiple of ``maxResults``."""
 
 
 class FusedSettings(_Section):
     """``query.fused``: the weights of ``ranking: fused``."""
 
     vector_weight: _Share = 0.4
-    """Weight of the vector side, scaled over its candidates."""
+    """Weight of the vector score, scaled over its candidates."""
 
     text_weight: _Share = 0.6
-    """Weight of the keyword side, scaled over its candidates."""
+    """Weight of the keyword score, scaled over its candidates."""
 
     candidates: Annotated[int, Field(ge=6, le=1000)] = 60
-    """How many candidates each side gives."""
+    """Number of candidates from keywords and from vectors."""
 
     date_bonus: _Share = 0.15
-    """Added to notes of a day that the question names."""
+    """Added to the score of notes of a day that the question mentions."""
 
     transcript_weight: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """What the score of a transcript counts beside that of a note: what was said often stands in a note, in better words."""
+    """Factor for the score of transcripts: what was said is often in a note too, in better words."""
 
     floor: Annotated[float, Field(ge=0, le=1)] = 0.2
-    """How much of the question a best hit must account for before anything is returned; 0 always returns the nearest."""
+    """Share of the question's words that the best result must contain before anything is returned; 0 always returns the nearest."""
 
 
 class QuerySettings(_Section):
-    """``query``: how hits are ranked and how much of them is shown."""
+    """``query``: how results are ranked and how much of them is returned."""
 
     max_results: Annotated[int, Field(ge=1, le=100)] = 6
-    """Most results of a search."""
+    """Maximum number of results."""
 
     max_tokens: Annotated[int, Field(ge=50, le=100_000)] = 2100
-    """Most text of all results together, in estimated tokens."""
+    """Maximum size of all results together, in estimated tokens."""
 
     snippet_chars: Annotated[int, Field(ge=0)] | None = None
-    """Longest snippet in characters; unset shows whole pieces when fused, 700 characters with ``ranking: reference``."""
+    """Maximum length of a snippet in characters; unset means whole chunks when fused, 700 characters with ``ranking: reference``."""
 
     min_score: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Leave out hits below this score: of 1 for the best, when fused. Unset means none when fused, 0.35 with ``ranking: reference``."""
+    """Omit results below this score. Unset means 0 when fused, 0.35 with ``ranking: reference``."""
 
     ranking: Literal["fused", "reference"] = "fused"
-    """How the keyword side and the vector side are put together; "reference" is the documented formula."""
+    """How keyword and vector scores are combined; "reference" is the formula of earlier agents."""
 
     hybrid: HybridSettings = HybridSettings()
-    """Weights of the documented formula."""
+    """Weights of the reference ranking."""
 
     fused: FusedSettings = FusedSettings()
     """Weights of the fused ranking."""
 
 
 class CacheSettings(_Section):
-    """``cache``: vectors that were paid for once."""
+    """``cache``: the embedding cache."""
 
     enabled: bool = True
-    """Keep vectors of texts, so that an unchanged text is never embedded twice."""
+    """Cache vectors, so that an unchanged text is never embedded twice."""
 
     max_entries: Annotated[int, Field(ge=0)] = 50_000
-    """How many vectors are kept; the least recently used go first."""
+    """Maximum number of cached vectors; the least recently used are evicted first."""
 
 
 class MemorySettings(EmbeddingSettings):
@@ -241,28 +241,28 @@ class MemorySettings(EmbeddingSettings):
     """Give the agent memory_search and memory_get."""
 
     sources: tuple[Literal["memory", "sessions"], ...] = ("memory", "sessions")
-    """What is searched: the notes, and what was said in the owner's own private conversations."""
+    """What is searched: notes, and transcripts of the owner's private conversations."""
 
     extra_paths: tuple[str, ...] = ()
     """Further Markdown files and folders, absolute or relative to the workspace."""
 
     experimental: ExperimentalSettings = ExperimentalSettings()
-    """What is off unless asked for."""
+    """Settings that are off by default."""
 
     store: StoreSettings = StoreSettings()
-    """Where the index is kept."""
+    """Where the index is stored."""
 
     chunking: ChunkingSettings = ChunkingSettings()
-    """The size of the pieces that are found."""
+    """The size of chunks."""
 
     sync: SyncSettings = SyncSettings()
-    """When the index follows the files."""
+    """When the index is updated."""
 
     query: QuerySettings = QuerySettings()
-    """How hits are ranked and shown."""
+    """How results are ranked and returned."""
 
     cache: CacheSettings = CacheSettings()
-    """Vectors that were paid for once."""
+    """The embedding cache."""
 
     @property
     def searches_sessions(self) -> bool:

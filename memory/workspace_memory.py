@@ -1,4 +1,4 @@
-"""The memory of one agent: its workspace's Markdown, indexed, searchable, and kept in step."""
+"""The memory of one agent: searches, reads and versions the Markdown notes of its workspace."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _MOST_NAMED = 3
 class WorkspaceMemory:
     """Implements ``memory.protocol.Memory`` over a workspace folder and an index file.
 
-    Making one does nothing: the file is opened, and SQLite loaded, when somebody first asks or syncs; nothing is embedded
-    before that. ``store`` may hold ``{agentId}``. ``zone`` is the owner's, for questions such as "what was yesterday?".
-    ``tell`` gets sentences for the owner (a broken index was set aside, vectors cannot be had). ``batch`` is used where at least
-    ``batch_from`` passages have no vector. ``template`` are the lines that a new workspace comes with: they say nothing. Of the
-    transcripts in ``sessions`` those are searched whose key ``own_session`` says to be of the owner's private conversations.
-    A search waits ``patience`` seconds for the vector of its question, then answers by keyword.
+    The constructor does no work: the index file is opened, and SQLite loaded, on the first search or sync. ``store`` is the
+    path of the index file and may contain ``{agentId}``. ``zone`` is the owner's time zone, used for relative dates in queries.
+    ``tell`` takes messages for the owner (a damaged index was replaced, the embedder failed). ``batch`` is used when at least
+    ``batch_from`` passages have no vector. ``template`` holds the lines of a new workspace, which are not indexed. Transcripts in
+    ``sessions`` are searched if ``own_session`` returns true for their session key. A search waits ``patience`` seconds for the
+    vector of its query, then uses keywords only.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class WorkspaceMemory:
         if stale and self.settings.sync.on_search:
             self._sync.sync_soon()
         if stale:
-            notes.append("Notes changed since they were indexed; results may be stale.")
+            notes.append("Notes have changed since they were indexed; results may be stale.")
         notes += self._left_out(audience)
         embedder = self.embedder
         by_vector = recalled.scan != "none" and embedder is not None
@@ -136,30 +136,30 @@ class WorkspaceMemory:
     async def retrieve(
         self, query: str, *, audience: Audience, max_results: int | None = None, min_score: float | None = None
     ) -> tuple[Retrieval, list[str]]:
-        """Search, and return everything there is to know of how the hits came about, with sentences for the reader."""
+        """Search, and return the ranked candidates with the results, and notes for the reader."""
         index = await self._open.index()
         notes: list[str] = []
         vector = await self._query_vector(query, notes)
         question = self._question(query, audience, vector, max_results, min_score)
         recalled = await self._open.run(lambda index: retrieve(index, question, self.settings.query))
         if recalled.floored:
-            notes.insert(0, "Nothing in memory comes close to this question.")
+            notes.insert(0, "Nothing in memory is relevant to this question.")
         if vector is not None and recalled.scan == "vec0":
             self._sync.load_vectors_soon(index)
         return recalled, notes
 
     def _left_out(self, audience: Audience) -> list[str]:
-        """Name the notes of an audience that cannot be read: what stands in them is missing from the results."""
+        """Name the notes of an audience that cannot be read and are therefore missing from the results."""
         key = audience_key(audience)
         paths = sorted(path for path in self._sync.unreadable if key is None or audience_of(path) == key)
         if not paths:
             return []
-        self._sync.sync_soon()  # perhaps they can be by now: a change of rights is not seen by a watcher
+        self._sync.sync_soon()  # they may be readable by now: the watcher does not see changed permissions
         named = ", ".join(paths[:_MOST_NAMED]) + ", ..." * (len(paths) > _MOST_NAMED)
-        return [f"{named} cannot be read, so nothing of it is here ({self._sync.unreadable[paths[0]]})."]
+        return [f"{named} cannot be read and is not in these results ({self._sync.unreadable[paths[0]]})."]
 
     async def _query_vector(self, query: str, notes: list[str]) -> list[float] | None:
-        """Return the vector of a question, or None with a sentence in ``notes`` that says why words are searched alone."""
+        """Return the vector of a query, or None with a sentence in ``notes`` that says why only keywords are searched."""
         embedder = self.embedder
         if embedder is None:
             return None
@@ -172,23 +172,25 @@ class WorkspaceMemory:
         if identity_of(embedder) != who:
             self._sync.sync_soon()
         if vector is not None and len(vector) != dims:
-            notes.append(f"{embedder.model} gives other vectors than it did for the notes; these hits are by keyword alone.")
+            notes.append(
+                f"{embedder.model} now returns vectors of another length than those of the notes; these results are by keyword only."
+            )
             self._sync.measure_soon()
             return None
         return vector
 
     def _why_without_vectors(self, index: Index) -> str:
-        """Say why hits are by keyword alone though there is an embedder. Runs on the store's thread."""
+        """Say why results are by keyword only although there is an embedder. Runs on the index thread."""
         trouble = self._sync.trouble
         if not index.vectors.usable:
-            reason = f"Vectors cannot be kept ({index.database.drivers.note})"
+            reason = f"Vectors cannot be stored ({index.database.drivers.note})"
         elif trouble:
-            reason = f"Vectors are not complete ({trouble.rstrip('.')})"
+            reason = f"Not all notes have vectors ({trouble.rstrip('.')})"
         elif self._sync.started or self._sync.running:
             reason = "Vectors are still being made"
         else:
-            reason = "There are no vectors of all notes yet (`homebody memory index` makes them)"
-        return f"{reason}; these hits are by keyword alone."
+            reason = "Not all notes have vectors yet (run `homebody memory index`)"
+        return f"{reason}; these results are by keyword only."
 
     async def get(self, path: str, *, audience: Audience, from_line: int = 1, lines: int | None = None) -> Excerpt:
         """Read lines of one memory file."""
@@ -198,30 +200,30 @@ class WorkspaceMemory:
         hidden = not audience.may_see(pure) or (key is not None and audience_of(name) != key)
         if hidden:
             raise MemoryUnreadable(
-                f"there is no note {path!r} for this conversation", hint="memory_search names the notes there are"
+                f"there is no note {path!r} for this conversation", hint="memory_search lists the available notes"
             )
         try:
             return await asyncio.to_thread(read_lines, self.sources, name, from_line=from_line, lines=lines)
         except MemoryUnreadable as trouble:
             if key is None and name.startswith(PREFIX):
                 raise MemoryUnreadable(
-                    f"{path} is a conversation, of which memory_search gives the passages", hint="search for more of it"
+                    f"{path} is a conversation; memory_search returns passages of it", hint="search for what you need"
                 ) from trouble
             if key is None:
                 raise
-            hint = "memory_search names the notes there are"
+            hint = "memory_search lists the available notes"
             raise MemoryUnreadable(f"there is no note {path!r} for this conversation", hint=hint) from trouble
 
     async def writing(self, path: str) -> None:
-        """Take note that a tool is about to change ``path``, so that the history tells its change from the owner's before."""
+        """Record the current text of ``path`` as the owner's, before a tool changes it."""
         name = str(PurePosixPath(path))
         if self.sources.place(name) is not None:
             await self.history.writing(name)
 
     async def wrote(self, path: str, *, by: Author | None = None) -> None:
-        """Take note that a tool just changed ``path``: its new text is found by keyword on return, its vectors follow.
+        """Record a tool's change of ``path``. Keyword search finds the new text on return; vectors are made in the background.
 
-        A path that is not memory is passed over. ``by`` goes into the history; without it, the agent is named alone.
+        Paths outside of memory are ignored. ``by`` is recorded as the author; the agent if omitted.
         """
         name = str(PurePosixPath(path))
         if self.sources.place(name) is None:
@@ -241,7 +243,7 @@ class WorkspaceMemory:
         return await self._sync.sync(progress, vectors=vectors)
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
-        """Tell how the index stands, compared with the files. ``deep`` asks the embedder for a vector."""
+        """Return the state of the index, compared with the files. ``deep`` also asks the embedder for a vector."""
         found = await asyncio.to_thread(lambda: list(self.sources.walk()))
         embedder = self.embedder
         who = identity_of(embedder) if embedder else None
@@ -262,27 +264,27 @@ class WorkspaceMemory:
         return status
 
     async def explain(self, query: str, *, audience: Audience, line: str | None = None) -> dict[str, object]:
-        """Tell how the answer to a query came about and, for ``line`` ("path:number"), why it was or was not in it."""
+        """Explain the ranking of a query's results and, for ``line`` ("path:number"), why it was or was not among them."""
         recalled, notes = await self.retrieve(query, audience=audience)
         account: dict[str, object] = {"query": query, "notes": notes, **explain_search(recalled, self.settings.query)}
         if line is not None:
             path, _, number = line.rpartition(":")
             if not path or not number.isdigit():
-                raise MemoryUnreadable(f"{line!r} is no place in a note", hint="write it as memory/2026-01-31.md:12")
+                raise MemoryUnreadable(f"{line!r} is not a line of a note", hint="write it as memory/2026-01-31.md:12")
             await self.get(path, audience=audience, from_line=int(number), lines=1)
             account["line"] = await self._open.run(lambda index: explain_line(index, recalled, path, int(number)))
         return account
 
     async def forget_stamps(self) -> None:
-        """Have the next sync read and cut every file again, as if all had changed, and ask again for what was refused a vector."""
+        """Make the next sync read every file again, and embed again every text that the embedder refused."""
         await self._sync.forget_stamps()
 
     async def export(self, target: Path) -> int:
-        """Write all notes into a zip file, under the names that search gives them; say how many there are."""
+        """Write all notes to a zip file, under the names that search shows; return their number."""
         return await asyncio.to_thread(export_notes, self.sources, target)
 
     async def close(self) -> None:
-        """Stop what runs in the background; close the file, and the embedder with it."""
+        """Stop background work and close the index and the embedder."""
         await self._sync.close()
         await self._queries.close()
         await self._open.close()

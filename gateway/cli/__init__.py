@@ -39,7 +39,7 @@ COMMANDS = {
     "sessions": ("gateway.cli.sessions:sessions", "List, show and export conversations."),
     "usage": ("gateway.cli.usage:usage", "Show what the models were used for and what it cost."),
     "context": ("gateway.cli.context:context", "Show what the model sees and what fills its window."),
-    "memory": ("gateway.cli.memory:memory", "Search and index what the agent remembers."),
+    "memory": ("gateway.cli.memory:memory", "Search and index the agent's notes."),
 }
 
 

@@ -1,4 +1,4 @@
-"""``homebody memory``: search, read, index and look after what an agent remembers."""
+"""``homebody memory``: search, read and index an agent's notes, and show their history."""
 
 from __future__ import annotations
 
@@ -25,29 +25,31 @@ if TYPE_CHECKING:
 
 _ADD_AN_EMBEDDER = [
     "",
-    "Notes are searched by their words. An embedder adds meaning; one of these is enough; then run `homebody memory index`:",
+    "Notes are searched by keyword only. To search by meaning too, set up one of these embedders, then run `homebody memory index`:",
     "  Ollama on this machine:  ollama pull nomic-embed-text, then",
     "    homebody config set agents.defaults.memorySearch.provider openai",
     "    homebody config set agents.defaults.memorySearch.model nomic-embed-text",
     "    homebody config set agents.defaults.memorySearch.remote.baseUrl http://localhost:11434/v1",
-    "  a key:  OPENAI_API_KEY or GEMINI_API_KEY in the environment, or homebody models auth add openai",
+    "  An API key:  OPENAI_API_KEY or GEMINI_API_KEY in the environment, or homebody models auth add openai",
 ]
 
 
 @click.group()
 def memory() -> None:
-    """Search and index what the agent remembers."""
+    """Search and index the agent's notes."""
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that all subcommands have."""
+    """Add the options that all subcommands share."""
     for option in (
-        click.option("--agent", help="Whose memory; the default agent's if not given."),
+        click.option("--agent", help="Agent whose memory is used; the default agent if omitted."),
         click.option(
-            "--workspace", type=click.Path(path_type=Path, file_okay=False, exists=True), help="Read this folder instead."
+            "--workspace",
+            type=click.Path(path_type=Path, file_okay=False, exists=True),
+            help="Use this folder instead of the agent's workspace.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option("-v", "--verbose", is_flag=True, help="Say more."),
+        click.option("-v", "--verbose", is_flag=True, help="Verbose output."),
     ):
         command = option(command)
     return command
@@ -57,12 +59,12 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("query", required=False)
 @click.option(
     "--queries",
-    help="A file with one question a line, or - for standard input; prints one JSON object a line. Missing vectors are made first.",
+    help="A file with one question per line, or - for standard input; prints one JSON object per line. Missing vectors are made first.",
 )
-@click.option("--max-results", type=click.IntRange(1, 100), help="Most results.")
-@click.option("--min-score", type=click.FloatRange(0, 1), help="Leave out hits below this score.")
-@click.option("--explain", is_flag=True, help="Show how the hits came about: both ranks, both scores, bonus.")
-@click.option("--line", help="With --explain: tell what became of this line (memory/2026-01-31.md:12).")
+@click.option("--max-results", type=click.IntRange(1, 100), help="Maximum number of results.")
+@click.option("--min-score", type=click.FloatRange(0, 1), help="Omit results below this score.")
+@click.option("--explain", is_flag=True, help="Show how results were ranked: keyword and vector ranks, scores and date bonus.")
+@click.option("--line", help="With --explain: say why this line was or was not returned (memory/2026-01-31.md:12).")
 @_common
 @pass_invocation
 def search(invocation: Invocation, /, query: str | None, queries: str | None, **options: Any) -> None:
@@ -81,8 +83,8 @@ def search(invocation: Invocation, /, query: str | None, queries: str | None, **
 
 @memory.command()
 @click.argument("path")
-@click.option("--from", "from_line", type=click.IntRange(1), default=1, help="First line.")
-@click.option("--lines", type=click.IntRange(1), help="How many lines.")
+@click.option("--from", "from_line", type=click.IntRange(1), default=1, help="First line to print.")
+@click.option("--lines", type=click.IntRange(1), help="Number of lines to print.")
 @_common
 @pass_invocation
 def get(invocation: Invocation, /, path: str, from_line: int, lines: int | None, **options: Any) -> None:
@@ -100,11 +102,11 @@ def get(invocation: Invocation, /, path: str, from_line: int, lines: int | None,
 
 
 @memory.command()
-@click.option("--force", is_flag=True, help="Read every file again.")
+@click.option("--force", is_flag=True, help="Read and index every file again.")
 @_common
 @pass_invocation
 def index(invocation: Invocation, /, force: bool, **options: Any) -> None:
-    """Bring the index in step with the notes, and make the vectors that are missing."""
+    """Index new and changed notes, and make missing vectors."""
 
     async def work() -> None:
         async with opened(invocation, options) as notes:
@@ -121,7 +123,7 @@ def index(invocation: Invocation, /, force: bool, **options: Any) -> None:
             "missingVectors": status.missing_vectors,
         }
         lines = [
-            f"{synced.files} files, {synced.changed} changed, {synced.removed} gone; {status.chunks} chunks, {status.vectors} vectors"
+            f"{synced.files} files, {synced.changed} changed, {synced.removed} removed; {status.chunks} chunks, {status.vectors} vectors"
         ]
         lines += [f"  {path}: {trouble}" for path, trouble in synced.troubles.items()]
         lines += [f"  {place}: no vector: {reason}" for place, reason in status.refusals.items()]
@@ -132,11 +134,11 @@ def index(invocation: Invocation, /, force: bool, **options: Any) -> None:
 
 
 @memory.command()
-@click.option("--deep", is_flag=True, help="Ask the embedder for a vector.")
+@click.option("--deep", is_flag=True, help="Also test the embedder by asking it for one vector.")
 @_common
 @pass_invocation
 def status(invocation: Invocation, /, deep: bool, **options: Any) -> None:
-    """Show how the index stands."""
+    """Show the state of the search index."""
 
     async def work() -> None:
         async with opened(invocation, options) as notes:
@@ -154,23 +156,23 @@ def status(invocation: Invocation, /, deep: bool, **options: Any) -> None:
 @_common
 @pass_invocation
 def export(invocation: Invocation, /, target: Path, **options: Any) -> None:
-    """Write all notes into one zip file TARGET, as they are."""
+    """Write all notes to a zip file TARGET."""
 
     async def work() -> None:
         async with opened(invocation, options) as notes:
             count = await notes.export(target)
-        _print({"files": count, "target": str(target)}, f"{count} notes are in {target}", as_json=options["as_json"])
+        _print({"files": count, "target": str(target)}, f"{count} notes were written to {target}", as_json=options["as_json"])
 
     _run(work())
 
 
 @memory.command()
 @click.argument("path", required=False)
-@click.option("--limit", type=click.IntRange(1), default=50, help="Most lines.")
+@click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of changes.")
 @_common
 @pass_invocation
 def log(invocation: Invocation, /, path: str | None, limit: int, **options: Any) -> None:
-    """List what was changed in memory, newest first, and by whom."""
+    """List changes to memory and who made them, newest first."""
 
     async def work() -> None:
         from memory.audience import OWNER
@@ -180,7 +182,7 @@ def log(invocation: Invocation, /, path: str | None, limit: int, **options: Any)
             versions = (await notes.history.log(audience=OWNER, path=path))[:limit]
         rows = [f"{v.name:>5}  {invocation.local_time(v.at)}  {_by(v.author)}  {v.path}" for v in versions]
         facts = {"versions": [_facts(version) for version in versions]}
-        _print(facts, "\n".join(rows) or "Nothing was changed yet.", as_json=options["as_json"])
+        _print(facts, "\n".join(rows) or "No changes yet.", as_json=options["as_json"])
 
     _run(work())
 
@@ -190,7 +192,7 @@ def log(invocation: Invocation, /, path: str | None, limit: int, **options: Any)
 @_common
 @pass_invocation
 def diff(invocation: Invocation, /, version: str, **options: Any) -> None:
-    """Show what a change did."""
+    """Show a change as a unified diff."""
 
     async def work() -> None:
         async with opened(invocation, options) as notes:
@@ -206,14 +208,16 @@ def diff(invocation: Invocation, /, version: str, **options: Any) -> None:
 @_common
 @pass_invocation
 def undo(invocation: Invocation, /, version: str, **options: Any) -> None:
-    """Take a change back; later changes of other lines stay."""
+    """Undo a change; later changes of other lines stay."""
 
     async def work() -> None:
         async with opened(invocation, options) as notes:
             made = await notes.history.undo(version)
             await notes.sync(vectors=False)
         _print(
-            _facts(made), f"{made.path} is without version {version}; that is version {made.name}", as_json=options["as_json"]
+            _facts(made),
+            f"Version {version} of {made.path} is undone; the undo is version {made.name}",
+            as_json=options["as_json"],
         )
 
     _run(work())
@@ -224,7 +228,7 @@ def undo(invocation: Invocation, /, version: str, **options: Any) -> None:
 @_common
 @pass_invocation
 def blame(invocation: Invocation, /, path: str, **options: Any) -> None:
-    """Show for each line of a note which change brought it."""
+    """Show for each line of a note which change added it."""
 
     async def work() -> None:
         async with opened(invocation, options) as notes:
@@ -281,7 +285,7 @@ async def _explain(invocation: Invocation, query: str, options: dict[str, Any]) 
     async with opened(invocation, options) as notes:
         await notes.sync(vectors=False)
         account = await notes.explain(query, audience=OWNER, line=options["line"])
-    candidates: list[dict[str, Any]] = account["candidates"]  # type: ignore[assignment]  # what account_of makes
+    candidates: list[dict[str, Any]] = account["candidates"]  # type: ignore[assignment]  # the shape that explain_search returns
     rows = [f"{account['ranking']}, {account['scan']} scan, coverage {account['coverage']} (floor {account['floor']})"]
     rows += [
         f"{c['place']:3} {'*' if c['shown'] else ' '} {c['score']:.3f}  words {_place(c['keywordRank'], c['keywordScore'])}"
@@ -289,7 +293,7 @@ async def _explain(invocation: Invocation, query: str, options: dict[str, Any]) 
         for c in candidates
     ]
     if "line" in account:
-        rows.append(f"{options['line']}: {account['line']['reason']}")  # type: ignore[index]  # what why() makes
+        rows.append(f"{options['line']}: {account['line']['reason']}")  # type: ignore[index]  # the shape that explain_line returns
     _print(account, "\n".join(rows), as_json=options["as_json"])
 
 

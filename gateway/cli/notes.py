@@ -1,4 +1,4 @@
-"""The memory that a command line names, opened for it, and its answers as JSON."""
+"""Opens the memory that ``--agent`` and ``--workspace`` name, and formats search results as JSON."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def opened(invocation: Invocation, options: dict[str, Any]) -> AsyncIterator[WorkspaceMemory]:
-    """Open the memory that a command's ``--agent`` and ``--workspace`` name, and close it at the end.
+    """Open the memory that ``--agent`` and ``--workspace`` name; it is closed at the end.
 
-    A folder that is not the agent's own workspace has an index of its own, so that the agent's stays as it is.
+    A folder other than the agent's workspace gets an index file of its own, so that the agent's index does not change.
     """
     from random import Random
 
@@ -48,7 +48,7 @@ async def opened(invocation: Invocation, options: dict[str, Any]) -> AsyncIterat
         invocation.paths,
         env=os.environ,
         clock=SystemClock(),
-        random=Random(),  # noqa: S311 - it spreads retries, it guards nothing
+        random=Random(),  # noqa: S311 - only used to spread retries
         tell=lambda sentence: click.echo(f"homebody: {sentence}", err=True),
         progress=bar.download,
     )
@@ -62,7 +62,7 @@ async def opened(invocation: Invocation, options: dict[str, Any]) -> AsyncIterat
 
 
 def as_json(answer: SearchAnswer) -> dict[str, Any]:
-    """Return an answer as ``memory_search`` gives it to a model."""
+    """Return an answer in the format of the ``memory_search`` tool."""
     results = [
         {
             "path": hit.path,

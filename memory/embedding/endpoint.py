@@ -1,4 +1,4 @@
-"""Where embeddings are asked for, in whose name."""
+"""Endpoints of embedding services, and their API keys. A key is only sent to the address it was configured for."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ OFFICIAL_URLS = {"openai": "https://api.openai.com/v1", "gemini": "https://gener
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One service. ``key`` is asked before every request, so that a renewed key needs no restart; None: none is needed.
+    """One service. ``key`` is called before every request, so that a new key needs no restart; None means no key is needed.
 
-    ``key_from`` tells a person where the key is kept ("memorySearch.remote.apiKey", "the environment (OPENAI_API_KEY)").
+    ``key_from`` says where the key is configured ("memorySearch.remote.apiKey", "the environment (OPENAI_API_KEY)").
     """
 
     provider: str
@@ -35,7 +35,7 @@ class Endpoint:
 
     @property
     def official(self) -> bool:
-        """Say whether this is the provider's own address."""
+        """Whether this is the provider's official address."""
         return self.base_url.rstrip("/") == OFFICIAL_URLS.get(self.provider)
 
     @property
@@ -46,7 +46,7 @@ class Endpoint:
 
 
 def is_local_address(base_url: str) -> bool:
-    """Say whether an address is on this machine or network (Ollama and the like), where no key is usual."""
+    """Return whether an address is on this machine or local network (Ollama, for example), where usually no key is needed."""
     host = (urlsplit(base_url).hostname or "").casefold()
     if host.endswith((".local", ".lan", ".internal", ".localhost")) or (host and "." not in host and ":" not in host):
         return True
@@ -65,9 +65,9 @@ def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
 
 
 _MODELS_KEY = {"openai": "openai", "gemini": "google"}
-"""Under which name models.providers.* knows each embedding provider."""
+"""The name of each embedding provider in models.providers."""
 EMBEDDING_PROVIDERS = tuple(_MODELS_KEY.values())
-"""The entries of models.providers.* that matter to embeddings."""
+"""The entries of models.providers that embeddings use."""
 
 _ENVIRONMENT = {"openai": ("OPENAI_API_KEY",), "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY")}
 
@@ -76,7 +76,7 @@ _AUTHORISING = frozenset({"authorization", "api-key", "x-api-key", "x-goog-api-k
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderAccess:
-    """What ``models.providers.<name>`` says: how chat reaches that provider."""
+    """The settings in ``models.providers.<name>``, which chat uses too."""
 
     api_key: SecretStr | None = None
     base_url: str | None = None
@@ -98,11 +98,11 @@ def _no_access(_provider: str) -> ProviderAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRing:
-    """Every place where a key for embeddings may be, besides ``memorySearch.remote``.
+    """Looks up keys for embeddings outside of ``memorySearch.remote``.
 
-    ``profile`` is asked with "openai" or "google" and answers with an API key or None; sign-ins that only cover chat must
-    answer None. ``providers`` answers with the entry of ``models.providers`` in force, whenever it is asked: a key that was
-    changed is sent with the next call. ``environ`` is the process environment.
+    ``profile`` takes "openai" or "google" and returns an API key or None; it must return None for sign-ins that only cover
+    chat. ``providers`` returns the current entry of ``models.providers``, so that a changed key is used for the next call.
+    ``environ`` is the process environment.
     """
 
     profile: Callable[[str], str | None] = _no_profile
@@ -110,11 +110,11 @@ class KeyRing:
     environ: Mapping[str, str] = field(default_factory=dict)
 
     def endpoint(self, provider: str, remote: RemoteSettings, *, chosen: bool) -> Endpoint:
-        """Return where and with what key ``provider`` is reached. ``chosen`` says that the owner named the provider.
+        """Return the address and key of ``provider``. ``chosen`` means that the settings name the provider.
 
-        Order of keys: ``remote.apiKey``, auth profile, ``models.providers.*.apiKey``, environment. To an address of
-        ``remote.baseUrl`` only ``remote.apiKey`` goes. To an address of ``models.providers.*.baseUrl`` also the key beside it,
-        but not by automatic choice: a server for chat need not serve embeddings. Raises ``EmbeddingFailed`` without a key.
+        Order of keys: ``remote.apiKey``, auth profile, ``models.providers.*.apiKey``, environment. Only ``remote.apiKey`` is
+        sent to ``remote.baseUrl``. The key in ``models.providers.*`` is sent to the ``baseUrl`` beside it only if ``chosen``: a
+        chat server need not offer embeddings. Raises ``EmbeddingFailed`` without a key.
         """
         access = self.providers(_MODELS_KEY[provider])
         official = OFFICIAL_URLS[provider]
@@ -136,8 +136,8 @@ class KeyRing:
         own = base_url == OFFICIAL_URLS[provider]
         if own and self.profile(name):
             return lambda: self.profile(name), f"the auth profile for {name}"
-        of_this_door = (access.base_url or OFFICIAL_URLS[provider]).rstrip("/") == base_url
-        if access.secret and of_this_door and (own or chosen):
+        same_address = (access.base_url or OFFICIAL_URLS[provider]).rstrip("/") == base_url
+        if access.secret and same_address and (own or chosen):
             return lambda: self.providers(name).secret, f"models.providers.{name}.apiKey"
         variable = next((name for name in _ENVIRONMENT[provider] if self.environ.get(name, "").strip()), None)
         if own and variable is not None:
@@ -146,7 +146,7 @@ class KeyRing:
 
 
 def _fit_for(base_url: str, access: ProviderAccess, official: str) -> dict[str, str]:
-    """Return the chat provider's headers, without those that authorise when the address is another one."""
+    """Return the chat provider's headers; authorisation headers are left out for another address."""
     if (access.base_url or official).rstrip("/") == base_url:
         return dict(access.headers)
     return {name: value for name, value in access.headers.items() if name.casefold() not in _AUTHORISING}

@@ -1,4 +1,4 @@
-"""A second embedder that steps in for a first one: once, and not in secret."""
+"""Failover from one embedder to another."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ if TYPE_CHECKING:
     from memory.embedding.protocol import Embedder
 
 MAX_TRANSIENT_FAILURES = 3
-"""So many calls in a row may fail in passing (each after its own retries) before the second embedder takes over."""
+"""Transient failures in a row, each after its own retries, before the second embedder takes over."""
 
 
 class FallbackEmbedder:
-    """Is the first embedder until it fails for good, and the second one from then on.
+    """Uses the first embedder until it fails permanently, then the second.
 
-    Vectors of two models must never meet in one index. So the call that fails still raises; the identity (``provider``,
-    ``model``, ``fingerprint``) changes with it, and whoever keeps an index sees that it needs rebuilding. The second embedder
-    takes over only after it answered a trial call. ``stepped_in`` names the first provider once that has happened, and
-    ``tell`` gets the sentence for the owner.
+    One index must not mix vectors of two models. The failing call therefore still raises, and the identity (``provider``,
+    ``model``, ``fingerprint``) changes, which tells the caller to rebuild the index. The second embedder takes over only after
+    it answered a trial call. ``stepped_in`` is then the name of the first provider; ``tell`` takes a sentence for the owner.
     """
 
     def __init__(self, first: Embedder, second: Embedder, *, tell: Callable[[str], None]) -> None:
@@ -58,7 +57,7 @@ class FallbackEmbedder:
         return self._active.max_batch_texts
 
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
-        """Embed with the embedder in use. Raises ``EmbeddingFailed`` also when it has just been replaced: look who it is now."""
+        """Embed with the current embedder. Also raises ``EmbeddingFailed`` if it was just replaced; check ``provider`` again."""
         used = self._active
         try:
             vectors = await used.embed(texts, purpose=purpose)
@@ -87,11 +86,11 @@ class FallbackEmbedder:
         except EmbeddingFailed as failure:
             self._tell(f"{self.first.provider} embeddings failed ({reason}), and so did the fallback ({failure}).")
             return
-        if self.stepped_in is not None:  # another call was quicker
+        if self.stepped_in is not None:  # another call was faster
             return
         self.stepped_in = self.first.provider
         self._active = self.second
         self._tell(
             f"{self.first.provider} embeddings failed ({reason}); {self.second.provider} ({self.second.model}) "
-            "has taken over until the next start, and the index is rebuilt with it."
+            "is used until the next start, and the index is rebuilt with it."
         )

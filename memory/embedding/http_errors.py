@@ -1,4 +1,4 @@
-"""What an HTTP answer that is no answer means: whose fault it is, whether to ask again, and what mends it."""
+"""Maps HTTP errors of embedding services to ``EmbeddingFailed``: cause, whether to retry, and a hint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memory.embedding.endpoint import Endpoint
 
 LONGEST_REST = 3600.0
-"""However long a provider asks to be left alone, it is tried again after an hour."""
+"""Upper limit for the wait that a provider asks for, in seconds."""
 
 _PASSING = frozenset({408, 409, 421, 425, 429})
 _ABOUT_TEXT = frozenset({400, 413, 422})
@@ -26,12 +26,12 @@ _DELAY = re.compile(r"([\d.]+)s")
 def failure_from_status(
     status: int, *, detail: str, code: str, headers: Mapping[str, str], now: datetime, endpoint: Endpoint, model: str
 ) -> EmbeddingFailed:
-    """Turn an HTTP error into the failure that it means. ``detail`` and ``code`` are the provider's own words."""
+    """Return the failure for an HTTP error status. ``detail`` and ``code`` are taken from the provider's response."""
     said = f"{endpoint.provider} at {endpoint.host} answered {status}: {detail.strip() or 'no reason given'}"[:500]
     if status in {401, 403} or _bad_key(code, detail):
         where = endpoint.key_from or "no key was sent"
         return EmbeddingFailed(
-            f"The key for embeddings was refused ({where}). {said}",
+            f"The key for embeddings was rejected ({where}). {said}",
             hint="Set a valid key in memorySearch.remote.apiKey, then run `homebody memory status --deep`.",
         )
     if status == 402 or code == "insufficient_quota":  # noqa: PLR2004 - Payment Required
@@ -47,12 +47,12 @@ def failure_from_status(
 
 
 def _bad_key(code: str, detail: str) -> bool:
-    """Gemini answers 400 to a wrong key."""
+    """Return whether the key was rejected; Gemini answers 400 to a wrong key."""
     return code in {"invalid_api_key", "API_KEY_INVALID"} or "API key not valid" in detail or "API key expired" in detail
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Read how long to wait from ``retry-after-ms`` or ``Retry-After`` (seconds or a date), in seconds; None when not told."""
+    """Read how long to wait from ``retry-after-ms`` or ``Retry-After`` (seconds or a date), in seconds; None if absent."""
     lower = {name.casefold(): value for name, value in headers.items()}
     seconds: float | None = None
     try:
@@ -78,7 +78,7 @@ def google_retry_delay(error: Mapping[str, Any]) -> dict[str, str]:
 
 
 def connection_failure(error: BaseException, endpoint: Endpoint) -> EmbeddingFailed:
-    """Turn a broken connection into a passing failure."""
+    """Return the transient failure for a connection error."""
     return EmbeddingFailed(
         f"{endpoint.provider} at {endpoint.host} could not be reached ({type(error).__name__}).",
         hint="Check the network and memorySearch.remote.baseUrl.",

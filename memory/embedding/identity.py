@@ -1,4 +1,4 @@
-"""By what an embedding is recognised: when cached vectors may be used again, and when an index must be rebuilt."""
+"""Identity of an embedder: decides whether cached vectors can be reused and whether an index must be rebuilt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memory.embedding.protocol import Embedder
 
 _TELLS_WHO = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
-"""Headers that say who asks, not what is asked: a new key must not rebuild an index."""
+"""Headers that identify the caller and do not change vectors: a new key must not rebuild an index."""
 
 
 _EDGE = 64 << 10
@@ -51,7 +51,7 @@ def fingerprint(
 
 
 def file_identity(path: Path) -> str:
-    """Tell a model file from another one of its name by its size and both its ends: hashing all of it would take a second."""
+    """Identify a model file by its size and a hash of its first and last bytes; hashing all of it would take a second."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -67,5 +67,5 @@ Identity = tuple[str, str, str]
 
 
 def identity_of(embedder: Embedder) -> Identity:
-    """Say whose vectors an embedder makes. A fallback that stepped in changes it."""
+    """Return the identity of an embedder. It changes when a fallback takes over."""
     return embedder.provider, embedder.model, embedder.fingerprint

@@ -1,4 +1,4 @@
-"""Texts on their way to an embedder: made sendable, measured, grouped, and one rotten text kept from spoiling the rest."""
+"""Prepares texts for embedding: model prefixes, length limits, batches, and isolation of texts that fail."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def prompted(text: str, *, model: str, purpose: Literal["query", "passage"]) -> 
 K = TypeVar("K")
 
 _BYTES_PER_TOKEN = 3
-"""English runs at four bytes a token and CJK at three, so this errs on the safe side for both."""
+"""English has about four bytes per token and CJK about three, so this estimate is rather too high for both."""
 
 PROBE_TEXT = "Does this embedder answer?"
-"""A sentence that every embedding model takes: one that gives no vector for it is broken, whatever else it was asked."""
+"""A sentence that every working embedding model accepts. If it fails, the model is at fault, not the text."""
 
 _BLANK = "."
-"""Stands in for a text without content: providers refuse an empty string, and the whole call with it."""
+"""Replaces a text without content: providers reject an empty string, and with it the whole call."""
 
 
 def estimated_tokens(text: str) -> int:
@@ -53,9 +53,9 @@ def estimated_tokens(text: str) -> int:
 
 
 def clean_input(text: str, *, max_tokens: int) -> str:
-    """Return ``text`` as a provider takes it: valid Unicode, no NUL, not empty, at most ``max_tokens`` by estimate.
+    """Return ``text`` in a form that providers accept: valid Unicode, no NUL, not empty, at most ``max_tokens`` (estimated).
 
-    Embedding models read only so far; the beginning of an overlong text stands for all of it.
+    Of a longer text only the beginning is embedded.
     """
     raw = text.encode("utf-8", "replace").replace(b"\x00", b" ")[: max(1, max_tokens - 1) * _BYTES_PER_TOKEN]
     clean = raw.decode("utf-8", "ignore")
@@ -63,7 +63,7 @@ def clean_input(text: str, *, max_tokens: int) -> str:
 
 
 def split_into_calls(items: Iterable[tuple[K, str]], *, max_tokens: int, max_texts: int) -> Iterator[list[tuple[K, str]]]:
-    """Cut ``items`` into runs that fit one call each, in order. A text larger than ``max_tokens`` goes alone."""
+    """Split ``items`` into groups that fit into one call each, in order. A text larger than ``max_tokens`` is a group of its own."""
     group: list[tuple[K, str]] = []
     tokens = 0
     for key, text in items:
@@ -80,11 +80,11 @@ def split_into_calls(items: Iterable[tuple[K, str]], *, max_tokens: int, max_tex
 async def embed_each(
     embedder: Embedder, items: Iterable[tuple[K, str]]
 ) -> AsyncIterator[tuple[K, list[float] | EmbeddingFailed]]:
-    """Embed passages in groups, in order, and say for each text what came of it.
+    """Embed passages in groups, in order, and yield the vector or the failure of each text.
 
-    A text that the provider refuses, or gives no usable vector for, is found by halving its group, so that the others are still
-    embedded. Raises ``EmbeddingFailed`` when the provider itself is at fault (key, network, quota, or a plain sentence is not
-    embedded either): asking for the rest would not help.
+    A text that the provider rejects, or returns no usable vector for, is isolated by bisecting its group, so that the others
+    are still embedded. Raises ``EmbeddingFailed`` if the provider is at fault (key, network, quota, or ``PROBE_TEXT`` fails
+    too).
     """
     for group in split_into_calls(items, max_tokens=embedder.max_batch_tokens, max_texts=embedder.max_batch_texts):
         vectors = await _vectors(embedder, group)
@@ -98,7 +98,7 @@ async def embed_each(
 
 
 async def _vectors(embedder: Embedder, group: Sequence[tuple[K, str]]) -> list[list[float]] | EmbeddingFailed:
-    """Embed one group; return the failure when one of its texts seems to be to blame."""
+    """Embed one group; return the failure if one of its texts seems to cause it."""
     try:
         vectors = await embedder.embed([text for _, text in group], purpose="passage")
     except EmbeddingFailed as failure:
@@ -107,15 +107,15 @@ async def _vectors(embedder: Embedder, group: Sequence[tuple[K, str]]) -> list[l
         raise
     if not all(map(is_unit_vector, vectors)):
         return EmbeddingFailed(
-            f"{embedder.model} gave a vector that is zero, not finite or not of unit length.", about_text=True
+            f"{embedder.model} returned a vector that is zero, not finite or not of unit length.", about_text=True
         )
     return vectors
 
 
 async def _blame_the_text(embedder: Embedder, failure: EmbeddingFailed) -> None:
-    """Raise ``failure`` as the provider's own when it does not embed a plain sentence either."""
+    """Raise ``failure`` as the provider's fault if it does not embed ``PROBE_TEXT`` either."""
     if isinstance(await _vectors(embedder, [(None, PROBE_TEXT)]), EmbeddingFailed):
-        hint = failure.hint or "Try it with `homebody memory status --deep`; the notes are embedded once it works again."
+        hint = failure.hint or "Test it with `homebody memory status --deep`; the notes are embedded when it works again."
         raise EmbeddingFailed(str(failure), hint=hint, passing=True) from failure
 
 

@@ -1,4 +1,4 @@
-"""What an embedder is to the index."""
+"""Protocol of an embedder."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Embedder(Protocol):
     """One embedding model of one provider.
 
     ``fingerprint`` changes whenever vectors of the same text would (endpoint, model file), never with a key.
-    ``max_batch_tokens`` is how much one call may carry (estimate), ``max_batch_texts`` how many texts; more is cut into calls.
-    Read them anew before each use: a fallback changes who it is when it steps in.
+    ``max_batch_tokens`` is the limit of one call in estimated tokens, ``max_batch_texts`` in texts; more is split into several calls.
+    Read them before each use: they change when a fallback takes over.
     """
 
     @property

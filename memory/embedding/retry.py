@@ -1,4 +1,4 @@
-"""When to ask a provider again, and when to leave it in peace. The only place where embedding calls are repeated."""
+"""Retries of embedding calls, with back-off, and the progress of a call for whoever awaits it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class CallProgress:
-    """``loading`` is true while this process makes its own client; ``failure`` is that of the last try, if it failed.
+    """Progress of one embedding call. ``loading`` is true while the client is being created; ``failure`` is the last attempt's.
 
     ``changed`` is set when ``loading`` changes.
     """
@@ -29,18 +29,18 @@ class CallProgress:
         self.changed = asyncio.Event()
 
     def set_loading(self, *, loading: bool) -> None:
-        """Take note whether the client is being made."""
+        """Record whether the client is being created."""
         self.loading = loading
         self.changed.set()
 
 
 CURRENT_CALL: ContextVar[CallProgress | None] = ContextVar("CURRENT_CALL", default=None)
-"""The attempt that somebody follows in this task."""
+"""The call that is awaited in this task, if any."""
 
 
 @contextmanager
 def loading_client() -> Iterator[None]:
-    """Mark the time in which a client is made and no request is out."""
+    """Mark the time in which a client is created and no request is running."""
     attempt = CURRENT_CALL.get()
     if attempt is None:
         yield
@@ -53,16 +53,16 @@ def loading_client() -> Iterator[None]:
 
 
 def note_failure(failure: EmbeddingFailed) -> None:
-    """Take note that a try failed; there may be more."""
+    """Record that an attempt failed; there may be further attempts."""
     if (attempt := CURRENT_CALL.get()) is not None:
         attempt.failure = failure
 
 
 QUERY_SECONDS = 60.0
-"""All tries of a query embedding together: somebody is waiting for the answer."""
+"""Time limit for all attempts of embedding a query; somebody is waiting for the answer."""
 
 PASSAGE_SECONDS = 120.0
-"""All tries of one call with passages."""
+"""Time limit for all attempts of one call with passages."""
 
 _TRIES = 4
 _FIRST_WAIT = 0.5
@@ -76,9 +76,9 @@ def exponential_backoff(failures: int, *, first: float, longest: float) -> float
 
 
 class Retries:
-    """Repeats what fails in passing, within a time limit, and remembers when a provider asked for a longer rest.
+    """Retries transient failures within a time limit, and respects a longer wait that the provider asked for.
 
-    ``random`` returns numbers in [0, 1): waits vary by a fifth either way, so that many clients do not come back at once.
+    ``random`` returns numbers in [0, 1): waits vary by 20 % either way, so that many clients do not retry at the same time.
     """
 
     def __init__(self, clock: Clock, random: Callable[[], float]) -> None:
@@ -87,11 +87,11 @@ class Retries:
         self._rest_until = float("-inf")
 
     async def run(self, call: Callable[[float], Awaitable[T]], *, limit: float) -> T:
-        """Return what ``call`` returns; it is handed the seconds that are left.
+        """Return what ``call`` returns; it is passed the remaining seconds.
 
-        A failure that is ``passing`` is tried again, after the wait that the provider named or else after 0.5 s, doubled each
-        time. Raises the last ``EmbeddingFailed`` when the tries or the time are used up. While a provider has asked for a rest
-        that is longer than the limit, every call fails at once instead of waiting for it.
+        A transient failure (``passing``) is retried after the wait that the provider asked for, or after 0.5 s, doubled each
+        time. Raises the last ``EmbeddingFailed`` when attempts or time are used up. While a provider has asked for a wait that
+        is longer than the limit, every call fails immediately.
         """
         started = self.clock.monotonic()
         self._refuse_while_resting(started)
@@ -127,5 +127,5 @@ class Retries:
         rest = self._rest_until - now
         if rest > 0:
             raise EmbeddingFailed(
-                f"the embedding provider asked to be left alone for another {rest:.0f} seconds.", passing=True, retry_after=rest
+                f"the embedding provider accepts no calls for another {rest:.0f} seconds.", passing=True, retry_after=rest
             )

@@ -1,4 +1,4 @@
-"""Which embedder it is going to be, and why. Loads no SDK and no model: both wait for the first call."""
+"""Selects the embedder and explains the choice. Loads no SDK and no model: that happens on the first call."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What was chosen. No embedder means keyword search alone.
+    """The selected embedder; None means keyword search only.
 
-    ``reason`` is one sentence for the owner; ``batch`` is the provider's batch service, when it has one and it is enabled;
-    ``failure`` is set when a provider that the owner named cannot be used.
+    ``reason`` is one sentence for the owner. ``batch`` is the provider's batch service, if it has one and it is enabled.
+    ``failure`` is set if a provider named in the settings cannot be used.
     """
 
     embedder: Embedder | None
@@ -46,9 +46,9 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedderDependencies:
-    """What embedders need from outside.
+    """What embedders depend on.
 
-    ``cache_dir`` is where models are kept unless ``local.modelCacheDir`` says otherwise; ``progress`` hears of downloads;
+    ``cache_dir`` is the folder for models unless ``local.modelCacheDir`` is set; ``progress`` is called during downloads;
     ``tell`` takes a sentence for the owner.
     """
 
@@ -61,12 +61,12 @@ class EmbedderDependencies:
 
 
 def select_embedder(settings: EmbeddingSettings, around: EmbedderDependencies) -> Selection:
-    """Choose an embedder: the provider that is named, or the first of local file, OpenAI key, Gemini key, nothing.
+    """Select an embedder: the provider in the settings, or the first available of local file, OpenAI key, Gemini key.
 
-    Never raises: without a usable provider the answer says what is missing, and search goes on by keyword.
+    Never raises: without a usable provider ``reason`` says what is missing, and search uses keywords only.
     """
     if settings.provider == "none":
-        return Selection(embedder=None, reason="memorySearch.provider is none: keyword search alone.")
+        return Selection(embedder=None, reason="memorySearch.provider is none: keyword search only.")
     first = _automatic(settings, around) if settings.provider == "auto" else _named(settings, settings.provider, around)
     second = settings.fallback
     if second == "none" or (settings.provider == "auto" and first.embedder is None):
@@ -86,12 +86,12 @@ def _automatic(settings: EmbeddingSettings, around: EmbedderDependencies) -> Sel
             missing.append(str(failure).rstrip("."))
     return Selection(
         embedder=None,
-        reason=f"Keyword search alone: {'; '.join(missing)}. `homebody memory status` tells how to add an embedder.",
+        reason=f"Keyword search only: {'; '.join(missing)}. `homebody memory status` shows how to add an embedder.",
     )
 
 
 def _model(settings: EmbeddingSettings, provider: str) -> str | None:
-    """Return the owner's model when it can be one of ``provider``: by automatic choice, nobody said whose it is."""
+    """Return the model in the settings if it can be one of ``provider``: with ``provider: auto`` its provider is not known."""
     named = settings.model
     return named if named is not None and ("gemini" in named) == (provider == "gemini") else None
 
@@ -104,7 +104,7 @@ def _named(settings: EmbeddingSettings, provider: str, around: EmbedderDependenc
             return Selection(embedder=embedder, reason=f"{embedder.model} runs here, because {why}.")
         return _remote(provider, settings.remote, around, chosen=True, model=settings.model)
     except EmbeddingFailed as failure:
-        return Selection(embedder=None, reason=f"Keyword search alone: {failure} {failure.hint}".rstrip(), failure=failure)
+        return Selection(embedder=None, reason=f"Keyword search only: {failure} {failure.hint}".rstrip(), failure=failure)
 
 
 def _remote(
@@ -129,10 +129,10 @@ def _remote(
 
 
 def _with_fallback(first: Selection, settings: EmbeddingSettings, provider: str, around: EmbedderDependencies) -> Selection:
-    """Put a second embedder behind the first, or in its place when the first cannot even be made.
+    """Add the fallback embedder, or use it alone if the first one cannot be created.
 
-    ``remote`` and ``model`` belong to the first provider: its key and address are not shown to the second. Only a remote
-    fallback of a local model may take them, since nothing else uses them then.
+    ``remote`` and ``model`` belong to the first provider: its key and address are not used for the second. Only a remote
+    fallback of a local model uses them, since nothing else does then.
     """
     if first.embedder is not None and first.embedder.provider == provider:
         return first
@@ -158,18 +158,19 @@ def _with_fallback(first: Selection, settings: EmbeddingSettings, provider: str,
 
 
 DEFAULT_ONNX_MODEL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
-"""What runs when only fastembed is installed and no model is named: small (0.2 GB) and at home in 50 languages."""
+"""The default model if only fastembed is installed: small (0.2 GB) and trained on 50 languages."""
 
 
 def names_a_file_that_exists(model_path: str) -> bool:
-    """Say whether ``local.modelPath`` is a file or folder on this machine."""
+    """Return whether ``local.modelPath`` is a file or folder on this machine."""
     return not model_path.startswith("hf:") and Path(model_path).expanduser().exists()
 
 
 def local_embedder(local: LocalSettings, *, cache_dir: Path, progress: DownloadProgress | None) -> Embedder:
-    """Return the engine for ``local.modelPath``. Loads nothing yet.
+    """Return the engine for ``local.modelPath``: llama.cpp for GGUF files, fastembed for ONNX folders and named models.
 
-    Raises ``EmbeddingFailed`` when the path leads nowhere. A missing package shows at the first call, with the command for it.
+    Loads nothing yet. Raises ``EmbeddingFailed`` if the path does not exist. A missing package is reported on the first call, with
+    the command that installs it.
     """
     from memory.embedding.engines.gguf import GgufEmbedder
     from memory.embedding.engines.onnx import OnnxEmbedder

@@ -1,4 +1,4 @@
-"""What comes back from a provider, made fit for the index: one unit-length vector per text, or a clear refusal."""
+"""Checks the vectors that a provider returns and scales them to unit length."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NOTHING = 1e-12
-"""Shorter than this, a vector has no direction: normalising it would only blow up rounding errors."""
+"""A shorter vector counts as zero: normalising it would only amplify rounding errors."""
 
 _LENGTH_TOLERANCE = 1e-2
 
 
 def is_unit_vector(vector: Sequence[float]) -> bool:
-    """Tell a usable vector from one that would poison the index: zero, not finite, not of unit length."""
+    """Return whether a vector is finite and of unit length, and so can be stored in the index."""
     return abs(math.hypot(*vector) - 1.0) <= _LENGTH_TOLERANCE
 
 
@@ -43,7 +43,7 @@ def _unit_vectors(raw: Sequence[Sequence[float]], count: int, dims: int | None, 
         if len(vector) != expected or not expected:
             raise EmbeddingFailed(
                 f"{who} returned a vector of {len(vector)} numbers for text {place + 1} of {count}; {expected} were expected.",
-                hint="Check memorySearch.remote.dimensions: not every model lets one choose.",
+                hint="Check memorySearch.remote.dimensions: not every model supports other lengths.",
             )
     try:
         matrix = np.asarray(raw, dtype=np.float64)

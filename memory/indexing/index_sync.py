@@ -108,10 +108,10 @@ class IndexSync:
             self.sync_soon()
 
     async def sync(self, progress: SyncProgress | None = None, *, vectors: bool = True) -> SyncResult:
-        """Bring the index in step with the files, then make what vectors are missing.
+        """Index changed files, then make missing vectors.
 
         Raises:
-            MemoryTrouble: the index cannot be written; it goes on answering as it is.
+            MemoryTrouble: the index cannot be written; searches continue with what it holds.
         """
         async with self._syncing:
             self.dirty = False
@@ -123,7 +123,7 @@ class IndexSync:
                 if vectors and self.embedder and identity_of(self.embedder) != who:  # a fallback stepped in
                     await self._open.recovering(lambda: self._follow(progress))
                     await self._open.recovering(lambda: self._complete(progress))
-            except BaseException:  # also when cancelled: what was not followed is still to be done
+            except BaseException:  # cancelled, too: the files were not indexed
                 self.dirty = True
                 raise
             if synced.chunks or synced.removed:
@@ -131,12 +131,12 @@ class IndexSync:
             return synced
 
     def sync_soon(self) -> None:
-        """Start a sync, unless one is under way."""
+        """Start a sync in the background, unless one is running."""
         if not self._syncing.locked() and not self._closed:
             self._in_background(self._sync_quietly())
 
     def touched(self) -> None:
-        """Take note that files may have changed: until the next sync, results are called stale."""
+        """Mark the index as out of date until the next sync."""
         self.dirty = True
 
     async def index_note(self, path: str) -> None:
@@ -181,15 +181,15 @@ class IndexSync:
         self.unreadable = {path: trouble for path, trouble in synced.troubles.items() if UNREADABLE in trouble}
         if synced.removed >= _MANY and synced.removed > synced.files:
             self._tell(
-                f"{synced.removed} notes of {printable_name(str(self._sources.workspace))} are gone. If it lies on a disk that is not "
-                "mounted, mount it and restart; else `homebody memory log` lists what was there, and "
-                "`homebody memory undo NUMBER` brings it back."
+                f"{synced.removed} notes of {printable_name(str(self._sources.workspace))} have disappeared. If its disk is not "
+                "mounted, mount it and restart. Otherwise `homebody memory log` lists the deleted notes, and "
+                "`homebody memory undo NUMBER` restores one."
             )
         await self._open.run_until_done(index.sweep)
         return synced
 
     async def _complete(self, progress: SyncProgress | None) -> None:
-        """Make the vectors that are missing, and let a finished generation take over."""
+        """Make missing vectors, and switch to the new generation once it is complete."""
         index = await self._open.index()
         building = await self._open.thread.run(index.notes.building, urgent=False)
         live = await self._open.thread.run(lambda: index.live, urgent=False)
@@ -217,7 +217,7 @@ class IndexSync:
             self._reading_sessions = self._in_background(self._take_sessions())
 
     async def _take_sessions(self) -> None:
-        """Take up what was said meanwhile, as far as the settings ask for it."""
+        """Index transcripts that have grown enough, as ``sync.sessions`` says."""
         synced = SyncResult()
 
         async def follow() -> None:
@@ -233,7 +233,7 @@ class IndexSync:
             await self._fill_vectors()
 
     def _try_again_later(self, seconds: float) -> None:
-        """Go on making vectors once the embedder may be asked again; nobody else would, until the next note is written."""
+        """Make missing vectors once the embedder may be asked again, at the earliest after ``_RETRY_SECONDS``."""
         if self.started and (self._retrying is None or self._retrying.done()):
             self._retrying = self._in_background(self._after(max(seconds, _RETRY_SECONDS)))
 
@@ -249,7 +249,7 @@ class IndexSync:
             self._tell(f"{trouble} {trouble.hint}".strip())
 
     async def _load_vectors(self, index: Index) -> None:
-        """Bring the vectors into RAM, where they are searched several times faster; a part at a time, behind all searches."""
+        """Load the vectors into RAM in slices, after waiting searches; they are searched several times faster there."""
         await self._open.run_until_done(lambda: index.vectors.load_slice(index.live))
 
     def _in_background(self, work: Coroutine[object, object, object]) -> asyncio.Task[object] | None:

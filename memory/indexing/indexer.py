@@ -1,4 +1,4 @@
-"""Keeping the index in step with the notes: what changed on disk is cut and indexed by keyword; a new generation is built."""
+"""Indexes files: reads what changed on disk, splits it into chunks and writes them to every generation of the index."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from memory.store.index_thread import IndexThread
 
     SyncProgress = Callable[[str, int, int], None]
-    """Takes what is being done ("files", "vectors"), how much of it is done, and how much there is."""
+    """Takes the phase ("files" or "vectors"), how many are done, and the total."""
 
     Changed = Callable[[Sequence[str]], Awaitable[None]]
-    """Takes the paths of notes that the index found changed or gone."""
+    """Takes the paths of notes that were changed or deleted."""
 
 _BATCH_FILES = 24
 _BATCH_BYTES = 400_000
 _FRESH_NS = 2_000_000_000
-"""A file that changed in the last two seconds is read again next time, as its stamp may stay while its bytes change."""
+"""A file that changed in the last two seconds is read again next time: its stamp may stay the same while its bytes change."""
 
 _NO_STAMP = Stamp(0, 0, 0, 0)
 
 
 @dataclass(slots=True)
 class SyncResult:
-    """What a pass over the files came to. ``troubles`` are files that could not be indexed, and why."""
+    """Result of a sync. ``troubles`` maps files that could not be indexed to the reason."""
 
     files: int = 0
     changed: int = 0
@@ -51,7 +51,7 @@ class SyncResult:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A file, ready to be filed: ``chunks`` is None when its bytes are the same as before."""
+    """A file and its chunks; ``chunks`` is None if its bytes did not change."""
 
     path: str
     filed: IndexedFile
@@ -59,7 +59,7 @@ class _Cut:
 
 
 class Indexer:
-    """Follows the files. Reading and cutting happen on worker threads, writing on the store's."""
+    """Indexes files. They are read and split on worker threads, and written on the index thread."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Indexer:
         self._one_at_a_time = asyncio.Lock()
 
     async def follow(self, index: Index, generations: Sequence[Generation], progress: SyncProgress | None = None) -> SyncResult:
-        """Bring every generation in step with the files on disk."""
+        """Update every generation from the files on disk."""
         found = await asyncio.to_thread(lambda: list(self._sources.walk()))
         synced = SyncResult(files=len(found), troubles={f.path: f.trouble for f in found if f.trouble})
         for generation in generations:
@@ -89,7 +89,7 @@ class Indexer:
         return synced
 
     async def take(self, index: Index, path: str) -> None:
-        """Bring one file in step at once, ahead of everything that waits."""
+        """Index one file now, ahead of all waiting work."""
         generations = await self._thread.run(lambda: [g for g in (index.notes.live(), index.notes.building()) if g])
         async with self._one_at_a_time:
             for generation in generations:
@@ -130,7 +130,7 @@ class Indexer:
             synced.removed += len(gone)
 
     async def follow_sessions(self, index: Index, generations: Sequence[Generation], synced: SyncResult) -> None:
-        """Read transcripts that grew by enough again. Without the source, what was indexed of them goes."""
+        """Index transcripts that have grown enough. Without a transcript source, their chunks are removed."""
         for generation in generations:
             await self._follow_sessions(index, generation, synced)
 
@@ -196,7 +196,7 @@ class Indexer:
 
     async def _tell(self, paths: Sequence[str]) -> None:
         if self._changed is not None and paths:
-            with contextlib.suppress(OSError):  # a journal that cannot be written must not stop the index
+            with contextlib.suppress(OSError):  # a history that cannot be written must not stop indexing
                 await self._changed(paths)
 
 

@@ -1,4 +1,4 @@
-"""Noticing changes: a watcher on the notes' folders, and a look every so often."""
+"""Watches the folders of notes and transcripts for changes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_SECONDS = 30.0
-"""How often notes are looked at while they cannot be watched; also the longest back-off before they are watched again."""
+"""How often files are checked while watching fails; also the longest back-off before the watch is restarted."""
 _FIRST_BACK_OFF_SECONDS = 1.0
 _STEADY_SECONDS = 60.0
-"""A watch that lasted this long begins with the shortest back-off when it fails."""
+"""The back-off is reset after a watch that lasted this long."""
 
 
 class NoteWatcher:
-    """Calls ``touched`` as soon as a note changes, and ``due`` once the notes have been quiet or the interval is over.
+    """Calls ``touched`` when a note changes, and ``due`` after the debounce time and at each interval.
 
-    ``grown`` is called when a transcript in ``sessions`` has grown, and every ten minutes, for those that are quiet by then.
+    ``grown`` is called when a transcript in ``sessions`` changes, and every ten minutes.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class NoteWatcher:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to watch. Starting twice is fine."""
+        """Start watching. Calling it again has no effect."""
         if self._tasks:
             return
         if self._settings.watch:
@@ -81,7 +81,7 @@ class NoteWatcher:
             call()
 
     async def _watch(self, sessions: Path | None = None) -> None:
-        """Watch until cancelled. A watch that fails is begun again after a back-off, and then everything is looked at once."""
+        """Watch until cancelled. A watch that fails is restarted after a back-off, followed by one full check."""
         back_off, failed = _FIRST_BACK_OFF_SECONDS, False
         while True:
             folders = await asyncio.to_thread(self._folders, sessions)
@@ -118,20 +118,20 @@ class NoteWatcher:
                 self._due()
 
         quiet = self._settings.watch_debounce_ms
-        if look_first:  # called once the watch below stands, or has failed: so no change falls between
+        if look_first:  # runs after the watch below has started, so that no change is missed in between
             asyncio.get_running_loop().call_soon(changed)
         async for _ in awatch(*folders, watch_filter=wanted, debounce=max(quiet, 50), step=min(max(quiet, 50), 100)):
             changed()
 
     def _tell_failure(self, error: BaseException) -> None:
-        """Log every failure; tell the first."""
+        """Log every failure, and tell the owner about the first."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        log.warning("the watch on the memory notes failed and is begun again: %s: %s", type(error).__name__, error)
+        log.warning("watching the memory notes failed and is restarted: %s: %s", type(error).__name__, error)
         if not self._told:
             self._tell(
-                f"Memory notes cannot be watched ({error}). They are looked at every {_LOOK_AGAIN_SECONDS:g} seconds at least "
-                "until they can."
+                f"Memory notes cannot be watched for changes ({error}). Until that works again, they are checked "
+                f"every {_LOOK_AGAIN_SECONDS:g} seconds."
             )
         self._told = True
 

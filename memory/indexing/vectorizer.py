@@ -1,4 +1,4 @@
-"""Getting vectors for chunks that have none: from the cache, else from the embedder or its batch service."""
+"""Fills in missing vectors: from the cache, from the embedder, or from its batch service."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 256
 _LARGE_AT_ONCE = 4
-"""How many times the size from which on batches are used is handed over together: so that one backfill makes few jobs."""
+"""Texts handed over together when batch jobs are used, as a multiple of the batch threshold: one backfill makes few jobs."""
 
 _FIRST_PAUSE = 30.0
 _LONGEST_PAUSE = 3_600.0
 
 
 class _OtherLength(Exception):
-    """Vectors came of another length than those in the index."""
+    """Raised when vectors have another length than those in the index."""
 
     def __init__(self, before: int, now: int) -> None:
         super().__init__(f"{before}, {now}")
@@ -42,7 +42,7 @@ class _OtherLength(Exception):
 
 
 class Vectorizer:
-    """Embeds what is missing. After a failure it pauses, longer each time; ``trouble`` says why vectors are not complete."""
+    """Embeds chunks without a vector, with a growing pause after each failure. ``trouble`` says why vectors are not complete."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class Vectorizer:
     async def fill(
         self, index: Index, generation: Generation, progress: SyncProgress | None = None, *, measure: bool = False
     ) -> bool:
-        """Embed all chunks of a generation that have no vector; say whether every one has been dealt with.
+        """Embed all chunks of a generation that have no vector; return whether none is left.
 
-        False means that the embedder failed, is being left alone for a while after a failure, has a batch job under way, or
-        was replaced by its fallback; ``trouble`` tells which. ``measure`` asks for one vector even where none is missing, to
-        learn whether the model behind the same name has become another one: then all vectors are made anew.
+        False means that the embedder failed, is pausing after a failure, is working on a batch job, or was replaced by its
+        fallback; ``trouble`` says which. ``measure`` requests one vector even if none is missing, to find out whether the model
+        behind the name has changed: if so, all chunks are embedded again.
         """
         if not await self._thread.run(lambda: index.vectors.usable, urgent=False):
             return True
@@ -103,8 +103,8 @@ class Vectorizer:
             return await self._fill(index, generation, total, progress)
         except _OtherLength as change:
             raise EmbeddingFailed(
-                f"{self.embedder.model} gives vectors of {change.before} and of {change.now} numbers by turns.",
-                hint="Check what memorySearch.remote.baseUrl leads to.",
+                f"{self.embedder.model} returns vectors of {change.before} and of {change.now} numbers in turn.",
+                hint="Check memorySearch.remote.baseUrl: it may lead to different servers.",
                 passing=True,
             ) from change
 
@@ -117,8 +117,8 @@ class Vectorizer:
     async def _begin_anew(self, index: Index, generation: Generation, change: _OtherLength) -> None:
         who = self.embedder
         self._tell(
-            f"{who.model} by {who.provider} gives vectors of {change.now} numbers where it gave {change.before}: it is another "
-            "model now, and all notes are embedded anew."
+            f"{who.model} by {who.provider} now returns vectors of {change.now} numbers instead of {change.before}. The model "
+            "has changed, so all notes are embedded again."
         )
         await self._thread.run(partial(index.forget_vectors, generation, identity_of(who)), urgent=False)
 
@@ -141,7 +141,7 @@ class Vectorizer:
             asked = await self._thread.run(partial(index.fill_from_cache, generation, who, missing, now=now), urgent=False)
             dealt_with = await self._embed(index, generation, backfill, asked)
             if identity_of(self.embedder) != who or dealt_with < len({m.digest for m in asked}):
-                self.trouble = "a batch job is under way" if identity_of(self.embedder) == who else self.trouble
+                self.trouble = "a batch job is running" if identity_of(self.embedder) == who else self.trouble
                 return False
             done += len(missing)
             if progress is not None:
@@ -169,7 +169,7 @@ class Vectorizer:
         portion: Sequence[tuple[str, Sequence[float] | EmbeddingFailed]],
         by_key: Mapping[str, Sequence[Missing]],
     ) -> None:
-        """Keep what came of some texts. Those that nobody asked for just now are from a job of an earlier run."""
+        """Store the results for some texts. Results that were not asked for come from a batch job of an earlier run."""
         good: list[tuple[Missing, Sequence[float]]] = []
         strays: list[tuple[bytes, Sequence[float]]] = []
         refused: list[tuple[Missing, str]] = []
@@ -177,7 +177,7 @@ class Vectorizer:
             if isinstance(outcome, EmbeddingFailed):
                 refused += [(one, str(outcome)) for one in by_key.get(key, [])]
             elif not is_unit_vector(outcome):
-                refused += [(one, "no usable vector came of it") for one in by_key.get(key, [])]
+                refused += [(one, "the embedder returned no usable vector") for one in by_key.get(key, [])]
             elif key in by_key:
                 good += [(one, outcome) for one in by_key[key]]
             else:
@@ -198,12 +198,12 @@ class Vectorizer:
             raise _OtherLength(before or min(lengths - other), min(other))
 
     def _tell_refused(self, refused: Sequence[tuple[Missing, str]]) -> None:
-        """Tell why passages have no vector, once for each reason in a row."""
+        """Tell the owner why passages have no vector; the same reason is not repeated."""
         reason = refused[0][1]
         if reason != self._refused:
             self._tell(
-                f"{len(refused)} passages got no vector and are found by their words alone; they are tried again in a day. "
-                f"{reason} `homebody memory status` names them."
+                f"{len(refused)} passages have no vector and are found by keyword only; they are retried in a day. "
+                f"{reason} `homebody memory status` lists them."
             )
         self._refused = reason
 
@@ -213,10 +213,10 @@ class Vectorizer:
         self._not_before = self._clock.monotonic() + pause
         trouble = f"{failure} {failure.hint}".strip()
         if trouble != self.trouble:
-            self._tell(f"Memory goes on by keyword: {trouble}")
+            self._tell(f"Memory search uses keywords only: {trouble}")
         self.trouble = trouble
 
     @property
     def resumes_in(self) -> float:
-        """Seconds until the embedder may be asked again; 0 when nothing holds it back."""
+        """Seconds until the embedder may be called again; 0 without a pause."""
         return max(0.0, self._not_before - self._clock.monotonic())

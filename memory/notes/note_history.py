@@ -1,4 +1,4 @@
-"""Who changed which note: the journal, fed by what tools report and by what the index notices, and its undo."""
+"""History of the notes: records who changed which note, lists the changes and undoes them."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
 
 
 class NoteHistory:
-    """Keeps the journal of a workspace. What nobody reported was the owner's own hand."""
+    """Records every change of a note. A change that no tool reported is recorded as the owner's."""
 
-    def __init__(self, journal: VersionStore, sources: NoteSources, clock: Clock) -> None:
-        self.versions = journal
+    def __init__(self, versions: VersionStore, sources: NoteSources, clock: Clock) -> None:
+        self.versions = versions
         self._sources = sources
         self._clock = clock
         self._being_written: set[str] = set()
 
     async def writing(self, path: str) -> None:
-        """Take note that a tool is about to change ``path``: what it holds until now is recorded as the owner's."""
+        """Record the current text of ``path`` as the owner's, before a tool changes it."""
         self._being_written.add(path)
         await asyncio.to_thread(self._record, path, BY_OWNER)
 
     async def wrote(self, path: str, by: Author) -> None:
-        """Take note that a tool has changed ``path``."""
+        """Record a tool's change of ``path``."""
         try:
             await asyncio.to_thread(self._record, path, by)
         finally:
             self._being_written.discard(path)
 
     async def noticed(self, paths: Sequence[str]) -> None:
-        """Record changes that the index came upon; those that a tool is making just now are left to it."""
+        """Record changes found by the index, except of files that a tool is changing now."""
         by_hand = [path for path in paths if path not in self._being_written]
         await asyncio.to_thread(lambda: [self._record(path, BY_OWNER) for path in by_hand])
 
     async def log(self, *, audience: Audience, path: str | None = None) -> list[Version]:
-        """Return the changes of notes that this audience may see, newest first."""
+        """Return the changes that this audience may see, newest first."""
         from pathlib import PurePosixPath
 
         from memory.notes.sources import audience_key, audience_of
@@ -58,10 +58,10 @@ class NoteHistory:
         return [v for v in versions if audience.may_see(PurePosixPath(v.path)) and (key is None or audience_of(v.path) == key)]
 
     async def undo(self, name: int | str) -> Version:
-        """Take one change back (named as in ``VersionStore.version``), keep what was changed since, and return the version that this makes.
+        """Undo one change (named as in ``VersionStore.version``), keep later changes, and return the version of the undo.
 
         Raises:
-            MemoryTrouble: the name is not that of one change, the lines were changed again since, or the note cannot be written.
+            MemoryTrouble: the name does not identify one change, the lines were changed again later, or the note cannot be written.
         """
 
         def work() -> Version:
@@ -76,11 +76,11 @@ class NoteHistory:
         wanted = self.versions.undone(version, now)
         if wanted == now:
             raise MemoryTrouble(
-                f"version {version.name} of {version.path} is undone already", hint=f"homebody memory log {version.path}"
+                f"version {version.name} of {version.path} is already undone", hint=f"homebody memory log {version.path}"
             )
         placed = self._sources.place(version.path)
         if placed is None:
-            raise MemoryUnreadable(f"{version.path} is no longer one of the memory's files", hint="homebody memory status")
+            raise MemoryUnreadable(f"{version.path} is no longer a note of this memory", hint="homebody memory status")
         try:
             _put(placed[0] / placed[1], wanted)
         except OSError as error:
@@ -90,11 +90,11 @@ class NoteHistory:
         return made
 
     def _record(self, path: str, by: Author) -> Version | None:
-        with self.versions.exclusively():  # else another process may record a newer text between reading and recording
+        with self.versions.exclusively():  # another process must not record a newer text between reading and recording
             try:
                 text = self._text(path)
             except MemoryUnreadable:
-                return None  # too long, or no text: it is not indexed either
+                return None  # too long or not text: not indexed either
             return self.versions.record(path, text, at=self._clock.now(), author=by)
 
     def _text(self, path: str) -> str | None:
@@ -102,9 +102,9 @@ class NoteHistory:
 
 
 def _put(path: Path, text: str | None) -> None:
-    """Replace a note at once, or remove it."""
+    """Replace a note atomically, or delete it if ``text`` is None."""
     if os.path.realpath(path) != str(path):
-        raise OSError(40, "it lies behind a symbolic link")
+        raise OSError(40, "its path contains a symbolic link")
     if text is None:
         path.unlink()
         return

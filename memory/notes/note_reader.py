@@ -1,4 +1,4 @@
-"""Reading notes: whole files for the index, a few lines for whoever asked, whatever the bytes are."""
+"""Reads notes: whole files for the index, excerpts for tools, and all of them for an export."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 LARGEST_FILE = 16 * 1024 * 1024
-"""Bytes of a note that is still indexed. A longer one is a log or an export, and would crowd out everything else."""
+"""Largest note that is indexed, in bytes. A larger file is probably a log or an export and would crowd out other notes."""
 
 MOST_LINES = 400
 MOST_CHARS = 12_000
@@ -31,7 +31,7 @@ _SNIFF = 8_192
 
 @dataclass(frozen=True, slots=True)
 class NoteContent:
-    """A whole note. ``digest`` is the SHA-256 of its bytes; ``remark`` is what its owner should know of it, or ""."""
+    """A whole note. ``digest`` is the SHA-256 of its bytes; ``remark`` is a warning for the owner, or ""."""
 
     text: str
     digest: bytes
@@ -47,7 +47,7 @@ def read_note(sources: NoteSources, path: str) -> NoteContent:
     """
     placed = sources.place(path)
     if placed is None:
-        raise MemoryUnreadable(f"{path} is not one of the memory's files", hint="homebody memory status")
+        raise MemoryUnreadable(f"{path} is not a note of this memory", hint="homebody memory status")
     try:
         with open_beneath(*placed) as file:
             stamp = stamp_of(os.fstat(file))
@@ -60,12 +60,12 @@ def read_note(sources: NoteSources, path: str) -> NoteContent:
                 data = stream.read(LARGEST_FILE + 1)
     except OSError as error:
         raise MemoryUnreadable(f"{path} {UNREADABLE}: {error.strerror}", hint=_hint(error, path)) from error
-    remark = "" if _is_utf(data) else f"{path} is not UTF-8; what is not was read as Windows-1252: save it as UTF-8"
+    remark = "" if _is_utf(data) else f"{path} is not valid UTF-8; invalid lines were read as Windows-1252. Save it as UTF-8"
     return NoteContent(decode(data, path), hashlib.sha256(data).digest(), stamp, remark)
 
 
 def decode(data: bytes, path: str) -> str:
-    """Turn the bytes of a note into text: UTF-8, or UTF-16 by its mark. Lines that are neither are read as Windows-1252.
+    """Decode a note: UTF-8, or UTF-16 with a byte order mark. Lines that are not valid UTF-8 are read as Windows-1252.
 
     Raises:
         MemoryUnreadable: it holds zero bytes, as binary files do.
@@ -74,7 +74,8 @@ def decode(data: bytes, path: str) -> str:
         return data.decode("utf-16", "replace")
     if b"\x00" in data[:_SNIFF]:
         raise MemoryUnreadable(
-            f"{path} is a binary file, or UTF-16 without its mark", hint="save it as UTF-8, or give it another ending than .md"
+            f"{path} is a binary file, or UTF-16 without a byte order mark",
+            hint="save it as UTF-8, or rename it so that it does not end in .md",
         )
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
@@ -85,7 +86,7 @@ def decode(data: bytes, path: str) -> str:
 
 
 def _line(raw: bytes) -> str:
-    """Decode one line; the five bytes that Windows-1252 leaves open become U+FFFD."""
+    """Decode one line; the five bytes that Windows-1252 does not define become U+FFFD."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -105,14 +106,14 @@ def _is_utf(data: bytes) -> bool:
 def read_lines(sources: NoteSources, path: str, *, from_line: int, lines: int | None) -> Excerpt:
     """Read ``lines`` lines from ``from_line`` on, at most 400 lines and 12,000 characters; files of any length can be read.
 
-    Where something is left out, the text ends with a line that says how to go on.
+    If something is left out, the text ends with a line that says how to continue.
 
     Raises:
         MemoryUnreadable: it is not among the sources, gone, or not text.
     """
     placed = sources.place(path)
     if placed is None:
-        raise MemoryUnreadable(f"{path} is not one of the memory's files", hint="homebody memory status")
+        raise MemoryUnreadable(f"{path} is not a note of this memory", hint="homebody memory status")
     try:
         with open_beneath(*placed) as file, os.fdopen(os.dup(file), "rb") as stream:
             return _excerpt(stream, path, max(1, from_line), min(lines or MOST_LINES, MOST_LINES), asked=lines)
@@ -161,7 +162,7 @@ def _utf16_excerpt(data: bytes, path: str, first: int, count: int, *, asked: int
 
 
 def _skip(stream: BinaryIO, lines: int) -> bool:
-    """Move behind the first ``lines`` lines without holding any of them; say whether the file is that long."""
+    """Skip ``lines`` lines without keeping them in memory; return whether the file is that long."""
     while lines:
         piece = stream.readline(_PIECE)
         if not piece:
@@ -174,15 +175,15 @@ def _done(picked: list[str], path: str, first: int, *, cut: bool = False) -> Exc
     last = first + len(picked) - 1
     text = "\n".join(picked)
     if cut:
-        text += f"\n[cut here; go on with from={last + 1}]"
+        text += f"\n[truncated; continue with from={last + 1}]"
     return Excerpt(path=path, text=text, start_line=first, end_line=last, cut=cut)
 
 
 def _cut_in_line(picked: list[str], line: str, path: str, first: int) -> Excerpt:
-    """End before a line that does not fit, or within it when it is the first one."""
+    """Stop before a line that does not fit, or truncate it if it is the first."""
     if picked:
         return _done(picked, path, first, cut=True)
-    text = f"{line}\n[cut here: line {first} is longer than {MOST_CHARS} characters; go on with from={first + 1}]"
+    text = f"{line}\n[truncated: line {first} is longer than {MOST_CHARS} characters; continue with from={first + 1}]"
     return Excerpt(path=path, text=text, start_line=first, end_line=first, cut=True)
 
 
@@ -196,10 +197,10 @@ _COPY_BYTES = 1 << 20
 
 
 def export_notes(sources: NoteSources, target: Path) -> int:
-    """Write every note, byte for byte, into a new zip file at ``target``, and return how many there are.
+    """Write every note, byte for byte, to a new zip file at ``target``, and return their number.
 
     Raises:
-        MemoryTrouble: the file is there already, or cannot be written.
+        MemoryTrouble: the file already exists, or cannot be written.
     """
     count = 0
     try:
@@ -213,5 +214,7 @@ def export_notes(sources: NoteSources, target: Path) -> int:
                         inside.write(piece)
                 count += 1
     except OSError as error:
-        raise MemoryTrouble(f"the notes cannot be written to {target}: {error.strerror}", hint="name another file") from error
+        raise MemoryTrouble(
+            f"the notes cannot be written to {target}: {error.strerror}", hint="choose another file name"
+        ) from error
     return count

@@ -1,4 +1,4 @@
-"""Where memory's Markdown lies, what each file is called, and who may hear of it."""
+"""Finds the Markdown files of memory, and decides their names and who may see them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FOLDERS_OF = {"groups": "group", "peers": "peer"}
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What the file system says of a file without reading it. Equal stamps mean equal bytes, unless it was just written."""
+    """File metadata that shows changes. Equal stamps mean equal content, unless the file was just written."""
 
     size: int
     mtime_ns: int
@@ -38,14 +38,14 @@ class Stamp:
 
 _NO_STAMP = Stamp(0, 0, 0, 0)
 UNREADABLE = "cannot be read"
-"""Stands in each trouble of a file or folder that may not be read."""
-HARD_LINK = "it has a second name (a hard link), which is not followed; copy it to a file of its own"
+"""Part of the message for each file or folder that cannot be read."""
+HARD_LINK = "it has a second name (a hard link) and is not read; copy it to a new file"
 NOT_UTF8 = "its name is not UTF-8, so it is not indexed; rename it"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file that belongs to the memory, or an entry that cannot (``trouble`` says why)."""
+    """A file of memory, or an entry that cannot be read (``trouble`` says why)."""
 
     path: str
     stamp: Stamp
@@ -54,7 +54,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder whose Markdown is memory. ``label`` stands before the names of its files; "" for the workspace itself."""
+    """A folder with notes. ``label`` is the prefix of its file names; "" for the workspace itself."""
 
     folder: Path
     label: str
@@ -62,10 +62,10 @@ class Root:
 
 
 class NoteSources:
-    """The workspace's notes and the further paths of the settings.
+    """The notes of the workspace and of ``memorySearch.extraPaths``.
 
-    Files are named relative to the workspace. Files of a further path outside of it are named ``@folder/...`` after the
-    path's last part. Symbolic links below a root are never followed: whatever leaves its root that way is refused.
+    File names are relative to the workspace. Files of an extra path outside of it are named ``@folder/...`` after the last part
+    of the path. Symbolic links below a root are never followed.
     """
 
     def __init__(self, workspace: Path, extra_paths: Sequence[str] = ()) -> None:
@@ -73,7 +73,7 @@ class NoteSources:
         self.roots = [Root(self.workspace, "", (*LONG_TERM, FOLDER)), *self._extra_roots(extra_paths)]
 
     def walk(self) -> Iterator[SourceFile]:
-        """Yield every file of the memory once, and every entry that was refused or cannot be read."""
+        """Yield every note once, and every entry that was rejected or cannot be read."""
         seen: set[str] = set()
         for root in self.roots:
             for found in self._walk_root(root):
@@ -82,7 +82,7 @@ class NoteSources:
                     yield found
 
     def place(self, path: str) -> tuple[Path, PurePosixPath] | None:
-        """Return the root folder of a named file and its place below, or None if the name is not one of the memory's."""
+        """Return the root folder of a note and its path below, or None if the name is not that of a note."""
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts or not pure.parts or "\x00" in path or not is_note(pure.name):
             return None
@@ -99,9 +99,9 @@ class NoteSources:
         return None
 
     def stamp(self, path: str) -> Stamp | None:
-        """Return the stamp of a named file, or None if it is gone, a link, or not a file.
+        """Return the stamp of a note, or None if it does not exist, is a link, or is not a file.
 
-        A file that may not be read is there all the same: its stamp is all zeros, which no other has.
+        The stamp of a file that cannot be read is all zeros.
         """
         placed = self.place(path)
         if placed is None:
@@ -115,7 +115,7 @@ class NoteSources:
             return None
 
     def watched(self) -> list[Path]:
-        """The folders in which changes may concern the memory. The workspace's other folders are among them: notes may be new."""
+        """The folders to watch. The whole workspace is included, since a folder of notes may be created later."""
         return [root.folder for root in self.roots]
 
     def _extra_roots(self, extra_paths: Sequence[str]) -> Iterator[Root]:
@@ -154,12 +154,12 @@ class NoteSources:
 
 @contextmanager
 def open_beneath(folder: Path, below: PurePosixPath) -> Iterator[int]:
-    """Open a regular file below ``folder`` part by part, following no link on the way, and yield its descriptor.
+    """Open a regular file below ``folder`` part by part without following links, and yield its descriptor.
 
-    A file with a second name (a hard link) is refused: the other name may lie outside, or belong to another audience.
+    A file with a second name (a hard link) is rejected: the other name may lie outside, or belong to another audience.
 
     Raises:
-        OSError: it is missing, a link, no regular file, or may not be read.
+        OSError: it does not exist, is a link or no regular file, or cannot be read.
     """
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -182,13 +182,13 @@ def open_beneath(folder: Path, below: PurePosixPath) -> Iterator[int]:
 
 
 def is_note(name: str) -> bool:
-    """Tell whether a file of this name is memory: Markdown, neither hidden nor a template."""
+    """Return whether a file name is that of a note: Markdown, neither hidden nor a template."""
     lowered = name.lower()
     return lowered.endswith(_SUFFIX) and not lowered.startswith((_TEMPLATE, "."))
 
 
 def is_unicode(name: str) -> bool:
-    """Tell whether a name of the file system is text. One that is not UTF-8 can be neither stored, printed nor sent."""
+    """Return whether a file name is valid UTF-8. Other names cannot be stored, printed or sent."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -197,17 +197,17 @@ def is_unicode(name: str) -> bool:
 
 
 def printable_name(name: str) -> str:
-    """Return a name of the file system as it can be shown: bytes that are not UTF-8 are spelt out in hexadecimal."""
+    """Return a file name that can be printed: bytes that are not UTF-8 are written in hexadecimal."""
     return name if is_unicode(name) else os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def is_received(parts: Sequence[str]) -> bool:
-    """Tell whether a path in the workspace lies where what a group or a guest sent is kept: that is not memory."""
+    """Return whether a path is in the inbox of a group or guest, which is not memory."""
     return len(parts) > 3 and parts[0] == FOLDER and parts[1] in _FOLDERS_OF and parts[3] == INBOX  # noqa: PLR2004 - memory/groups/<key>/inbox
 
 
 def audience_of(path: str, source: Source = "memory") -> str:
-    """Return who, beside the owner, may hear of a file: ``group:<key>``, ``peer:<key>``, or "" for nobody."""
+    """Return who besides the owner may see a file: ``group:<key>``, ``peer:<key>``, or "" for nobody."""
     parts = PurePosixPath(path).parts
     if source == "memory" and len(parts) > 3 and parts[0] == FOLDER and parts[1] in _FOLDERS_OF:  # noqa: PLR2004 - memory/groups/<key>/<note>
         return f"{_FOLDERS_OF[parts[1]]}:{parts[2]}"
@@ -215,7 +215,7 @@ def audience_of(path: str, source: Source = "memory") -> str:
 
 
 def audience_key(audience: Audience) -> str | None:
-    """Return what ``audience_of`` must be for this audience to see a file; None sees all."""
+    """Return the value of ``audience_of`` for files that this audience may see; None means all files."""
     return None if audience.kind == "owner" else f"{audience.kind}:{audience.key}"
 
 

@@ -1,4 +1,4 @@
-"""Session transcripts as a source: what was said in each, one line a message, as text that can be cut and indexed."""
+"""Session transcripts as a search source: reads the messages of a transcript as text, one line per message."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 PREFIX = "sessions/"
 LARGEST = 64 * 1024 * 1024
-"""Bytes of a transcript that are still read; of a longer one, the end."""
+"""Maximum bytes of a transcript that are read; of a longer one, the end."""
 
 QUIET_SECONDS = 600.0
-"""A conversation in which nothing was said for so long is read to its end."""
+"""A conversation is indexed completely after this many seconds without a message."""
 
 _FIRST_LINE = 1 << 20
 _SPEAKERS = {"user": "User", "assistant": "Assistant"}
 
 
 class TranscriptSource:
-    """The ``*.jsonl`` files of one agent, as far as they are of sessions that ``mine`` (given a session's key) accepts.
+    """The ``*.jsonl`` transcripts of one agent whose session key is accepted by ``mine``.
 
-    They are found by the owner alone, under ``sessions/<file>``: what a group or a guest said must not be among them. The lines
-    of a hit are those of the derived text: what user and assistant said, one message a line.
+    Only the owner can find them, as ``sessions/<file>``; ``mine`` must not accept sessions of groups or guests. Line numbers
+    refer to the derived text: what user and assistant said, one message per line.
     """
 
     def __init__(self, folder: Path, settings: SessionSyncSettings, mine: Callable[[str], bool]) -> None:
@@ -42,11 +42,11 @@ class TranscriptSource:
 
     @property
     def folder(self) -> Path:
-        """Where they lie."""
+        """The folder of the transcripts."""
         return self._folder
 
     def walk(self) -> Iterator[SourceFile]:
-        """Yield every transcript that is accepted."""
+        """Yield every accepted transcript."""
         try:
             entries = sorted(os.scandir(self._folder), key=lambda entry: entry.name)
         except OSError:
@@ -57,7 +57,7 @@ class TranscriptSource:
                 yield SourceFile(PREFIX + entry.name, stamp_of(entry.stat(follow_symlinks=False)))
 
     def is_due(self, known: Stamp | None, found: SourceFile, *, now: datetime) -> bool:
-        """Say whether a transcript is to be read again: it grew by enough, in bytes or in lines, or by anything and is quiet now."""
+        """Return whether to index a transcript again: it grew by enough bytes or lines, or it grew and is quiet now."""
         if known is None or found.stamp.size < known.size:
             return True
         grown = found.stamp.size - known.size
@@ -65,7 +65,7 @@ class TranscriptSource:
         return grown > 0 and (enough or self._new_lines(found, known.size) >= self._settings.delta_messages)
 
     def read(self, path: str) -> tuple[list[str], Stamp]:
-        """Return the derived lines of a transcript, and the stamp they belong to.
+        """Return the derived lines of a transcript, and the stamp of the file.
 
         Raises:
             OSError: it cannot be read.
@@ -77,14 +77,14 @@ class TranscriptSource:
         return [row for row in rows if row], stamp
 
     def _is_accepted(self, name: str) -> bool:
-        """Ask the first line whose session it is; one that cannot be told is nobody's."""
+        """Return whether ``mine`` accepts the session key in the first line; False if there is none."""
         if name not in self._accepted:
             try:
                 with open_beneath(self._folder, PurePosixPath(name)) as fd:
                     first = os.pread(fd, _FIRST_LINE, 0).partition(b"\n")[0]
                 key = json.loads(first)["body"]["key"]
             except (OSError, ValueError, TypeError, KeyError):
-                return False  # perhaps it is only being begun
+                return False  # it may have just been created
             self._accepted[name] = isinstance(key, str) and self._mine(key)
         return self._accepted[name]
 
@@ -105,7 +105,7 @@ def _tail(fd: int, size: int) -> bytes:
 
 
 def _line(raw: bytes) -> str:
-    """Return what a message says, on one line; nothing for other entries, half lines, and commands."""
+    """Return the text of a message on one line, or "" for other entries, incomplete lines and commands."""
     try:
         entry: Any = json.loads(raw)
         message = entry["body"]["message"]

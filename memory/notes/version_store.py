@@ -1,8 +1,8 @@
-"""The history of the notes: every change an agent made, with what was there before, kept apart from the owner's own git.
+"""Version store of the notes: an append-only log of changes, and the texts before and after each. It is not a git repository.
 
-<folder>/log.jsonl          one line a change: number, time, path, who, hashes before and after
-<folder>/texts/ab/cdef...   the texts, compressed, each once, named by their hash
-<folder>/lock               held by the process that appends
+<folder>/log.jsonl          one line per change: number, time, path, who, hashes before and after
+<folder>/texts/ab/cdef...   the texts, compressed and stored once, named by their hash
+<folder>/lock               locked by the process that appends
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ BY_OWNER = Author()
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One change. ``before`` and ``after`` are hashes of texts; None means that there was, or is, no such note.
+    """One change. ``before`` and ``after`` are hashes of texts; None means that the note did not, or does not, exist.
 
-    Logs of former releases may give one number to several changes, when two processes wrote at once. ``same`` then counts these
-    from 1 in the order of the log; it is 0 where a number is unique, and is not stored.
+    Logs of older releases may contain the same number several times, written by two processes at once. ``same`` then counts
+    them from 1 in log order; it is 0 for a unique number, and is not stored.
     """
 
     number: int
@@ -49,14 +49,14 @@ class Version:
 
     @property
     def name(self) -> str:
-        """What a person calls this change: its number, with ``same`` behind a point where the number is not unique."""
+        """The name that commands use: the number, followed by ``.same`` if the number is not unique."""
         return f"{self.number}.{self.same}" if self.same else str(self.number)
 
 
 class VersionStore:
-    """Append-only and safe among threads and processes: who appends holds a lock and has read what others appended.
+    """Append-only, safe for several threads and processes: a writer holds a lock and has read everything before it appends.
 
-    A line is written after the texts that it names. An agent's change is synced to disk; an owner's is there already.
+    A log line is written after the texts it refers to. An agent's change is fsynced; the owner's is already on disk.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -67,7 +67,7 @@ class VersionStore:
 
     @contextmanager
     def exclusively(self) -> Iterator[None]:
-        """Keep every other thread and process from recording meanwhile. May be nested.
+        """Hold the lock against other threads and processes. May be nested.
 
         Raises:
             OSError: the lock file cannot be made.
@@ -87,9 +87,9 @@ class VersionStore:
                 os.close(fd)
 
     def record(self, path: str, text: str | None, *, at: datetime, author: Author = BY_OWNER) -> Version | None:
-        """Note what a file holds now (None: it is gone); return the version, or None when nothing changed.
+        """Record the current text of a file (None if deleted); return the new version, or None if nothing changed.
 
-        What was there before is what was last recorded. So an owner's change must be recorded before an agent's next one.
+        The text before the change is the one recorded last, so record the owner's change before the agent's next one.
         """
         with self.exclusively():
             self._load()
@@ -111,11 +111,11 @@ class VersionStore:
         """Return one change by its number, or by its name ("12.2") where several have that number.
 
         Raises:
-            MemoryTrouble: there is none of that name, or several have the number.
+            MemoryTrouble: no change has that name, or several have that number.
         """
         number, _, same = str(name).partition(".")
         if not number.isdecimal() or (same and not same.isdecimal()):
-            raise MemoryTrouble(f"{name!r} is no version", hint="homebody memory log")
+            raise MemoryTrouble(f"{name!r} is not a version number", hint="homebody memory log")
         with self._lock:
             versions = self._load()
             found = [versions[place] for place in self._places.get(int(number), ())]
@@ -125,16 +125,16 @@ class VersionStore:
         if len(chosen) > 1:
             listed = "; ".join(f"{one.name} by the {one.author.kind} in {one.path} at {one.at}" for one in chosen)
             raise MemoryTrouble(
-                f"version {name} may be any of {len(chosen)} changes: {listed}",
-                hint=f"name one of them, such as {chosen[0].name}",
+                f"version {name} is ambiguous; it names {len(chosen)} changes: {listed}",
+                hint=f"Use one of these names, for example {chosen[0].name}.",
             )
         return chosen[0]
 
     def text(self, digest: str | None) -> str | None:
-        """Return a text that a version names; None for None.
+        """Return the text with a hash; None for None.
 
         Raises:
-            MemoryTrouble: it was taken away from the journal.
+            MemoryTrouble: the text is missing from the store.
         """
         if digest is None:
             return None
@@ -142,11 +142,11 @@ class VersionStore:
             return zlib.decompress(self._place(digest).read_bytes()).decode("utf-8", "surrogatepass")
         except (OSError, zlib.error) as error:
             raise MemoryTrouble(
-                f"the journal {self._folder} lacks a text it names: {error}", hint="homebody memory log"
+                f"a text is missing from the note history in {self._folder}: {error}", hint="homebody memory log"
             ) from error
 
     def diff(self, version: Version) -> str:
-        """Return what a change did, as a unified diff."""
+        """Return a change as a unified diff."""
         before, after = self.text(version.before) or "", self.text(version.after) or ""
         rows = difflib.unified_diff(
             before.splitlines(),
@@ -160,10 +160,10 @@ class VersionStore:
         return "\n".join(rows)
 
     def undone(self, version: Version, now: str | None) -> str | None:
-        """Return what a note is to hold when one change is taken back from ``now``; later changes of other lines stay.
+        """Return the text ``now`` with one change undone; later changes of other lines stay.
 
         Raises:
-            MemoryTrouble: the lines it changed were changed again since.
+            MemoryTrouble: the same lines were changed again later.
         """
         before, after = self.text(version.before), self.text(version.after)
         if now == after:
@@ -172,12 +172,12 @@ class VersionStore:
         if merged is None:
             raise MemoryTrouble(
                 f"{version.path} was changed in the same lines since version {version.name}",
-                hint=f"homebody memory log {version.path}: undo the later ones first",
+                hint=f"Undo the later versions first; homebody memory log {version.path} lists them.",
             )
         return "\n".join(merged)
 
     def blame(self, path: str) -> Iterator[tuple[str, Version | None]]:
-        """Yield each line of a note as last recorded, with the change that brought it."""
+        """Yield each line of a note as last recorded, with the change that added it."""
         lines: list[tuple[str, Version | None]] = []
         for version in reversed(self.versions(path)):
             new = (self.text(version.after) or "").splitlines()
@@ -197,7 +197,7 @@ class VersionStore:
         self._file = (0, 0)
 
     def _load(self) -> list[Version]:
-        """Read what was appended since the last time; a line that was torn by a crash is passed over."""
+        """Read what was appended since the last call; a line cut off by a crash is skipped."""
         try:
             log = (self._folder / "log.jsonl").open("rb")
         except FileNotFoundError:
@@ -205,7 +205,7 @@ class VersionStore:
             return self._versions
         with log:
             status = os.fstat(log.fileno())
-            if (status.st_dev, status.st_ino) != self._file or status.st_size < self._read:  # a backup was put back
+            if (status.st_dev, status.st_ino) != self._file or status.st_size < self._read:  # a backup was restored
                 self._forget()
                 self._file = (status.st_dev, status.st_ino)
             if status.st_size > self._read:
@@ -213,7 +213,7 @@ class VersionStore:
                 for line in log:
                     version = _parsed(line)
                     if version is None and not line.endswith(b"\n"):
-                        break  # another process is writing it, or a crash tore it
+                        break  # another process is writing it, or a crash cut it off
                     self._read += len(line)
                     if version is not None:
                         self._add(version)
@@ -266,7 +266,7 @@ class VersionStore:
 
 
 def _parsed(line: bytes) -> Version | None:
-    """Return the change that a line of the log tells of, or None if it tells of none."""
+    """Return the change in a log line, or None for an invalid line."""
     try:
         raw = json.loads(line)
         return Version(**{**raw, "number": int(raw["number"]), "author": Author(**raw["author"]), "same": 0})
@@ -275,7 +275,7 @@ def _parsed(line: bytes) -> Version | None:
 
 
 def revert_change(before: list[str], after: list[str], now: list[str]) -> list[str] | None:
-    """Undo the step from ``before`` to ``after`` in ``now``: each changed run of lines is found again where it lies today."""
+    """Undo the change from ``before`` to ``after`` in ``now``, or return None if a changed line was changed again."""
     today = difflib.SequenceMatcher(None, after, now, autojunk=False)
     places = {a + offset: b + offset for a, b, size in today.get_matching_blocks() for offset in range(size)}
     places[len(after)] = len(now)

@@ -1,4 +1,4 @@
-"""Telling how the index stands, and how an answer came about."""
+"""Explains how search results were ranked, and why a line was or was not among them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_EXPLAINED = 20
 
 
 def explain_search(recalled: Retrieval, settings: QuerySettings) -> dict[str, Any]:
-    """Lay out the first candidates of a search: both ranks, both scores, the bonus, and whether each is in a result."""
+    """Return the top candidates of a search as JSON values: keyword and vector rank and score, date bonus, whether it was shown."""
     shown = {chunk.id for passage in recalled.passages for chunk in passage.chunks}
     return {
         "ranking": settings.ranking,
@@ -41,12 +41,12 @@ def explain_search(recalled: Retrieval, settings: QuerySettings) -> dict[str, An
 
 
 def explain_line(index: Index, recalled: Retrieval, path: str, line: int) -> dict[str, Any]:
-    """Say what became of one line of a note in a search. Runs on the store's thread."""
+    """Explain whether one line of a note was found by a search, and why. Runs on the index thread."""
     chunks = index.at_line(path, line)
     if not chunks:
         filed = index.notes.filed(index.live, "memory").get(path)
         reason = (
-            "the file is not indexed yet: homebody memory index"
+            "the file is not indexed yet; run homebody memory index"
             if filed is None
             else filed.trouble or "the line is not indexed"
         )
@@ -54,16 +54,16 @@ def explain_line(index: Index, recalled: Retrieval, path: str, line: int) -> dic
     ids = {chunk.id for chunk in chunks}
     places = [place for place, c in enumerate(recalled.ranked, 1) if c.id in ids]
     if not places:
-        reason = "it shares no rare word with the question"
+        reason = "it shares no distinctive word with the question"
         if recalled.scan != "none":
             waiting = any(not chunk.embedded for chunk in chunks)
-            reason += "; its vector is still to be made" if waiting else ", and its meaning is not among the nearest"
+            reason += "; its vector has not been made yet" if waiting else ", and its vector is not among the nearest"
         return {"found": False, "reason": reason}
     best = recalled.ranked[places[0] - 1]
     shown = any(chunk.id in ids for passage in recalled.passages for chunk in passage.chunks)
-    reason = "it is in the results" if shown else f"it came at place {places[0]}, behind what fits into the results"
+    reason = "it is in the results" if shown else f"it was ranked {places[0]}, too low to be included"
     if recalled.floored:
-        reason = f"it came at place {places[0]}, but nothing came close enough to the question to be shown"
+        reason = f"it was ranked {places[0]}, but nothing was relevant enough to be returned"
     return {"found": shown, "place": places[0], "score": round(best.score, 4), "reason": reason}
 
 

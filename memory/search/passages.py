@@ -1,4 +1,4 @@
-"""From ranked chunks to results: what touches becomes one passage, and the passages fill the room that is given."""
+"""Merges ranked chunks into passages, within a limit of tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Passage:
-    """Chunks of one file that touch or overlap; it has the best score among them."""
+    """Adjacent or overlapping chunks of one file, with the best score among them."""
 
     path: str
     source: Source
@@ -27,7 +27,7 @@ class Passage:
 
     @property
     def text(self) -> str:
-        """Its lines, each once."""
+        """The lines of the chunks, each once."""
         ordered = sorted(self.chunks, key=lambda chunk: (chunk.start_line, chunk.part))
         if ordered[0].part:
             return ordered[0].text
@@ -38,10 +38,10 @@ class Passage:
 
 
 def merge_adjacent(ranked: Sequence[Candidate], *, most: int, tokens: float) -> list[Passage]:
-    """Take chunks in their order, as long as there are ``tokens`` of room, and join those that touch.
+    """Take chunks in order until ``tokens`` are used up, and merge adjacent ones.
 
-    At most ``most`` passages come out; once there are that many, further chunks only widen them. The first chunk is
-    always taken. Passages keep the order, and the score, of their best chunk.
+    Returns at most ``most`` passages; when there are that many, further chunks only extend them. The first chunk is always
+    taken. Passages have the order and the score of their best chunk.
     """
     passages: list[Passage] = []
     used = 0.0
@@ -67,7 +67,7 @@ def merge_adjacent(ranked: Sequence[Candidate], *, most: int, tokens: float) -> 
 
 
 def one_per_chunk(ranked: Sequence[Candidate], *, most: int) -> list[Passage]:
-    """Make every one of the first ``most`` chunks a passage of its own, as the documented formula does."""
+    """Return the first ``most`` chunks as one passage each, for the reference ranking."""
     return [Passage(c.path, c.source, c.start_line, c.end_line, c.score, [c]) for c in ranked[:most]]
 
 
@@ -81,7 +81,7 @@ def _touches(passage: Passage, chunk: Candidate) -> bool:
 
 
 def _new_tokens(touching: Sequence[Passage], chunk: Candidate) -> float:
-    """Estimate how much longer the answer gets by a chunk, of which some lines may be there already."""
+    """Estimate the tokens that a chunk adds; lines that are already included do not count."""
     if not touching:
         return estimate(chunk.text)
     lines = chunk.text.split("\n")

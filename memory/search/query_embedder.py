@@ -1,4 +1,4 @@
-"""The vector of a question: remembered for a while, and never waited for too long."""
+"""Embeds queries, with a cache and a time limit."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 _MOST_REMEMBERED = 64
 TIMEOUT_SECONDS = 3.0
-"""How long a search waits for the vector of its question, which its words have long been looked up."""
+"""How long a search waits for the vector of its query before it uses keywords only."""
 _LOADING_SECONDS = 30.0
-"""How long a search waits besides for this process to load a provider's client, once after its start."""
+"""How long a search additionally waits while this process loads the provider's client, once after its start."""
 _PAUSE_SECONDS = 30.0
 
 
 class QueryEmbedder:
-    """Embeds questions.
+    """Embeds queries and caches the last 64 vectors.
 
-    One that takes too long goes on by itself, and its vector is there for who asks again; until it has come, and for half a
-    minute after a failure, the embedder is left alone.
+    A call that exceeds the time limit continues in the background, and its vector is cached when it arrives. Until then, and
+    for 30 seconds after a failure, no new call is made.
     """
 
     def __init__(self, clock: Clock, *, patience: float = TIMEOUT_SECONDS) -> None:
@@ -42,7 +42,7 @@ class QueryEmbedder:
         self._trouble = ""
 
     async def vector(self, embedder: Embedder, question: str, notes: list[str]) -> list[float] | None:
-        """Return the vector of a question, or None with a sentence in ``notes`` that says why there is none."""
+        """Return the vector of a query, or None with a sentence in ``notes`` that says why there is none."""
         if not question.strip():
             return None
         key = (identity_of(embedder), question)
@@ -68,13 +68,13 @@ class QueryEmbedder:
             return None
 
     async def close(self) -> None:
-        """Give up what is still being waited for."""
+        """Cancel the call that is still running."""
         if self._overdue is not None:
             self._overdue.cancel()
             await asyncio.gather(self._overdue, return_exceptions=True)
 
     async def _in_time(self, asked: asyncio.Task[list[float]], attempt: CallProgress) -> bool:
-        """Wait for an answer, and say whether it came. Patience is used up only while no client is being loaded."""
+        """Wait for the vector and say whether it arrived in time. Loading a client has a time limit of its own."""
         time = asyncio.get_running_loop().time
         left = {False: self._patience, True: _LOADING_SECONDS}
         try:
@@ -94,10 +94,10 @@ class QueryEmbedder:
 
     def _why_late(self, provider: str, attempt: CallProgress) -> str:
         if attempt.loading:
-            return f"the client of {provider} is still being loaded: these hits are by keyword alone."
+            return f"the client of {provider} is still loading; these results are by keyword only."
         if attempt.failure is not None:
-            return f"{provider} could not embed the question ({attempt.failure}): these hits are by keyword alone."
-        return f"{provider} has not answered within {self._patience:g} seconds: these hits are by keyword alone."
+            return f"{provider} could not embed the question ({attempt.failure}); these results are by keyword only."
+        return f"{provider} has not answered within {self._patience:g} seconds; these results are by keyword only."
 
     async def _ask(self, embedder: Embedder, key: Key, attempt: CallProgress) -> list[float]:
         who, question = key
@@ -105,10 +105,10 @@ class QueryEmbedder:
         try:
             vectors = await embedder.embed([question], purpose="query")
             if len(vectors) != 1 or not is_unit_vector(vectors[0]):
-                raise EmbeddingFailed("it gave no usable vector")  # noqa: TRY301 - told like every other failure
+                raise EmbeddingFailed("it returned no usable vector")  # noqa: TRY301 - told like every other failure
         except EmbeddingFailed as failure:
-            self._trouble = f"{who[0]} could not embed the question ({failure}): these hits are by keyword alone."
-            if identity_of(embedder) == who:  # a fallback that stepped in just now may be asked at once
+            self._trouble = f"{who[0]} could not embed the question ({failure}); these results are by keyword only."
+            if identity_of(embedder) == who:  # a fallback that just took over may be asked at once
                 self._not_before = self._clock.monotonic() + _PAUSE_SECONDS
             raise
         self._remembered[key] = vectors[0]
@@ -121,6 +121,6 @@ class QueryEmbedder:
 
 
 def _look_at(asked: asyncio.Task[list[float]]) -> None:
-    """Take note of a failure that nobody waits for any more; it is kept in ``_trouble``."""
+    """Retrieve the exception of a call that nobody awaits any more; it is kept in ``_trouble``."""
     if not asked.cancelled():
         asked.exception()

@@ -1,4 +1,4 @@
-"""Putting the keyword side and the vector side together: the fused ranking, and the documented formula."""
+"""Hybrid ranking of keyword and vector candidates: the fused ranking, and the reference formula."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ REFERENCE_MOST_CANDIDATES = 200
 
 _DAY_AFTER = 0.5
 _LEAST_SPREAD = 0.2
-"""Cosines that differ by less than this are not spread over the whole scale: of two notes that are equally near, neither is 0."""
+"""Smallest range of cosines that is scaled to 0..1, so that of two almost equal cosines neither becomes 0."""
 
 
 def assign_ranks(candidates: Sequence[Candidate]) -> None:
-    """Set each candidate's place on each side, 1 being the best."""
+    """Set the keyword and vector rank of each candidate; 1 is the best."""
     by_keyword = sorted((c for c in candidates if c.keyword is not None), key=lambda c: (-(c.keyword or 0.0), c.id))
     by_vector = sorted((c for c in candidates if c.vector is not None), key=lambda c: (-(c.vector or 0.0), c.id))
     for rank, candidate in enumerate(by_keyword, 1):
@@ -32,10 +32,10 @@ def assign_ranks(candidates: Sequence[Candidate]) -> None:
 
 
 def fused_ranking(candidates: Sequence[Candidate], settings: FusedSettings, days: Sequence[Span]) -> list[Candidate]:
-    """Rank by the weighted sum of both sides, each scaled to 0..1, plus a bonus for named days: 1 is the best on every side.
+    """Rank by the weighted sum of both scores, each scaled to 0..1, plus a bonus for notes of days in the query.
 
-    Scaling keeps the gaps between scores, which places alone lose. A side without candidates leaves all weight to the other;
-    a chunk that has no vector yet is judged by its words alone. Scores are compared with the best of the same search only.
+    Unlike ranks, scaled scores keep the distances between candidates. If one side has no candidates, the other has all the
+    weight; a chunk without a vector is ranked by its keyword score. Scores are comparable within one search only.
     """
     assign_ranks(candidates)
     words, vectors = _words_scaled(candidates, settings.candidates), _vectors_scaled(candidates)
@@ -51,9 +51,9 @@ def fused_ranking(candidates: Sequence[Candidate], settings: FusedSettings, days
 
 
 def reference_ranking(candidates: Sequence[Candidate], settings: HybridSettings, *, by_vector: bool) -> list[Candidate]:
-    """Rank by the documented formula: cosine times ``vectorWeight`` plus 1 / (1 + place) times ``textWeight``, places from 0.
+    """Rank by the reference formula: cosine times ``vectorWeight`` plus 1 / (1 + rank) times ``textWeight``, ranks from 0.
 
-    Without vectors (``by_vector`` False) the keyword side has all the weight, or no hit could pass the documented threshold.
+    Without vectors (``by_vector`` False) keywords have all the weight; otherwise no result could reach the reference threshold.
     """
     assign_ranks(candidates)
     vector_weight, word_weight = _shares(settings.vector_weight if by_vector else 0.0, settings.text_weight)
@@ -65,9 +65,9 @@ def reference_ranking(candidates: Sequence[Candidate], settings: HybridSettings,
 
 
 def _day_match(day: date | None, days: Sequence[Span]) -> float:
-    """Say how well a note's day fits those that a question names: 1 for one of them, half for the day after a single one.
+    """Return how well a note's day matches the days in the query: 1 for one of them, 0.5 for the day after a single day.
 
-    What happens in the evening is often noted the next day.
+    Events of the evening are often noted the next day.
     """
     if day is None:
         return 0.0
@@ -81,13 +81,13 @@ def _order(candidate: Candidate) -> tuple[float, str, int, int]:
 
 
 def _words_scaled(candidates: Sequence[Candidate], most: int) -> dict[int, float]:
-    """Scale from the worst candidate to the best; from 0, where the list is not full: what it lacks has none of the words."""
+    """Scale keyword scores from the worst candidate to the best, or from 0 if the list is not full."""
     values = {c.id: c.keyword for c in candidates if c.keyword is not None}
     return _scaled(values, min(values.values(), default=0.0) if len(values) >= most else 0.0)
 
 
 def _vectors_scaled(candidates: Sequence[Candidate]) -> dict[int, float]:
-    """Scale from the worst candidate to the best, and from no nearer to the best than ``_LEAST_SPREAD``."""
+    """Scale cosines from the worst candidate to the best, over a range of at least ``_LEAST_SPREAD``."""
     values = {c.id: c.vector for c in candidates if c.vector is not None}
     return _scaled(values, min(min(values.values(), default=0.0), max(values.values(), default=0.0) - _LEAST_SPREAD))
 

@@ -1,4 +1,4 @@
-"""One search: what both sides propose, ranked and joined, unless nothing comes close."""
+"""Runs a query: candidates from the keyword and vector indexes, ranked and merged into passages."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 _HARDLY = 0.05
 _ANSWERED = 0.6
-"""Share of a question from which on its words count as an answer, so that its vectors show how near an answer is."""
+"""Keyword coverage from which a query counts as answered, so that its best cosine is learned as that of an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What is asked, by whom (``audience`` as in ``memory.notes.sources.audience_key``) and how much may come back."""
+    """A parsed query. ``audience`` is as in ``memory.notes.sources.audience_key``; ``most`` and ``min_score`` limit the results."""
 
     text: str
     terms: Terms
@@ -49,7 +49,7 @@ class Query:
 
 @dataclass(slots=True, kw_only=True)
 class Retrieval:
-    """What a search found, and every candidate in its order. ``floored`` says that the nearest was not near enough."""
+    """Results of a query, and all candidates by rank. ``floored`` means that nothing was relevant enough to be returned."""
 
     hits: tuple[Hit, ...]
     ranked: list[Candidate] = field(default_factory=list)
@@ -69,7 +69,7 @@ def build_query(
     most: int | None = None,
     min_score: float | None = None,
 ) -> Query:
-    """Make a question of what somebody typed."""
+    """Parse a query."""
     days = tuple(spans(text, today=today))
     return Query(
         text=text,
@@ -83,7 +83,7 @@ def build_query(
 
 
 def retrieve(index: Index, question: Query, settings: QuerySettings) -> Retrieval:
-    """Answer a question from the index. Runs on the store's thread."""
+    """Run a query on the index. Runs on the index thread."""
     return _reference(index, question, settings) if settings.ranking == "reference" else _fused(index, question, settings)
 
 
@@ -121,11 +121,11 @@ def _reference(index: Index, question: Query, settings: QuerySettings) -> Retrie
 
 
 def _is_nothing(index: Index, found: Lookup, floor: float, question: Query) -> bool:
-    """Say whether the nearest is too far off to be shown.
+    """Return whether no candidate is relevant enough to be returned.
 
-    That is so when no chunk holds ``floor`` of the question's words by weight, none is of a day that it names, and no vector is
-    as near as those of questions were whose words were found. How near that is differs from model to model, so it is learned;
-    until enough such questions were asked, whatever is near by its vector is shown.
+    That is so if no chunk contains the share ``floor`` of the query's words (weighted), none is of a day in the query, and no
+    cosine reaches the learned similarity threshold, which differs from model to model. Until it is learned, candidates with
+    a vector are returned.
     """
     cosines = [c.vector for c in found.candidates if c.vector is not None]
     if found.coverage >= _ANSWERED and cosines:
@@ -152,7 +152,7 @@ def _hit(passage: Passage, snippet_chars: int | None) -> Hit:
 
 
 def _cut(text: str, chars: int | None) -> str:
-    """Return the beginning of a text, ``chars`` characters at most, to the end of a word where there is one."""
+    """Truncate a text to ``chars`` characters, at the end of a word if possible."""
     if not chars or len(text) <= chars:
         return text
     blank = max(text.rfind(" ", chars // 2, chars + 1), text.rfind("\n", chars // 2, chars + 1))

@@ -1,4 +1,4 @@
-"""Batch jobs that a provider is working on, noted in the index file so that a restart collects what was paid for."""
+"""Table of running batch jobs in the index file, so that their results are collected after a restart."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BatchJobTable:
         await self._thread.run(partial(self._note, record), urgent=False)
 
     async def close(self, token: str) -> None:
-        """Strike a job out: its vectors are stored, or given up."""
+        """Delete a job whose vectors are stored or given up."""
         await self._thread.run(partial(self._durably, "DELETE FROM batch_jobs WHERE token = ?", (token,)), urgent=False)
 
     def _pending(self, who: tuple[str, str, str]) -> list[BatchJob]:
@@ -58,7 +58,7 @@ class BatchJobTable:
         self._durably(f"INSERT OR REPLACE INTO batch_jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608 - constant
 
     def _durably(self, sql: str, bindings: tuple[str | None, ...]) -> None:
-        """Write with a sync to disk, which the index does not take the time for otherwise."""
+        """Write with an fsync; other writes to the index go without."""
         connection = self._index.database.connection
         connection.execute("PRAGMA synchronous = FULL")
         try:

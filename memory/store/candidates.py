@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Candidate:
-    """A chunk that one side or the other proposed.
+    """A chunk found by the keyword index, the vector index or both.
 
-    ``keyword`` is BM25 (higher is better), ``vector`` the cosine; None where that side did not propose it. ``embedded`` is
-    False for a chunk whose vector is still to come. ``score`` and ``bonus`` are set by the ranking.
+    ``keyword`` is BM25 (higher is better), ``vector`` the cosine; None if that index did not find it. ``embedded`` is
+    False for a chunk that has no vector yet. ``score`` and ``bonus`` are set by the ranking.
     """
 
     id: int
@@ -40,9 +40,9 @@ class Candidate:
 
 @dataclass(slots=True, kw_only=True)
 class Lookup:
-    """What both sides propose. ``coverage`` is the share of the question that the best keyword hit holds.
+    """Candidates of a query. ``coverage`` is the weighted share of the query's words in the best keyword candidate.
 
-    ``total`` is about how many chunks there are.
+    ``total`` is the approximate number of chunks.
     """
 
     candidates: list[Candidate] = field(default_factory=list)
@@ -56,9 +56,9 @@ _ENOUGH = 20
 
 
 class SimilarityThreshold:
-    """Remembers the best cosine of questions that were answered by their words. Cosines of two models do not compare.
+    """Learns the cosine that an answer has at least, from queries that were answered by keywords.
 
-    ``embedder`` is whatever tells one model from another by equality.
+    Cosines of different models are not comparable; ``embedder`` is any value that identifies the model by equality.
     """
 
     def __init__(self) -> None:
@@ -66,12 +66,12 @@ class SimilarityThreshold:
         self._seen: deque[float] = deque(maxlen=_REMEMBERED)
 
     def learn(self, embedder: object, best: float) -> None:
-        """Take note of a question that was answered, and how near the nearest vector was to it."""
+        """Record the best cosine of a query that was answered by keywords."""
         if embedder != self._of:
             self._of = embedder
             self._seen.clear()
         self._seen.append(best)
 
     def level(self, embedder: object) -> float | None:
-        """Return how near the least near of them was; None until there are enough."""
+        """Return the lowest of the recorded cosines; None until there are 20."""
         return min(self._seen) if embedder == self._of and len(self._seen) >= _ENOUGH else None

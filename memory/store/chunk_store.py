@@ -1,4 +1,4 @@
-"""Files and their chunks in the index, and the generations they belong to."""
+"""Tables of files, chunks and generations in the index."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from memory.text.chunks import Chunk
 
 _SHIFT = 40
-"""A chunk's id is its generation, shifted by this, plus a number: so a range of ids is a generation."""
+"""A chunk id is the generation number, shifted left by this, plus a counter: a generation is a range of ids."""
 
 
 INDEXING_VERSION = 2
-"""How files are cut and their words are put down. Raised when that changes: the notes are then indexed anew beside what there is."""
+"""Version of the chunking and indexing rules. When it is raised, notes are indexed again in a new generation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One complete state of the index: how texts were cut, and whose vectors they have ("" in ``provider``: none yet)."""
+    """One complete state of the index: chunk size, and the embedder of its vectors (``provider`` is "" without vectors)."""
 
     number: int
     tokens: int
@@ -59,7 +59,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class IndexedFile:
-    """What the index knows of a file. ``settled`` is False when it was written so recently that its stamp proves nothing."""
+    """Index entry of a file. ``settled`` is False if it was written so recently that its stamp may not show another change."""
 
     digest: bytes | None
     stamp: Stamp
@@ -69,7 +69,7 @@ class IndexedFile:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """What all chunks of a file have in common."""
+    """Columns that all chunks of a file share."""
 
     path: str
     source: Source
@@ -78,7 +78,7 @@ class _Origin:
 
 
 class ChunkStore:
-    """Writes files and chunks. Every change is one transaction, and goes to each generation that is kept."""
+    """Writes files and chunks, each change in one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -86,15 +86,15 @@ class ChunkStore:
         self.on_drop: Callable[[Sequence[int]], None] = lambda _: None
 
     def live(self) -> Generation | None:
-        """The generation that answers."""
+        """The generation that searches use."""
         return self._generation("live")
 
     def building(self) -> Generation | None:
-        """The generation that is being built to take its place."""
+        """The generation that is being built to replace it, if any."""
         return self._generation("building")
 
     def mixed(self) -> bool:
-        """Whether chunks of more than one generation lie in the tables."""
+        """Whether the tables contain chunks of more than one generation."""
         return bool(self._db.one("SELECT 1 FROM meta WHERE key IN ('building', 'sweeping')"))
 
     def keep(self, role: str, generation: Generation | None) -> None:
@@ -106,13 +106,13 @@ class ChunkStore:
             self._db.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (role, value))
 
     def next_number(self) -> int:
-        """A number that no generation has had."""
+        """Return an unused generation number."""
         number = int(self._db.one("SELECT value FROM meta WHERE key = 'last generation'") or 0) + 1
         self._db.connection.execute("INSERT OR REPLACE INTO meta VALUES ('last generation', ?)", (str(number),))
         return number
 
     def filed(self, generation: Generation, source: Source) -> dict[str, IndexedFile]:
-        """Everything that is known of the files of a source."""
+        """Return the index entries of all files of a source, by path."""
         sql = """SELECT path, hash, size, mtime_ns, ctime_ns, inode, settled, trouble FROM files
                  WHERE generation = ? AND source = ?"""
         return {
@@ -123,7 +123,7 @@ class ChunkStore:
     def put(
         self, generation: Generation, path: str, filed: IndexedFile, chunks: Sequence[Chunk], source: Source = "memory"
     ) -> int:
-        """Take a file in, or anew. Chunks whose text stayed keep their vectors. Returns how many chunks are new."""
+        """Index a file, or index it again. Unchanged chunks keep their vectors. Returns the number of new chunks."""
         audience = audience_of(path, source)
         with self._db.writing():
             self._file(generation, path, filed, source, audience)
@@ -153,12 +153,12 @@ class ChunkStore:
         return len(new)
 
     def note(self, generation: Generation, path: str, filed: IndexedFile, source: Source = "memory") -> None:
-        """Write down a file's new stamp, or why it cannot be read, and leave its chunks."""
+        """Update a file's entry (new stamp, or why it cannot be read) without changing its chunks."""
         with self._db.writing():
             self._file(generation, path, filed, source, audience_of(path, source))
 
     def remove(self, generation: Generation, paths: Iterable[str]) -> None:
-        """Forget files and their chunks."""
+        """Delete files and their chunks."""
         with self._db.writing():
             for path in paths:
                 sql = "SELECT id FROM chunks WHERE path = ? AND id BETWEEN ? AND ?"
@@ -166,12 +166,12 @@ class ChunkStore:
                 self._db.connection.execute("DELETE FROM files WHERE generation = ? AND path = ?", (generation.number, path))
 
     def forget_files(self) -> None:
-        """Have every file taken for changed."""
+        """Mark every file as changed."""
         with self._db.writing():
             self._db.connection.execute("UPDATE files SET settled = 0, hash = NULL")
 
     def sweep(self, keep: Sequence[Generation], limit: int) -> bool:
-        """Remove up to ``limit`` chunks of generations that are no longer kept; say whether more are left."""
+        """Delete up to ``limit`` chunks of other generations than ``keep``; return whether more are left."""
         outside = " AND ".join("id NOT BETWEEN ? AND ?" for _ in keep) or "1"
         bounds = tuple(bound for generation in keep for bound in (generation.first_id, generation.last_id))
         with self._db.writing():

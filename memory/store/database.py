@@ -1,4 +1,4 @@
-"""Opening the index file: its tables, and what happens to a file that is broken."""
+"""Opens the index file: schema, optional SQLite features, and handling of damaged files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AllowedFeatures:
-    """The optional parts that may be used where they are there; tests and cautious owners leave some out."""
+    """Optional features that may be used if present; tests disable some."""
 
     sqlite_vec: bool = True
     numpy: bool = True
@@ -31,7 +31,7 @@ class AllowedFeatures:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What is used. ``vectors`` is "vec0", else "numpy" (over a plain table), else "none"; ``note`` tells why it is not the best."""
+    """Features in use. ``vectors`` is "vec0", "numpy" (over a plain table) or "none"; ``note`` explains why it is not "vec0"."""
 
     vectors: Literal["vec0", "numpy", "none"]
     keywords: bool
@@ -41,7 +41,7 @@ class Features:
 
 
 def detect_features(connection: apsw.Connection, settings: VectorStoreSettings, parts: AllowedFeatures) -> Features:
-    """Load sqlite-vec into ``connection`` if it may and can be, and say what the index is to use."""
+    """Load sqlite-vec into ``connection`` if allowed and possible, and return the features to use."""
     import apsw
 
     numpy = parts.numpy and importlib.util.find_spec("numpy") is not None
@@ -81,7 +81,7 @@ def _load_vec(connection: apsw.Connection, settings: VectorStoreSettings) -> str
 
 
 def _bundled_extension() -> str:
-    """Where the sqlite-vec package has its library. Importing the package to ask it would import numpy, which most houses never use.
+    """Return the path of the sqlite-vec library without importing the package, which would import numpy.
 
     Raises ImportError when the package is not installed.
     """

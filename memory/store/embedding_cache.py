@@ -1,4 +1,4 @@
-"""Vectors that were computed once, by the hash of their text."""
+"""LRU cache of embeddings, by the hash of their text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 _ASK_AT_ONCE = 500
 _HALF = b"h"
-"""Stands before numbers of 16 bits; without it they have 32."""
+"""Prefix of vectors stored as 16-bit floats; without it they are 32-bit floats."""
 
 
 class EmbeddingCache:
-    """Keyed by provider, model, fingerprint and text; the least recently used leave first.
+    """Keyed by provider, model, fingerprint and text hash; the least recently used entries are evicted first.
 
-    Numbers are kept in half precision: a vector is in the index as well, and comes from here only when its text comes back.
+    Vectors are stored in half precision: the index holds them in full, and the cache is only used when a text comes back.
     """
 
     def __init__(self, database: Database, *, enabled: bool, most: int) -> None:
@@ -28,7 +28,7 @@ class EmbeddingCache:
         self._most = most
 
     def find(self, embedder: tuple[str, str, str], digests: Sequence[bytes], *, now: int) -> dict[bytes, bytes]:
-        """Return the known vectors among ``digests``, and mark them as used."""
+        """Return the known vectors among ``digests``, and mark them as recently used."""
         if not self._enabled:
             return {}
         found: dict[bytes, bytes] = {}
@@ -42,7 +42,7 @@ class EmbeddingCache:
         return found
 
     def keep(self, embedder: tuple[str, str, str], vectors: Iterable[tuple[bytes, bytes]], *, now: int) -> None:
-        """Add vectors, and let go of the least recently used beyond the limit."""
+        """Add vectors, and evict the least recently used beyond the limit."""
         if not self._enabled:
             return
         self._db.connection.executemany(
@@ -57,13 +57,13 @@ class EmbeddingCache:
             )
 
     def forget(self, embedder: tuple[str, str, str]) -> None:
-        """Let go of all vectors of an embedder."""
+        """Delete all vectors of an embedder."""
         self._db.connection.execute(
             "DELETE FROM embedding_cache WHERE provider = ? AND model = ? AND fingerprint = ?", embedder
         )
 
     def size(self) -> int:
-        """How many vectors are kept."""
+        """Return the number of cached vectors."""
         return int(self._db.one("SELECT count(*) FROM embedding_cache"))
 
 

@@ -1,4 +1,4 @@
-"""The index as one thing: generations, lookups, and the vectors that are still missing. Everything here runs on its thread."""
+"""The search index of one agent: generations, lookups and missing vectors. Everything here runs on the index thread."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _LONGEST_SPAN = 31
 _COLUMNS = "id, path, source, start_line, end_line, part, day, text, header, embedded"
 
 DONE = 1
-"""What ``chunks.embedded`` says of a chunk with a vector; 0: it is still to be made, 2: it was refused."""
+"""Value of ``chunks.embedded`` for a chunk with a vector; 0: no vector yet, 2: the embedder refused it."""
 
 _BARE = 0.1
-"""What the words of headings without a text are worth, so that they come behind notes that say something of it."""
+"""Factor for the keyword score of headings without text, so that they rank below notes with content."""
 
 _REFUSED_FOR = 86_400
-"""Seconds after which a refused text is asked for again."""
+"""Seconds after which a refused text is embedded again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """A chunk without a vector, and the text that makes one."""
+    """A chunk without a vector, and the text to embed."""
 
     id: int
     digest: bytes
@@ -66,10 +66,10 @@ class Index:
 
     @classmethod
     def open(cls, path: Path, settings: MemorySettings, *, now: datetime, parts: AllowedFeatures | None = None) -> Index:
-        """Open the file and make sure that there is a generation that answers.
+        """Open the file, with a live generation in it.
 
         Raises:
-            IndexBroken: the place cannot be used at all.
+            IndexBroken: no index file can be used at this path.
         """
         index = cls(Database.open(path, settings.store.vector, now=now, parts=parts), settings)
         with index.database.writing():
@@ -86,13 +86,13 @@ class Index:
 
     @property
     def live(self) -> Generation:
-        """The generation that answers."""
+        """The generation that searches use."""
         live = self.notes.live()
         assert live is not None
         return live
 
     def plan(self, embedder: Identity | None) -> list[Generation]:
-        """Begin, go on with, or give up a generation that fits the settings; return all that must follow the files, live first."""
+        """Start, continue or drop the generation that fits the settings; return all that must be kept up to date, live first."""
         live, building = self.live, self.notes.building()
         chunking = (self._settings.chunking.tokens, self._settings.chunking.overlap)
         other_vectors = embedder is not None and live.table != "" and live.embedder != embedder and self.vectors.usable
@@ -107,7 +107,7 @@ class Index:
         return [live] if building is None else [live, building]
 
     def switch(self) -> None:
-        """Let the generation that was built answer from now on, in one transaction."""
+        """Make the new generation the live one, in one transaction."""
         old, new = self.live, self.notes.building()
         if new is None:
             return
@@ -118,7 +118,7 @@ class Index:
             self.database.connection.execute("INSERT OR REPLACE INTO meta VALUES ('sweeping', '1')")
 
     def sweep(self, limit: int = 500) -> bool:
-        """Remove a part of what no generation needs any more; say whether more is left."""
+        """Delete some rows of old generations; return whether more are left."""
         if not self.database.one("SELECT 1 FROM meta WHERE key = 'sweeping'"):
             return False
         return self.notes.sweep([g for g in (self.live, self.notes.building()) if g], limit)
@@ -137,7 +137,7 @@ class Index:
     def fill_from_cache(
         self, generation: Generation, embedder: Identity, missing: Sequence[Missing], *, now: int
     ) -> list[Missing]:
-        """Give chunks the vectors that their texts already have in the cache; return those that have none there."""
+        """Set the vectors of chunks whose texts are in the cache; return the other chunks."""
         with self.database.writing():
             known = self.cache.find(embedder, [m.digest for m in missing], now=now)
             length = 4 * self.dims_of(generation) or max(map(len, known.values()), default=0)
@@ -150,7 +150,7 @@ class Index:
     def put_vectors(
         self, generation: Generation, embedder: Identity, vectors: Sequence[tuple[Missing, Sequence[float]]], *, now: int
     ) -> None:
-        """Keep new vectors, in the cache too. Vectors of chunks that are gone by now only go to the cache."""
+        """Store new vectors, also in the cache. Vectors of deleted chunks go to the cache only."""
         with self.database.writing():
             data = [(m, packed(vector)) for m, vector in vectors]
             self.cache.keep(embedder, ((m.digest, d) for m, d in data), now=now)
@@ -159,7 +159,7 @@ class Index:
     def adopt_vectors(
         self, generation: Generation, embedder: Identity, vectors: Sequence[tuple[bytes, Sequence[float]]], *, now: int
     ) -> None:
-        """Keep vectors that a job of an earlier run brought, by the hash of their texts: for chunks that still wait, and in the cache."""
+        """Store vectors of an earlier batch job, by the hash of their texts: for chunks without a vector, and in the cache."""
         data = {digest: packed(vector) for digest, vector in vectors}
         marks = ",".join("?" * len(data))
         sql = f"SELECT id, hash FROM chunks WHERE embedded = 0 AND id BETWEEN ? AND ? AND hash IN ({marks})"  # noqa: S608 - placeholders only
@@ -169,7 +169,7 @@ class Index:
             self._put(generation, embedder, [(id_, data[digest]) for id_, digest in waiting])
 
     def refuse(self, refused: Sequence[tuple[Missing, str]], embedder: Identity, *, now: int) -> None:
-        """Mark chunks whose text no vector can be had for, and why. They are found by keyword, and asked for again in a day."""
+        """Mark chunks that the embedder refused, with the reason. They are found by keyword, and embedded again in a day."""
         with self.database.writing():
             connection = self.database.connection
             connection.executemany(
@@ -180,7 +180,7 @@ class Index:
             )
 
     def reconsider(self, embedder: Identity | None, *, now: int) -> None:
-        """Let refused chunks be asked for again: after a day, of another embedder, or at once and all when there is None."""
+        """Make refused chunks eligible again: after a day, or for another embedder; all of them if ``embedder`` is None."""
         with self.database.writing():
             if embedder is None:
                 self.database.connection.execute("DELETE FROM refusals")
@@ -204,7 +204,7 @@ class Index:
         return current.dims if current is not None else 0
 
     def forget_vectors(self, generation: Generation, embedder: Identity) -> None:
-        """Drop a generation's vectors, and those of the embedder in the cache: the model behind its name is another one now."""
+        """Drop the vectors of a generation and of the embedder in the cache, because the model behind the name has changed."""
         current = self._kept(generation)
         if current is None:
             return
@@ -218,7 +218,7 @@ class Index:
             self.notes.keep(role, replace(current, provider="", model="", fingerprint="", dims=0, table=""))
 
     def answers_by_vector(self, embedder: Identity | None) -> bool:
-        """Whether the live generation has vectors of this embedder, but for a few that are still to come."""
+        """Whether the live generation has vectors of this embedder for all but a few chunks."""
         live = self.live
         if embedder is None or not live.table or live.embedder != embedder or not self.vectors.usable:
             return False
@@ -237,7 +237,7 @@ class Index:
         limit: int,
         floor: float = 0.0,
     ) -> Lookup:
-        """Ask both sides, and bring the texts of what they propose. Notes of days that are named join as candidates too."""
+        """Return candidates from the keyword and vector indexes, with their texts, and notes of the days in the query."""
         live = self.live
         words = self.keywords.search(terms, live, audience=audience, limit=limit, floor=floor)
         cosines = self.vectors.search(packed(vector), live, audience=audience, limit=limit) if vector is not None else {}
@@ -258,7 +258,7 @@ class Index:
         return [_candidate(*row) for row in rows]
 
     def at_line(self, path: str, line: int) -> list[Candidate]:
-        """Return the live chunks that hold a line of a file."""
+        """Return the live chunks that contain a line of a file."""
         live = self.live
         sql = f"SELECT {_COLUMNS} FROM chunks WHERE path = ? AND id BETWEEN ? AND ? AND start_line <= ? AND end_line >= ?"  # noqa: S608 - constant
         return [_candidate(*row) for row in self.database.rows(sql, (path, live.first_id, live.last_id, line, line))]
@@ -268,7 +268,7 @@ class Index:
         self.database.close()
 
     def _put(self, generation: Generation, embedder: Identity, rows: list[tuple[int, bytes]]) -> None:
-        """Store vectors, making the table when the first one tells its length. A chunk that was dropped meanwhile is passed over."""
+        """Store vectors; the first one sets the length of the table. Chunks that were deleted meanwhile are skipped."""
         current = self._kept(generation)
         if current is None or not rows:
             return

@@ -1,4 +1,4 @@
-"""The index of one agent while it is in use: opened when it is first needed, and set aside and made anew when it is damaged."""
+"""Handle of an index file: opens it on first use, and replaces it if it is damaged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 class IndexHandle:
     """Opens an index file and runs work on its thread.
 
-    ``tell`` gets sentences for the owner; ``renewed`` is called when the index was damaged and begins empty.
+    ``tell`` takes sentences for the owner; ``on_rebuild`` is called after a damaged index was replaced by an empty one.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class IndexHandle:
             return self._opened
 
     async def run(self, work: Callable[[Index], T]) -> T:
-        """Run something on the open index, ahead of housekeeping."""
+        """Run ``work`` on the index, ahead of background work."""
 
         async def on_thread() -> T:
             index = await self.index()
@@ -66,16 +66,16 @@ class IndexHandle:
         return await self.recovering(on_thread)
 
     async def run_until_done(self, step: Callable[[], bool]) -> None:
-        """Repeat a piece of housekeeping until it says that nothing is left; searches go in between."""
+        """Repeat a background step until it returns False; searches run in between."""
         more = True
         while more:
             more = await self.thread.run(step, urgent=False)
 
     async def recovering(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run ``work``; if it shows that the file is damaged, set the file aside and run it once more on a new one.
+        """Run ``work``; if the file turns out to be damaged, rename it and run ``work`` again on a new one.
 
         Raises:
-            IndexBroken: the disk takes nothing more, or the file cannot be written.
+            IndexBroken: the disk is full, or the file cannot be written.
         """
         import apsw
 
@@ -85,7 +85,7 @@ class IndexHandle:
             await self._set_aside(str(error))
         except apsw.FullError as error:
             raise IndexBroken(
-                f"the disk of {self._store} is full; notes are searched as they were", hint="free some space"
+                f"the disk of {self._store} is full; search uses the last indexed state", hint="free some disk space"
             ) from error
         except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, apsw.BusyError) as error:
             raise IndexBroken(
@@ -115,5 +115,5 @@ class IndexHandle:
                 return set_aside(self._store, self._clock.now())
 
             aside = await self.thread.run(put_away)
-        self._tell(f"The memory index was damaged (SQLite: {reason}); it was set aside as {aside.name} and is rebuilt.")
+        self._tell(f"The memory index was damaged (SQLite: {reason}); it was renamed to {aside.name} and is being rebuilt.")
         self._renewed()

@@ -17,10 +17,10 @@ _MOST_TROUBLES = 50
 
 @dataclass(slots=True, kw_only=True)
 class IndexStatus:
-    """How the index of an agent stands.
+    """State of an agent's index.
 
-    ``search`` says what answers ("vectors and keywords", "keywords", "vectors", "nothing"), ``scan`` what vectors are compared
-    with. ``changed_files`` are those whose state on disk is not the one that was indexed; ``probe`` is known only after a deep look.
+    ``search`` says what is searched ("vectors and keywords", "keywords", "vectors", "nothing"). ``changed_files`` are the files
+    that are new, changed or deleted since they were indexed; ``probe`` is the result of a test call, if one was made.
     """
 
     agent: str = ""
@@ -56,7 +56,7 @@ class IndexStatus:
 
 
 def read_status(index: Index, embedder: Identity | None, found: Sequence[SourceFile]) -> IndexStatus:
-    """Read the state of the index. Runs on the store's thread. ``found`` are the files on disk."""
+    """Read the state of the index. Runs on the index thread. ``found`` are the files on disk."""
     live, building, one = index.live, index.notes.building(), index.database.one
     bounds = (live.first_id, live.last_id)
     drivers = index.database.drivers

@@ -1,4 +1,4 @@
-"""One thread that owns a SQLite connection, and takes searches before housekeeping."""
+"""A thread with a priority queue that owns a SQLite connection: searches run before background work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Job = tuple[int, int, "Callable[[], Any]", "asyncio.Future[Any]", asyncio.Abstr
 
 
 class IndexThread:
-    """Runs functions one after the other, urgent ones first. The thread starts with the first function and ends with ``close``."""
+    """Runs functions one at a time, urgent ones first. The thread starts with the first call and ends with ``close``."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -28,7 +28,7 @@ class IndexThread:
         self._closing = False
 
     async def run(self, work: Callable[[], T], *, urgent: bool = True) -> T:
-        """Run ``work`` on the thread and return what it returns. Cancelled before its turn, it never runs.
+        """Run ``work`` on the thread and return what it returns. If cancelled before it starts, it does not run.
 
         Raises:
             RuntimeError: the thread was closed.
@@ -46,7 +46,7 @@ class IndexThread:
         return await future
 
     async def close(self, last: Callable[[], object]) -> None:
-        """Drop what waits, run ``last`` on the thread if it ever started, and end it. Closing twice is fine."""
+        """Cancel waiting work, run ``last`` on the thread if it was started, and end it. Calling it again has no effect."""
         with self._changed:
             started, self._closing = self._thread, True
         if started is None or not started.is_alive():

@@ -1,4 +1,4 @@
-"""The keyword side: BM25 over stemmed words, character pairs and code."""
+"""Keyword index: BM25 over stemmed words, character bigrams and code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST = 40
 
 
 class Vocabulary:
-    """Every word that the keyword index holds, in RAM once somebody asks, and read again when the index has changed."""
+    """All words of the keyword index, loaded into RAM on first use and again after changes."""
 
     def __init__(self, database: Database, notes: ChunkStore) -> None:
         self._db = database
@@ -35,7 +35,7 @@ class Vocabulary:
         self._read_at = (-1, -1)
 
     def like(self, word: str) -> list[str]:
-        """Return words that hold most of ``word``, or that ``word`` holds whole; the nearest in length first."""
+        """Return words that contain most of ``word``, or that ``word`` contains; the most similar in length first."""
         asked = _folded(word)[:_LONGEST]
         if len(asked) < _SHORTEST:
             return []
@@ -157,7 +157,7 @@ class KeywordIndex:
         return hits
 
     def total(self) -> int:
-        """About how many chunks there are."""
+        """Return the approximate number of chunks."""
         self._recount()
         return self._total
 

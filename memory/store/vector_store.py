@@ -1,4 +1,4 @@
-"""The vector side: vectors in sqlite-vec's table or a plain one, found exactly, by the extension or by numpy in RAM."""
+"""Vector store: exact nearest-neighbour search, by sqlite-vec or by numpy in RAM."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def packed(vector: Sequence[float]) -> bytes:
 
 
 class Matrix:
-    """Vectors of one generation in RAM, brought by slices until ``complete``. ``rows`` is how many are expected."""
+    """Vectors of one generation in RAM, loaded in slices until ``complete``. ``rows`` is the expected number."""
 
     def __init__(self, generation: Generation, rows: int = 0) -> None:
         import numpy as np
@@ -51,7 +51,7 @@ class Matrix:
             self._vectors[place] = self._np.frombuffer(data, dtype=self._np.float32)
 
     def remove(self, ids: Iterable[int]) -> None:
-        """Take vectors out; the last one moves into the gap."""
+        """Remove vectors; the last one moves into the gap."""
         for id_ in ids:
             place = self._places.pop(id_, None)
             if place is None:
@@ -89,7 +89,7 @@ class Matrix:
 
 
 class VectorStore:
-    """Keeps and finds vectors. Cosine similarity of unit vectors, so a dot product."""
+    """Stores and searches unit vectors by cosine similarity, which is their dot product."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -98,11 +98,11 @@ class VectorStore:
 
     @property
     def usable(self) -> bool:
-        """Whether vectors can be kept and found at all."""
+        """Whether vectors can be stored and searched at all."""
         return self._db.drivers.vectors != "none"
 
     def scan_of(self, generation: Generation) -> str:
-        """Name what a search of this generation would run on just now."""
+        """Return what a search of this generation would use now: "numpy", "vec0" or "none"."""
         if not self.usable or not generation.table:
             return "none"
         return "numpy" if self._ready(generation) or self._db.drivers.vectors == "numpy" else "vec0"
@@ -137,7 +137,7 @@ class VectorStore:
             self._matrix.add(rows)
 
     def removed(self, ids: Iterable[int]) -> None:
-        """Take note that chunks are gone; their rows were deleted with them."""
+        """Remove deleted chunks from RAM; their rows were deleted already."""
         if self._matrix is not None:
             self._matrix.remove(ids)
 
@@ -159,7 +159,7 @@ class VectorStore:
         return dict(self._db.rows(sql, bindings))
 
     def load_slice(self, generation: Generation) -> bool:
-        """Bring some more vectors into RAM; say whether there are more to bring."""
+        """Load some more vectors into RAM; return whether there are more."""
         if not self._db.drivers.scan or not generation.table:
             return False
         if not self._current(generation):
@@ -187,7 +187,7 @@ class VectorStore:
         return not matrix.complete
 
     def release(self) -> None:
-        """Give the RAM back; the next searches run on the table."""
+        """Free the RAM; searches then use the table."""
         self._matrix = None
 
     def _ready(self, generation: Generation) -> bool:

@@ -1,4 +1,4 @@
-"""Which lines of a note say something: not those that a template brought along and that nobody has filled in."""
+"""Detects lines without content: unchanged template lines, empty headings and punctuation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def heading_levels(lines: Sequence[str]) -> list[int]:
 
 
 def informative_lines(lines: Sequence[str], template: frozenset[str]) -> list[bool]:
-    """Say of every line whether it tells something.
+    """Return for every line whether it has content.
 
     A line of ASCII punctuation alone does not. A line of ``template`` (stripped lines) does not, nor does a heading that is
     only a date, unless it is a heading with something under it: then it says what that is about. The title of a template never
@@ -55,5 +55,5 @@ def informative_lines(lines: Sequence[str], template: frozenset[str]) -> list[bo
 
 
 def is_only_headings(text: str) -> bool:
-    """Tell a piece of a note that is nothing but headings."""
+    """Return whether a text consists of headings only."""
     return all(not line.strip() or line.lstrip(" ").startswith("#") for line in text.split("\n"))

@@ -1,4 +1,4 @@
-"""Cutting Markdown into pieces of whole lines, each with its range and the headings it stands under."""
+"""Splits Markdown into chunks of whole lines, with their line range and headings."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def split_lines(text: str) -> list[str]:
 
 
 def chunk(lines: Sequence[str], *, tokens: int, overlap: int, template: frozenset[str] = frozenset()) -> list[Chunk]:
-    """Cut ``lines`` into chunks of at most ``tokens`` estimated tokens.
+    """Split ``lines`` into chunks of at most ``tokens`` estimated tokens.
 
-    Every line that says something is in some chunk (see ``memory.text.boilerplate``; ``template`` are lines that nobody wrote). A chunk
+    Every line with content is in a chunk (see ``memory.text.boilerplate``; ``template`` are the lines of a new workspace). A chunk
     begins with the last whole lines of the one before: as few as reach ``overlap`` tokens, as long as they leave half of the
     chunk to new text.
     """
@@ -88,7 +88,7 @@ def _pieces(lines: Sequence[str], tokens: int, overlap: int) -> Iterator[tuple[i
 
 
 def _overlap_start(weights: Sequence[float], first: int, end: int, *, overlap: int, room: float) -> int:
-    """Find the line from which on ``weights[:end]`` are repeated; never all of the chunk that began at ``first``."""
+    """Return the first line that is repeated in the next chunk; never the whole chunk that began at ``first``."""
     start, carried = end, 0.0
     while start - 1 > first and carried < overlap and carried + weights[start - 1] <= room:
         start -= 1
@@ -97,7 +97,7 @@ def _overlap_start(weights: Sequence[float], first: int, end: int, *, overlap: i
 
 
 def _parts(line: str, tokens: int, overlap: int) -> Iterator[str]:
-    """Cut one long line at blanks where there are some, repeating up to ``overlap`` tokens of whole words."""
+    """Split one long line at spaces if possible, repeating up to ``overlap`` tokens of whole words."""
     per_token = len(line) / max(1.0, estimate(line))
     size = max(1, int(tokens * per_token))
     back = min(int(overlap * per_token), size // 2)
@@ -114,7 +114,7 @@ def _parts(line: str, tokens: int, overlap: int) -> Iterator[str]:
 
 
 def _headings(lines: Sequence[str], said: Sequence[bool]) -> list[str]:
-    """Return for every line the headings it stands under that say something, a heading line counting for itself."""
+    """Return for every line the path of headings with content above it, including the line itself."""
     path: list[tuple[int, str]] = []
     joined = ""
     out: list[str] = []

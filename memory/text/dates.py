@@ -1,4 +1,4 @@
-"""Days: which one a note is about, and which ones a question names."""
+"""Dates: the day of a note, and the days that a query mentions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Span:
     last: date
 
     def __contains__(self, day: date) -> bool:
-        """Whether the day lies within."""
+        """Whether the day is in the span."""
         return self.first <= day <= self.last
 
     @property
@@ -64,14 +64,14 @@ def day_of(path: str) -> date | None:
 
 
 def header(day: date | None, heading: str) -> str:
-    """Return the line that is indexed and embedded with a chunk: its day, spelt so that any way of asking meets it, and heading."""
+    """Return the header that is indexed and embedded with a chunk: its day in several spellings, and its heading."""
     if day is None:
         return heading
     return f"{day:%Y-%m-%d} ({day.day} {month_name[day.month]} {day.year}, {day_name[day.weekday()]}) {heading}".rstrip()
 
 
 def spans(question: str, *, today: date) -> list[Span]:
-    """Return the days that a question names, absolutely or counted from ``today``. Dates without a year are past ones."""
+    """Return the days in a query, absolute or relative to ``today``. Dates without a year are in the past."""
     relative = counted(question, today)
     found = _absolute(_without(question, relative), today)
     found += [Span(one.first, one.last) for one in relative]
@@ -79,9 +79,9 @@ def spans(question: str, *, today: date) -> list[Span]:
 
 
 def spelt_out(question: str, *, today: date) -> str:
-    """Put a day in the place of each phrase that counts days from ``today``, spelt as notes of that day are indexed.
+    """Replace each relative date by the day in the spelling in which notes of that day are indexed.
 
-    Phrases that mean many days go: their words ("last", "week") are in any note.
+    Phrases for several days are removed: their words ("last", "week") are in many notes.
     """
     pieces, end = [], 0
     for one in counted(question, today):

@@ -1,4 +1,4 @@
-"""Days that a question counts from today: yesterday, last Tuesday, 5 days ago; gestern, letzten Dienstag, vor 5 Tagen."""
+"""Relative dates in queries: yesterday, last Tuesday, 5 days ago; gestern, letzten Dienstag, vor 5 Tagen."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TAGESZEIT = r"(?:\s+(?:früh|morgen|vormittag|mittag|nachmittag|abend|nacht))?"
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A phrase of a question, by its place in it, and the days it means, both ends included."""
+    """A relative date in a query: its position, and the first and last day that it means."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""Words that hold a sentence together and say nothing of its subject, by language: no note is found or judged by them.
+"""Stop words by language: they are ignored in queries.
 
 The lists are our own and short: the words that questions are made of. A language without a list loses little, because frequent
 words weigh little anyway.
@@ -82,10 +82,7 @@ _KOREAN = ("누구", "무엇", "뭐", "어디", "언제", "어떻", "어떤", "�
 
 
 def of(words: Sequence[str]) -> frozenset[str]:
-    """Return the function words of the language that a question is in: of the one that most of its words speak for.
-
-    English where none speaks louder: a note-keeper of any language asks in English now and then, hardly the reverse.
-    """
+    """Return the stop words of the language of a query, which is the one with the most matches; English in case of a tie."""
     asked = set(words)
     best, most = ENGLISH, len(asked & ENGLISH)
     for own in _LISTS.values():
@@ -96,10 +93,9 @@ def of(words: Sequence[str]) -> frozenset[str]:
 
 
 def content_bigrams(run: str, pairs: Sequence[str]) -> list[str]:
-    """Return those of a run's pairs that say what it is about; ``run`` is text written without blanks.
+    """Return the bigrams of a run that carry its subject; ``run`` is text without spaces.
 
-    In Japanese the kana between the ideographs is grammar, where there are ideographs; in Korean what is glued to the end of a
-    word is; in Chinese some characters are.
+    Ignored are in Japanese the kana beside ideographs, in Korean the endings of words, and in Chinese some characters.
     """
     if "\uac00" <= run[0] <= "\ud7af":
         return [] if run.startswith(_KOREAN) else list(pairs[:1])

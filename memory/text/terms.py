@@ -1,4 +1,4 @@
-"""What of a question, and of a note, the keyword index sees: words, pairs of ideographs, and code."""
+"""Tokenizes queries and notes for the keyword index: words, bigrams of unspaced scripts, and code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
     "\uf900-\ufaff\uff66-\uff9f"
 )
-"""Scripts that are written without blanks, or glue their endings on: their pairs of characters serve as words."""
+"""Scripts without spaces or with agglutinated endings: they are indexed by character bigrams."""
 
 _RUN = re.compile(f"[{UNSPACED}\U00020000-\U0003ffff]+")
 _WORD = re.compile(r"[^\W_]+")
@@ -23,7 +23,7 @@ _TRIGRAM = 3
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A question, taken apart. All lists are without repeats, in the order of the question.
+    """The terms of a query, without duplicates, in the order of the query.
 
     ``words`` go to the stemmed text, as they are written (SQLite folds case in its own way), ``pairs`` to its column of
     character pairs, ``code`` (and runs of three or more unspaced characters) to the trigram table. ``content_bigrams`` are the pairs
@@ -36,14 +36,14 @@ class Terms:
     content_bigrams: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there is anything to look for."""
+        """Whether there is any term."""
         return bool(self.words or self.pairs or self.code)
 
 
 def query_terms(question: str, *, at_least_any: bool = True) -> Terms:
-    """Take a question apart. Function words go, unless nothing else is left; no syntax of any query language survives.
+    """Split a query into terms. Stop words are removed unless nothing else is left; query syntax is removed too.
 
-    With ``at_least_any`` False they go in any case: the question says by something else what it is about.
+    With ``at_least_any`` False stop words are always removed (the query has a date, for example).
     """
     runs = _RUN.findall(question)
     words = _WORD.findall(_RUN.sub(" ", question))
@@ -75,7 +75,7 @@ def spaced(text: str) -> str:
 
 
 def code_tokens(text: str) -> list[str]:
-    """Return what looks like an identifier, a path, a version or a number rather than a word."""
+    """Return the tokens that look like an identifier, a path, a version or a number."""
     return [token for token in _CODE.findall(text) if len(token) >= _TRIGRAM and _LOOKS_LIKE_CODE.search(token)]
 
 

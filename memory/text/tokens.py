@@ -1,4 +1,4 @@
-"""How many tokens a text will be, guessed by its script: no tokenizer is at hand that every model shares."""
+"""Estimates the number of tokens of a text by its script, without a tokenizer."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ OTHER_CHARS_PER_TOKEN = 2.5
 def estimate(text: str) -> float:
     """Return the estimated tokens of ``text``.
 
-    Four ASCII characters make a token, two and a half of other alphabets; every ideograph, kana, Hangul or Thai
-    character and every emoji is one of its own.
+    Four ASCII characters count as one token, and 2.5 characters of other alphabets; every ideograph, kana, Hangul or Thai
+    character and every emoji counts as one.
     """
     if text.isascii():
         return len(text) / ASCII_CHARS_PER_TOKEN

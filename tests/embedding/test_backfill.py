@@ -124,7 +124,7 @@ async def test_after_two_bad_jobs_the_service_is_left_alone(house: House, peer: 
     for _ in range(3):
         assert await house.run() == await expected()
     assert creations(peer) == 2
-    assert "left alone until the next start" in house.told[-1]
+    assert "not used until the next start" in house.told[-1]
 
 
 async def test_a_server_without_batches_is_asked_once(house: House, peer: EmbeddingPeer) -> None:

@@ -61,7 +61,7 @@ async def test_a_cut_connection_is_continued_where_it_broke_off(peer: EmbeddingP
 
 async def test_a_later_start_continues_what_an_earlier_one_left(peer: EmbeddingPeer, tmp_path: Path) -> None:
     peer.hub_cut_after = [1_000_000, 0, 0, 0, 0, 0, 0]
-    with pytest.raises(EmbeddingFailed, match="will be continued") as failed:
+    with pytest.raises(EmbeddingFailed, match="next attempt continues it") as failed:
         await get(peer, tmp_path)
     assert failed.value.passing
     peer.hub_cut_after = []
@@ -130,7 +130,7 @@ async def test_two_processes_do_not_write_into_one_file(peer: EmbeddingPeer, tmp
     part.parent.mkdir()
     with part.open("wb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(EmbeddingFailed, match=r"Another process is downloading model-Q8_0\.gguf already") as failed:
+        with pytest.raises(EmbeddingFailed, match=r"Another process is already downloading model-Q8_0\.gguf") as failed:
             await get(peer, tmp_path)
     assert failed.value.passing
     assert (await get(peer, tmp_path)).read_bytes() == CONTENT

@@ -241,7 +241,7 @@ async def test_a_failure_for_good_brings_the_second_in_once_and_tells() -> None:
     assert (both.model, both.stepped_in) == ("bag-of-words", "fake")
     assert len((await both.embed(["a"], purpose="query"))[0]) == 16
     assert len(told) == 1
-    assert "has taken over" in told[0]
+    assert "is used until the next start" in told[0]
 
 
 async def test_passing_trouble_brings_the_second_in_only_when_it_lasts() -> None:

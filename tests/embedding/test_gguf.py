@@ -109,7 +109,7 @@ async def test_a_model_is_fetched_from_the_hub_at_the_first_call(peer: Embedding
 
 @with_llama
 async def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
-    for content, message in ((b"<html>sign in</html>", "is not a GGUF model"), (b"GGUF but no more", "breaks off")):
+    for content, message in ((b"<html>sign in</html>", "is not a GGUF model"), (b"GGUF but no more", "is truncated")):
         (tmp_path / "x.gguf").write_bytes(content)
         embedder = GgufEmbedder(tmp_path / "x.gguf", cache_dir=tmp_path, hub_url="http://127.0.0.1:9")
         with pytest.raises(EmbeddingFailed, match=message):

@@ -70,7 +70,7 @@ async def test_a_model_by_name_is_fetched_from_the_hub(peer: EmbeddingPeer, tmp_
 
 async def test_a_name_that_fastembed_does_not_know(tmp_path: Path) -> None:
     embedder = OnnxEmbedder("nobody/nothing", cache_dir=tmp_path, hub_url="http://127.0.0.1:9")
-    with pytest.raises(EmbeddingFailed, match="knows no model 'nobody/nothing'"):
+    with pytest.raises(EmbeddingFailed, match="has no model 'nobody/nothing'"):
         await embedder.embed(["a"], purpose="query")
     await embedder.close()
 

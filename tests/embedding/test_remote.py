@@ -90,7 +90,7 @@ async def test_429_for_an_hour_fails_at_once_and_leaves_the_provider_alone_meanw
         await embedder.embed(["a"], purpose="query")
     assert failed.value.passing
     assert failed.value.retry_after == 3600
-    with pytest.raises(EmbeddingFailed, match="left alone for another 3600 seconds"):
+    with pytest.raises(EmbeddingFailed, match="no calls for another 3600 seconds"):
         await embedder.embed(["a"], purpose="query")
     assert len(peer.embedding_calls()) == 1
     assert clock.slept == []
@@ -112,7 +112,7 @@ async def test_a_refused_key_is_not_tried_again_and_the_message_names_where_it_c
     embedder: OpenAIEmbedder | GeminiEmbedder, peer: EmbeddingPeer
 ) -> None:
     peer.keys = {"another"}
-    with pytest.raises(EmbeddingFailed, match=r"key for embeddings was refused \(a test\)") as failed:
+    with pytest.raises(EmbeddingFailed, match=r"key for embeddings was rejected \(a test\)") as failed:
         await embedder.embed(["a"], purpose="query")
     assert not failed.value.passing
     assert "good-key" not in str(failed.value)

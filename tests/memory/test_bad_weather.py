@@ -252,7 +252,7 @@ async def test_a_provider_that_says_429_for_an_hour_is_left_alone_and_then_asked
         assert f"memory/{minute}.md" in await paths(memory, f"minute {minute} heron")
         clock.move(120)
     assert embedder.asked <= 7  # once in ten minutes, not at every sync
-    assert told == ["Memory goes on by keyword: the provider answered 429"]
+    assert told == ["Memory search uses keywords only: the provider answered 429"]
     embedder.refusal = None
     clock.move(600)
     await memory.sync()

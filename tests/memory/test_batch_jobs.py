@@ -132,7 +132,7 @@ async def test_a_job_that_was_left_running_is_collected_after_a_restart(house: H
     memory = house.start(wait=False)
     await memory.sync()
     status = await memory.status()
-    assert (status.vectors, status.trouble) == (0, "a batch job is under way")
+    assert (status.vectors, status.trouble) == (0, "a batch job is running")
     assert (await memory.search("parcel 49", audience=OWNER)).hits[0].path == "memory/07.md"
     await house.stop()
     asked = len(peer.embedding_calls())  # for the question

@@ -182,7 +182,7 @@ async def test_a_model_that_became_another_one_is_told_and_the_index_made_anew(
     else:
         answer = await memory.search("jasmine tea", audience=OWNER)
         assert (answer.hits[0].path, answer.provider) == ("memory/tea.md", "none")
-        assert "other vectors" in (answer.note or "")
+        assert "vectors of another length" in (answer.note or "")
 
         async def made_anew() -> bool:
             status = await memory.status()
@@ -244,7 +244,7 @@ async def test_the_reason_is_the_true_one_when_nobody_makes_vectors(peer: Embedd
     peer.keys.clear()
     await memory.sync()
     note = (await memory.search("jasmine tea", audience=OWNER)).note or ""
-    assert "refused" in note
+    assert "rejected" in note
     assert "still being made" not in note
     await memory.close()
 

@@ -156,7 +156,7 @@ async def test_get_reads_lines_and_marks_the_cut(workspace: Path) -> None:
     assert (await memory.get("memory/long.md", audience=OWNER, from_line=7, lines=2)).text == "line 7\nline 8"
     whole = await memory.get("memory/long.md", audience=OWNER)
     assert whole.cut
-    assert whole.text.endswith("[cut here; go on with from=401]")
+    assert whole.text.endswith("[truncated; continue with from=401]")
     assert not (await memory.get("memory/long.md", audience=OWNER, from_line=999)).cut
     assert (await memory.get("memory/long.md", audience=OWNER, from_line=5000)).text == ""
     await memory.close()
@@ -333,7 +333,7 @@ async def test_a_provider_that_fails_leaves_keyword_search_with_a_note(workspace
     asked = embedder.calls["passage"]
     await memory.sync()
     assert embedder.calls["passage"] == asked  # left alone for a while
-    assert told == ["Memory goes on by keyword: the key has expired renew it"]
+    assert told == ["Memory search uses keywords only: the key has expired renew it"]
     await memory.close()
 
 
@@ -383,7 +383,7 @@ async def test_a_question_of_which_nothing_is_known_gets_no_answer(workspace: Pa
     await memory.sync()
     answer = await memory.search("which spaceship launched the telescope when apples fell?", audience=OWNER)
     assert answer.hits == ()
-    assert "Nothing in memory comes close" in (answer.note or "")
+    assert "Nothing in memory is relevant" in (answer.note or "")
     assert await paths(memory, "did we buy bread and cheese?")
     await memory.close()
 
@@ -408,7 +408,7 @@ async def test_explain_tells_why_a_line_was_missed(workspace: Path) -> None:
     found = await memory.explain("jasmine", audience=OWNER, line="MEMORY.md:4")
     missed = await memory.explain("jasmine", audience=OWNER, line="memory/2026-01-26.md:5")
     assert found["line"]["found"]  # type: ignore[index]
-    assert "shares no rare word" in missed["line"]["reason"]  # type: ignore[index]
+    assert "shares no distinctive word" in missed["line"]["reason"]  # type: ignore[index]
     with pytest.raises(MemoryUnreadable):
         await memory.explain("jasmine", audience=FAMILY, line="MEMORY.md:4")
     await memory.close()

@@ -1,4 +1,4 @@
-"""Embedding a great many passages: by batch jobs where that pays, by direct calls for the rest."""
+"""Backfill: embeds many passages, by batch jobs if there are enough of them, otherwise by direct calls."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from memory.settings import BatchSettings
 
 LARGE = 5_000
-"""Passages from which on a batch pays. Fewer are done by direct calls within a minute, for about a cent; a batch may take hours."""
+"""Minimum number of passages for a batch job. Fewer cost about a cent and a minute by direct calls; a batch may take hours."""
 
 _FAILURES_ALLOWED = 2
-"""After so many failed jobs the batch service is left alone until the next start. The service itself keeps count."""
+"""After this many failed jobs the batch service is not used until the next start. The service object counts them."""
 
 _READS = 3
 _PORTION = 256
@@ -35,12 +35,12 @@ _LAST_POLLS = 30
 
 
 class Backfill:
-    """Embeds passages that are known by their hash (``identity.text_hash``).
+    """Embeds passages that are identified by a hash (``identity.text_hash``).
 
-    Jobs are written into ``book`` before they are handed in, and struck out only when the consumer has asked for more than
-    what they came to: a crash at any moment loses no job that was paid for. ``batch`` None means direct calls only, and so does
-    the service of another embedder than the one in use (a fallback has stepped in): make a new backfill for each run.
-    ``token`` makes a new job's name; ``tell`` takes sentences for the owner.
+    Jobs are written to ``book`` before they are submitted, and deleted only after the consumer has processed their results: no
+    paid job is lost in a crash. Direct calls are used if ``batch`` is None or belongs to another embedder than the one in use
+    (after a failover), so create a new backfill for each run. ``token`` makes a job's name; ``tell`` takes sentences for the
+    owner.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Backfill:
         self._dims: int | None = None
 
     async def run(self, texts: Mapping[str, str]) -> AsyncIterator[list[tuple[str, list[float] | EmbeddingFailed]]]:
-        """Yield what came of each hash in ``texts``, in portions and in no particular order.
+        """Yield a vector or a failure for each hash in ``texts``, in portions and in any order.
 
-        Jobs of an earlier run are collected first, also those that no longer concern ``texts``. With ``wait`` off, what is in
-        a running job is left out: a later run brings it. Raises ``EmbeddingFailed`` when direct calls fail for a reason that
-        is not in the texts; what was yielded before stays good.
+        Jobs of an earlier run are collected first, including those that have nothing to do with ``texts``. With ``wait`` off,
+        texts in a running job are left out; a later run yields them. Raises ``EmbeddingFailed`` if direct calls fail for a
+        reason other than the texts; what was yielded before remains valid.
         """
         missing = dict(texts)
         jobs = await self._adopt()
@@ -92,7 +92,7 @@ class Backfill:
                     yield portion
                 if state.status == "completed" and brought * 2 < len(record.texts):
                     self._failed(f"batch {record.job} brought {brought} vectors for {len(record.texts)} texts", for_good=False)
-                await self._strike_out(record, state)
+                await self._close(record, state)
         async for portion in self._directly(missing):
             yield portion
 
@@ -101,7 +101,7 @@ class Backfill:
         return self._batch is not None and self._batch.failures < _FAILURES_ALLOWED
 
     async def _adopt(self) -> list[BatchJob]:
-        """Take over the jobs that an earlier run left, after asking for the ids of those that were being handed in."""
+        """Take over the jobs of an earlier run; look up the id of a job whose submission was interrupted."""
         if self._batch is None:
             return []
         who = self._embedder
@@ -134,7 +134,7 @@ class Backfill:
     async def _finished(
         self, jobs: list[BatchJob], texts: Mapping[str, str]
     ) -> AsyncGenerator[tuple[BatchJob, BatchStatus | None], None]:
-        """Run jobs, a few at once, and yield each as it ends; None: it is left running, or never got going."""
+        """Run jobs, ``concurrency`` at a time, and yield each when it ends; None means still running, or not submitted."""
         todo = list(reversed(jobs))
         running: set[asyncio.Task[tuple[BatchJob, BatchStatus | None]]] = set()
         try:
@@ -150,7 +150,7 @@ class Backfill:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _see_through(self, record: BatchJob, texts: Mapping[str, str]) -> tuple[BatchJob, BatchStatus | None]:
-        """Hand one job in, unless it is, and wait for its end. Trouble with the service is told and counted, not raised."""
+        """Submit one job unless that was done, and wait for its end. Failures of the service are reported and counted, not raised."""
         if record.job is None and not self._usable:
             return record, None
         try:
@@ -166,7 +166,7 @@ class Backfill:
         try:
             job = await self._batch.submit(record.token, [(key, texts[key]) for key in record.texts])
         except EmbeddingFailed as failure:
-            if not failure.passing:  # certainly not handed in
+            if not failure.passing:  # certainly not submitted
                 await self._book.close(record.token)
             raise
         known = replace(record, job=job)
@@ -174,7 +174,7 @@ class Backfill:
         return known
 
     async def _wait(self, record: BatchJob) -> BatchStatus | None:
-        """Ask until the job has ended. One that takes too long is cancelled, and what it did is used."""
+        """Poll until the job has ended. After the time limit it is cancelled, and the results so far are used."""
         assert self._batch is not None
         assert record.job is not None
         deadline = record.at + timedelta(minutes=self._settings.timeout_minutes)
@@ -200,7 +200,7 @@ class Backfill:
         return state
 
     async def _state(self, job: str, *, patient: bool) -> BatchStatus:
-        """Ask how a job stands. While there is time, a service that cannot be reached counts as one still at work."""
+        """Return the state of a job. Until the deadline, a service that cannot be reached counts as running."""
         assert self._batch is not None
         try:
             return await self._batch.state(job)
@@ -212,7 +212,7 @@ class Backfill:
     async def _collect(
         self, record: BatchJob, state: BatchStatus
     ) -> AsyncIterator[list[tuple[str, list[float] | EmbeddingFailed]]]:
-        """Read a job's vectors. Those that failed or cannot be used are left out, for a direct call to fetch."""
+        """Yield the vectors of a job. Failed or unusable ones are left out and fetched by direct calls."""
         assert self._batch is not None
         seen: set[str] = set()
         wanted = set(record.texts)
@@ -246,8 +246,8 @@ class Backfill:
             return [*await self._usable_vectors(portion[:half]), *await self._usable_vectors(portion[half:])]
         return [(key, vector) for (key, _), vector in zip(portion, vectors, strict=True)]
 
-    async def _strike_out(self, record: BatchJob, state: BatchStatus) -> None:
-        """Forget a job whose vectors have been taken, and have its files deleted at the provider."""
+    async def _close(self, record: BatchJob, state: BatchStatus) -> None:
+        """Delete a finished job from the store, and its files at the provider."""
         assert self._batch is not None
         assert record.job is not None
         await self._book.close(record.token)
@@ -269,10 +269,10 @@ class Backfill:
     def _failed(self, what: str, *, for_good: bool) -> None:
         assert self._batch is not None
         self._batch.failures = _FAILURES_ALLOWED if for_good else self._batch.failures + 1
-        then = "" if self._usable else " Batches are left alone until the next start."
-        self._tell(f"Batch embedding: {what}. What is missing is fetched by direct calls.{then}")
+        then = "" if self._usable else " Batch jobs are not used until the next start."
+        self._tell(f"Batch embedding: {what}. Missing vectors are fetched by direct calls.{then}")
 
 
 def _same(one: Embedder, other: Embedder) -> bool:
-    """Vectors of two models must never meet in one index."""
+    """Whether two embedders make the same vectors: one index must not mix vectors of two models."""
     return (one.provider, one.model, one.fingerprint) == (other.provider, other.model, other.fingerprint)

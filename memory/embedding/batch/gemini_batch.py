@@ -1,4 +1,4 @@
-"""Gemini's asynchronous batch embedding: a file of requests in, an operation, a file of answers out."""
+"""Batch embedding at Gemini: upload a file of requests, poll the operation, download a file of answers."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class GeminiBatches:
                 return await call(left)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 where = f"{self.embedder.model} at {self.embedder.endpoint.host}"
-                raise EmbeddingFailed(f"The batch service of {where} gave no usable answer.", passing=True) from error
+                raise EmbeddingFailed(f"The batch service of {where} returned no usable answer.", passing=True) from error
 
         return await self.embedder.retries.run(once, limit=PASSAGE_SECONDS)
 

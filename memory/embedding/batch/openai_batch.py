@@ -1,4 +1,4 @@
-"""OpenAI's batch service: a file of requests in, a job, a file of answers out, within a day and at half the price."""
+"""Batch embedding at OpenAI: upload a file of requests, poll the job, download a file of answers within a day."""
 
 from __future__ import annotations
 

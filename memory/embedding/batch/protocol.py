@@ -1,4 +1,4 @@
-"""Jobs that a provider works off in its own time, at half the price: what they are, and where they are noted down."""
+"""Protocols of batch jobs: a provider's asynchronous jobs at half the price, and the store that remembers them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJob:
-    """One job. It is noted before it is submitted (``job`` None) and again with the provider's id.
+    """One job. It is stored before it is submitted (``job`` is None) and again with the provider's id.
 
-    ``token`` is ours and goes along with the job, so that a job whose submission was cut off can be found by it. ``texts`` are
+    ``token`` is chosen by us and sent along, so that a job can be found whose submission was interrupted. ``texts`` are
     the hashes (``identity.text_hash``) of the passages in it. ``at`` is when it was submitted.
     """
 
@@ -30,7 +30,7 @@ class BatchJob:
 
 
 class BatchJobStore(Protocol):
-    """Where jobs are noted, so that a restart collects what was paid for. All writes are durable on return."""
+    """Stores running jobs, so that their results are collected after a restart. Writes are durable on return."""
 
     async def pending(self, *, provider: str, model: str, fingerprint: str) -> list[BatchJob]:
         """Return the jobs of that embedder which are not closed, oldest first."""
@@ -41,12 +41,12 @@ class BatchJobStore(Protocol):
         ...
 
     async def close(self, token: str) -> None:
-        """Strike a job out: its vectors are stored, or given up."""
+        """Delete a job whose vectors are stored or given up."""
         ...
 
 
 class InMemoryBatchJobs:
-    """A book that ends with the process."""
+    """A job store in memory, for tests."""
 
     def __init__(self) -> None:
         self.records: dict[str, BatchJob] = {}
@@ -67,7 +67,11 @@ class InMemoryBatchJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchStatus:
-    """How a job stands. ``files`` are the provider's names of its result files: there may be some even when it did not complete."""
+    """State of a job.
+
+    ``files`` are the provider's ids of its result files, which may exist even if the job did not complete; ``litter`` are the
+    ids of all its files, to be deleted at the end.
+    """
 
     status: Literal["running", "completed", "failed", "expired", "cancelled"]
     reason: str = ""
@@ -78,12 +82,12 @@ class BatchStatus:
 class BatchService(Protocol):
     """The batch endpoint of one provider. Every method raises ``EmbeddingFailed`` after its own retries.
 
-    ``max_requests`` and ``max_tokens`` (estimate) bound one job. ``failures`` counts the jobs that went wrong since the start.
+    ``max_requests`` and ``max_tokens`` (estimate) bound one job. ``failures`` counts the jobs that failed since the start.
     """
 
     @property
     def embedder(self) -> Embedder:
-        """Whose vectors the jobs bring."""
+        """The embedder whose vectors the jobs return."""
         ...
 
     max_requests: int
@@ -91,7 +95,7 @@ class BatchService(Protocol):
     failures: int
 
     async def submit(self, token: str, passages: Sequence[tuple[str, str]]) -> str:
-        """Hand a job in, with (hash, text) pairs, and return its id."""
+        """Submit a job with (hash, text) pairs, and return its id."""
         ...
 
     async def find(self, token: str) -> str | None:
@@ -99,17 +103,17 @@ class BatchService(Protocol):
         ...
 
     async def state(self, job: str) -> BatchStatus:
-        """Ask how a job stands."""
+        """Return the state of a job."""
         ...
 
     def results(self, state: BatchStatus) -> AsyncIterator[list[tuple[str, list[float] | None]]]:
-        """Read what a job came to, in portions: a raw vector for each hash, or None where that request failed."""
+        """Yield the results of a job in portions: a raw vector for each hash, or None for a failed request."""
         ...
 
     async def cancel(self, job: str) -> None:
-        """Stop a job. What it has done so far may still be read once its state is final."""
+        """Cancel a job. Results so far can be read once its state is final."""
         ...
 
     async def discard(self, job: str, state: BatchStatus) -> None:
-        """Remove a finished job's files from the provider: they hold the owner's notes."""
+        """Delete a finished job's files at the provider: they contain the owner's notes."""
         ...

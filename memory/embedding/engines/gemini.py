@@ -1,4 +1,4 @@
-"""Embeddings by Google's Gemini API, spoken natively over HTTP (v1beta), so that queries and passages are told apart."""
+"""Embeddings by Google's Gemini API over HTTP (v1beta), which has different modes for queries and passages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TASKS = {"query": "RETRIEVAL_QUERY", "passage": "RETRIEVAL_DOCUMENT"}
 
 
 class GeminiEmbedder:
-    """One Gemini embedding model. The key travels in a header and never in an address, which ends up in logs."""
+    """One Gemini embedding model. The key is sent in a header and never in the URL, which may be logged."""
 
     provider = "gemini"
 
@@ -97,7 +97,7 @@ class GeminiEmbedder:
         return answer
 
     async def client(self) -> httpx2.AsyncClient:
-        """Return the HTTP client, made in a thread at the first call: reading certificates takes its time."""
+        """Return the HTTP client, created in a thread on the first call: reading certificates is slow."""
         async with self._opening:
             if self._client is None:
                 with loading_client():
@@ -114,7 +114,7 @@ class GeminiEmbedder:
         return {**({"x-goog-api-key": key} if key else {}), **self.endpoint.headers}
 
     def failure(self, status: int, body: bytes, headers: Mapping[str, str]) -> EmbeddingFailed:
-        """Say what an error answer means. Google's own shape is ``{"error": {code, message, status, details}}``."""
+        """Return the failure for an error response. Google's own shape is ``{"error": {code, message, status, details}}``."""
         try:
             told = json.loads(body)
             error = told["error"] if isinstance(told, dict) and isinstance(told.get("error"), dict) else {}
@@ -140,7 +140,7 @@ class GeminiEmbedder:
             raw = [item["values"] for item in ([told["embedding"]] if single else told["embeddings"])]
         except (ValueError, KeyError, TypeError) as error:
             raise EmbeddingFailed(
-                f"{self.model} at {self.endpoint.host} gave no usable answer.",
+                f"{self.model} at {self.endpoint.host} returned no usable answer.",
                 hint="Check that memorySearch.remote.baseUrl ends in /v1beta.",
                 passing=True,
             ) from error

@@ -1,4 +1,4 @@
-"""Embeddings by a GGUF model inside this process, through llama.cpp."""
+"""Embeddings by a GGUF model in this process, with llama.cpp."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 INSTALL = f"{shlex.quote(sys.executable)} -m pip install 'llama-cpp-python>=0.3.16,<0.4'"
 
 _CONTEXT = 2048
-"""Tokens of one text at most, or what the model was trained for if that is less."""
+"""Maximum tokens of one text; less if the model was trained for less."""
 
 _USUAL_CONTEXT = 512
-"""What a model is taken to read when its file does not say: the size of the original BERT."""
+"""Context length of a model whose file does not state one: that of the original BERT."""
 
 
 class GgufEmbedder:
-    """One GGUF file, or one on a hub that is fetched at the first call.
+    """A GGUF file, or one at a hub that is downloaded on the first call.
 
-    llama.cpp runs in one thread of its own: a context must not be used by two at once, and a call takes its time.
+    llama.cpp runs in a thread of its own: a context must not be used by two threads at once, and calls are slow.
     """
 
     provider = "local"
@@ -68,11 +68,11 @@ class GgufEmbedder:
 
     @property
     def trouble(self) -> str:
-        """What is missing on this machine, in a sentence, or ""."""
+        """A sentence about a missing package, or ""."""
         return "" if importlib.util.find_spec("llama_cpp") else f"The package llama-cpp-python is not installed. Run: {INSTALL}"
 
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
-        """Return one unit-length vector per text, in order. The first call loads the model, after fetching it if need be."""
+        """Return one unit-length vector per text, in order. The first call loads the model, and downloads it if needed."""
         if not texts:
             return []
         await self._load()
@@ -81,7 +81,7 @@ class GgufEmbedder:
         return await unit_vectors(raw, count=len(ready), dims=None, who=self.model)
 
     async def close(self) -> None:
-        """Give the model's memory back, once the call under way has ended."""
+        """Unload the model after the running call has ended."""
         await asyncio.get_running_loop().run_in_executor(self._worker, self._unload)
         await asyncio.to_thread(self._worker.shutdown)
 
@@ -104,7 +104,7 @@ class GgufEmbedder:
             ) from error
         except NotGguf as error:
             raise EmbeddingFailed(
-                f"{path} is not a GGUF model: {error}.", hint="Delete it if it was downloaded, or name another file."
+                f"{path} is not a GGUF model: {error}.", hint="Delete it if it was downloaded, or choose another file."
             ) from error
         try:
             return package.Llama(
@@ -157,7 +157,7 @@ _MOST_KEYS = 1 << 16
 
 
 class NotGguf(ValueError):
-    """Raised for a file that is not GGUF, or breaks off."""
+    """Raised for a file that is not GGUF or is truncated."""
 
 
 def context_length(path: Path) -> int | None:
@@ -174,7 +174,7 @@ def context_length(path: Path) -> int | None:
         _number(file, "Q")
         keys = _number(file, "Q")
         if keys > _MOST_KEYS:
-            raise NotGguf(f"it claims to have {keys} keys")
+            raise NotGguf(f"its header states {keys} keys")
         for _ in range(int(keys)):
             name = _string(file)
             value = _value(file, int(_number(file, "I")))
@@ -184,7 +184,7 @@ def context_length(path: Path) -> int | None:
 
 
 def _value(file: BinaryIO, kind: int) -> float | str | None:
-    """Read a value; of an array only its place is taken."""
+    """Read a value; an array is skipped."""
     if kind == _STRING:
         return _string(file)
     if kind == _ARRAY:
@@ -215,5 +215,5 @@ def _number(file: BinaryIO, kind: str) -> float:
 def _exactly(file: BinaryIO, count: int) -> bytes:
     found = file.read(count)
     if len(found) != count:
-        raise NotGguf("it breaks off")
+        raise NotGguf("it is truncated")
     return found

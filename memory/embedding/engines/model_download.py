@@ -1,4 +1,4 @@
-"""Model files from a hub: fetched once, resumed when cut off, checked, and only then given their name."""
+"""Downloads model files from a hub: resumes interrupted downloads, verifies checksums and renames the file at the end."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PIECE = 1 << 20
 _READ_SECONDS = 30.0
 _FRUITLESS_TRIES = 4
-"""So many tries in a row that bring not one byte end a download; as long as bytes come, it goes on."""
+"""A download fails after this many attempts in a row without a single byte."""
 
 _SPARE = 256 << 20
-"""Bytes that a download must leave free: the disk also holds the notes."""
+"""Bytes of disk space that a download must leave free: the disk also holds the notes."""
 
 _PARTIAL, _MISSING, _GONE = 206, 404, 416
 
 
 class DownloadProgress(Protocol):
-    """Hears how a download gets on: the file's name, the bytes that are here, and those there will be (None: not told)."""
+    """Callback for progress: the file's name, the bytes downloaded, and the total (None if unknown)."""
 
     def __call__(self, name: str, done: int, total: int | None) -> None:
-        """Take note. Called from the event loop, about once a megabyte."""
+        """Called from the event loop, about once per megabyte."""
         ...
 
 
@@ -54,29 +54,29 @@ class HubFile:
 
     @classmethod
     def parse(cls, uri: str) -> HubFile:
-        """Read an ``hf:`` address. Raises ``EmbeddingFailed`` when it is not one."""
+        """Read an ``hf:`` address. Raises ``EmbeddingFailed`` for any other text."""
         match = re.fullmatch(r"hf:(?://)?([\w.-]+/[\w.-]+)/([\w./ -]+?)(?:#([\w./-]+))?", uri)
         if match is None or ".." in uri.split("/"):
             raise EmbeddingFailed(f"{uri!r} is not a model address.", hint="Write it as hf:owner/repo/file.gguf.")
         return cls(match.group(1), match.group(2), match.group(3) or "main")
 
     def __str__(self) -> str:
-        """Write it as it was read."""
+        """Return the ``hf:`` address."""
         return f"hf:{self.repo}/{self.path}" + ("" if self.revision == "main" else f"#{self.revision}")
 
     def url(self, hub: str) -> str:
-        """Where the hub keeps it."""
+        """Return its URL at the hub."""
         return f"{hub.rstrip('/')}/{self.repo}/resolve/{quote(self.revision, safe='')}/{quote(self.path)}"
 
     def place(self, cache_dir: Path) -> Path:
-        """Where it is kept here."""
+        """Return its path on this machine."""
         folder = self.repo.replace("/", "--") + ("" if self.revision == "main" else f"--{self.revision.replace('/', '-')}")
         return cache_dir / folder / self.path
 
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """What the hub says of a file before it sends it."""
+    """Metadata of a file at the hub."""
 
     size: int | None
     sha256: str | None
@@ -92,7 +92,7 @@ async def download(
     pause: float = 1.0,
     free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
 ) -> Path:
-    """Return the path of ``file`` on this machine, after downloading it if it is not there yet.
+    """Return the path of ``file`` on this machine; download it if it does not exist yet.
 
     What was fetched so far is kept beside it as ``.part`` and continued, in this call after a broken connection, and in a later
     one. Size and SHA-256 are checked when the hub tells them. ``pause`` is the wait in seconds before a second try, doubled
@@ -120,7 +120,7 @@ async def download(
             await asyncio.to_thread(_throw_away, handle, part)
         raise EmbeddingFailed(
             f"{file} could not be written to {place.parent}: {error.strerror}.",
-            hint="Free some space, or point memorySearch.local.modelCacheDir to a larger disk.",
+            hint="Free some space, or set memorySearch.local.modelCacheDir to a folder on a larger disk.",
         ) from error
     finally:
         handle.close()
@@ -128,7 +128,7 @@ async def download(
 
 
 class _Download:
-    """One file on its way. ``ask`` comes first, then ``run``."""
+    """Download of one file. Call ``ask``, then ``run``."""
 
     def __init__(
         self, client: httpx2.AsyncClient, file: HubFile, url: str, handle: FileIO, progress: DownloadProgress | None
@@ -141,7 +141,7 @@ class _Download:
         self._tag = _tag_file(handle)
 
     async def ask(self, pause: float, *, may_be_missing: bool) -> _Expected | None:
-        """Learn the size and, for large files, the SHA-256: hubs tell it as the etag of what they link to. None: no such file."""
+        """Request the size and, for large files, the SHA-256 (the etag of the linked file). None: there is no such file."""
         http: Any = importlib.import_module("httpx2")
         for tried in range(_FRUITLESS_TRIES):
             try:
@@ -159,7 +159,7 @@ class _Download:
         raise self._unreachable("it does not answer")
 
     async def run(self, expected: _Expected, pause: float) -> None:
-        """Fetch until the file is whole."""
+        """Download until the file is complete."""
         http: Any = importlib.import_module("httpx2")
         fruitless = 0
         while not self._whole(expected):
@@ -176,7 +176,7 @@ class _Download:
             await asyncio.sleep(pause * 2**fruitless)
 
     async def _once(self, expected: _Expected) -> bool:
-        """Make one request and write what comes. Return True when the answer came to its proper end."""
+        """Make one request and write its content. Return True if the response was complete."""
         have = self._handle.seek(0, os.SEEK_END)
         headers = {"accept-encoding": "identity"}
         tag = await asyncio.to_thread(self._read_tag)
@@ -205,7 +205,7 @@ class _Download:
         return expected.size is None or self._whole(expected)
 
     async def _keep(self, arrived: bytearray, total: int | None) -> None:
-        """Write what arrived, and empty it."""
+        """Write the buffer to the file, and empty it."""
         if not arrived:
             return
         await asyncio.to_thread(_write_all, self._handle, bytes(arrived))
@@ -233,8 +233,8 @@ class _Download:
         status = answer.status_code
         if answer.is_error and status < 500 and status not in {408, 429}:  # noqa: PLR2004 - server errors pass
             raise EmbeddingFailed(
-                f"{self._url} answered {status}: the model {self._file} cannot be fetched.",
-                hint="Check memorySearch.local.modelPath, or fetch the file yourself and name its path there.",
+                f"{self._url} answered {status}: the model {self._file} cannot be downloaded.",
+                hint="Check memorySearch.local.modelPath, or download the file yourself and set its path there.",
             )
         if answer.is_error or answer.headers.get("content-type", "").startswith("text/html"):
             raise EmbeddingFailed(
@@ -245,14 +245,14 @@ class _Download:
 
     def _unreachable(self, reason: str) -> EmbeddingFailed:
         return EmbeddingFailed(
-            f"The download of {self._file} stopped: {reason}. What is here is kept and will be continued.",
+            f"The download of {self._file} stopped: {reason}. The downloaded part is kept, and the next attempt continues it.",
             hint="Check the network and memorySearch.local.hubUrl.",
             passing=True,
         )
 
 
 def _open_part(part: Path) -> FileIO:
-    """Open the unfinished file for this process alone."""
+    """Open and lock the unfinished file."""
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
         handle = open(part, "a+b", buffering=0)  # noqa: SIM115, PTH123 - closed by fetch
@@ -265,19 +265,19 @@ def _open_part(part: Path) -> FileIO:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         handle.close()
-        raise EmbeddingFailed(f"Another process is downloading {part.stem} already.", passing=True) from error
+        raise EmbeddingFailed(f"Another process is already downloading {part.stem}.", passing=True) from error
     return handle
 
 
 def _write_all(handle: FileIO, content: bytes) -> None:
-    """An unbuffered file may take less than it is given."""
+    """Write all of the data: an unbuffered file may accept only a part of it."""
     left = memoryview(content)
     while left:
         left = left[handle.write(left) :]
 
 
 def _tag_file(handle: FileIO) -> Path:
-    """Where the etag of an unfinished file is kept, so that it is only continued with the same bytes."""
+    """Return the file with the etag of an unfinished download: it is only resumed if the hub still has the same file."""
     return Path(f"{handle.name}.etag")
 
 
@@ -286,8 +286,8 @@ def _require_space(expected: _Expected, handle: FileIO, folder: Path, free_bytes
     free = free_bytes(folder)
     if missing > 0 and free < missing + _SPARE:
         raise EmbeddingFailed(
-            f"The model needs {missing >> 20} MB in {folder}, where {free >> 20} MB are free (256 MB must stay so).",
-            hint="Free some space, or point memorySearch.local.modelCacheDir to a larger disk.",
+            f"The model needs {missing >> 20} MB in {folder}, where {free >> 20} MB are free (256 MB must stay free).",
+            hint="Free some space, or set memorySearch.local.modelCacheDir to a folder on a larger disk.",
         )
 
 
@@ -298,7 +298,7 @@ def _check_and_name(handle: FileIO, part: Path, place: Path, expected: _Expected
     if (expected.size is not None and size != expected.size) or digest != (expected.sha256 or digest):
         _throw_away(handle, part)
         raise EmbeddingFailed(
-            f"The download of {file} is damaged: its size or checksum is not what the hub says. It was thrown away.",
+            f"The download of {file} is damaged: its size or checksum differs from the hub's. It was deleted.",
             hint="Try again.",
             passing=True,
         )

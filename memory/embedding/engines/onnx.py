@@ -1,4 +1,4 @@
-"""Embeddings by an ONNX model inside this process, through fastembed."""
+"""Embeddings by an ONNX model in this process, with fastembed."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _MODEL_FILES = ("model.onnx", "model_optimized.onnx", "model_quantized.onnx", "o
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 _EXTRA_FILES = ("config.json", "special_tokens_map.json")
 _MAX_TEXT_TOKENS = 8_192
-"""fastembed cuts a text where its model stops reading; this only spares the tokenizer a novel."""
+"""Limit before tokenizing; fastembed truncates texts to the context length of its model."""
 
 
 class OnnxEmbedder:
-    """A folder with an ONNX model and its tokenizer, or one of fastembed's models by name, fetched at the first call.
+    """A folder with an ONNX model and its tokenizer, or the name of a fastembed model, downloaded on the first call.
 
-    onnxruntime spreads one call over its own threads, so calls wait for each other in one thread of ours.
+    onnxruntime uses several threads for one call, so calls run one after another in one thread.
     """
 
     provider = "local"
@@ -67,11 +67,11 @@ class OnnxEmbedder:
 
     @property
     def trouble(self) -> str:
-        """What is missing on this machine, in a sentence, or ""."""
+        """A sentence about a missing package, or ""."""
         return "" if importlib.util.find_spec("fastembed") else f"The package fastembed is not installed. Run: {INSTALL}"
 
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "passage"]) -> list[list[float]]:
-        """Return one unit-length vector per text, in order. The first call loads the model, after fetching it if need be."""
+        """Return one unit-length vector per text, in order. The first call loads the model, and downloads it if needed."""
         if not texts:
             return []
         await self._load()
@@ -80,7 +80,7 @@ class OnnxEmbedder:
         return await unit_vectors(raw, count=len(ready), dims=None, who=self.model)
 
     async def close(self) -> None:
-        """Give the model's memory back, once the call under way has ended."""
+        """Unload the model after the running call has ended."""
         await asyncio.to_thread(self._worker.shutdown)
         self._engine = None
 
@@ -106,7 +106,7 @@ class OnnxEmbedder:
                 ) from error
 
     async def _fetch_all(self, described: dict[str, Any]) -> Path:
-        """Fetch the files of one of fastembed's models, the weights last: their presence marks a whole folder."""
+        """Download the files of a fastembed model, the weights last: if they exist, the folder is complete."""
         repo = described["sources"]["hf"]
         fetch_one = partial(download, cache_dir=self._cache_dir, hub_url=self._hub_url, progress=self._progress)
         for name in _EXTRA_FILES:
@@ -119,7 +119,7 @@ class OnnxEmbedder:
         return package.TextEmbedding(name, threads=self._threads, specific_model_path=str(folder))
 
     def _open_folder(self, package: Any, folder: Path) -> Any:
-        """Tell fastembed of a model that it does not know, and load it."""
+        """Register a folder as a custom model of fastembed, and load it."""
         described = importlib.import_module("fastembed.common.model_description")
         name = f"folder:{folder.resolve()}"
         if not any(model["model"] == name for model in package.TextEmbedding.list_supported_models()):
@@ -141,7 +141,7 @@ class OnnxEmbedder:
 
 
 def _model_file(folder: Path) -> Path:
-    """Find the weights in a folder."""
+    """Return the file with the weights in a folder."""
     named = (folder / name for name in _MODEL_FILES)
     return next((path for path in (*named, *_sorted_onnx(folder)) if path.is_file()), folder / _MODEL_FILES[0])
 
@@ -151,7 +151,7 @@ def _sorted_onnx(folder: Path) -> Iterator[Path]:
 
 
 def _reads_first_token(folder: Path) -> bool:
-    """Say whether the model's own note on pooling asks for the first token instead of the mean."""
+    """Return whether the model's pooling configuration uses the first token instead of the mean."""
     return bool(_json(folder / "1_Pooling" / "config.json").get("pooling_mode_cls_token"))
 
 
@@ -168,8 +168,8 @@ def _described(package: Any, name: str) -> dict[str, Any]:
         if model["model"].casefold() == name.casefold() and model["sources"]["hf"]:
             return dict(model)
     raise EmbeddingFailed(
-        f"fastembed knows no model {name!r} (memorySearch.local.modelPath).",
-        hint="Name one of those that `python -c 'import fastembed; print(fastembed.TextEmbedding.list_supported_models())'` lists.",
+        f"fastembed has no model {name!r} (memorySearch.local.modelPath).",
+        hint="Choose one of those that `python -c 'import fastembed; print(fastembed.TextEmbedding.list_supported_models())'` lists.",
     )
 
 

@@ -1,6 +1,6 @@
-"""Embeddings by OpenAI, or by any server that speaks its protocol.
+"""Embeddings by OpenAI or any OpenAI-compatible server.
 
-Ollama, for one, needs no key at all::
+Ollama, for example, needs no key::
 
     memorySearch:
       provider: openai
@@ -8,7 +8,7 @@ Ollama, for one, needs no key at all::
       remote:
         baseUrl: http://localhost:11434/v1
 
-vLLM, llama.cpp's server, LM Studio, LiteLLM and OpenRouter are reached in the same way, most of them with ``remote.apiKey``.
+vLLM, llama.cpp's server, LM Studio, LiteLLM and OpenRouter are configured in the same way, most of them with ``remote.apiKey``.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _MAX_TEXT_TOKENS = 8_000
 """OpenAI's embedding models read 8,191 tokens of a text and refuse a longer one."""
 
 _KEYLESS = "none"
-"""The SDK insists on a key; servers in the house ignore it."""
+"""The SDK requires a key; local servers ignore it."""
 
 
 class OpenAIEmbedder:
-    """One embedding model behind ``POST {base}/embeddings``. The SDK is loaded in a thread, at the first call."""
+    """One embedding model behind ``POST {base}/embeddings``. The SDK is loaded in a thread on the first call."""
 
     provider = "openai"
 
@@ -77,11 +77,11 @@ class OpenAIEmbedder:
             self._client = None
 
     def wire_text(self, text: str, purpose: Literal["query", "passage"]) -> str:
-        """Return ``text`` as this model is sent it."""
+        """Return ``text`` in the form that is sent to this model."""
         return clean_input(prompted(text, model=self.model, purpose=purpose), max_tokens=_MAX_TEXT_TOKENS)
 
     async def client(self) -> openai.AsyncOpenAI:
-        """Return the SDK's client, made at the first call. Its own retries are off: ours are the only ones."""
+        """Return the SDK's client, created on the first call. Its own retries are off; ``Retries`` does them."""
         async with self._opening:
             if self._client is None:
                 with loading_client():
@@ -89,7 +89,7 @@ class OpenAIEmbedder:
             return self._client
 
     def failure(self, error: Exception) -> EmbeddingFailed:
-        """Say what an exception of the SDK means."""
+        """Return the failure for an exception of the SDK."""
         sdk = importlib.import_module("openai")
         if isinstance(error, sdk.APIStatusError):
             body = error.body if isinstance(error.body, dict) else {}
@@ -106,7 +106,7 @@ class OpenAIEmbedder:
             return connection_failure(error, self.endpoint)
         reason = "text or a web page instead of the API's JSON" if isinstance(error, AttributeError) else str(error)
         return EmbeddingFailed(
-            f"{self._who} gave no usable answer: {reason}",
+            f"{self._who} returned no usable answer: {reason}",
             hint="Check that memorySearch.remote.baseUrl ends where /embeddings begins (often in /v1).",
             passing=True,
         )
@@ -137,6 +137,6 @@ class OpenAIEmbedder:
             answer = await client.embeddings.create(model=self.model, input=batch, timeout=left, **asked)
             raw = [item.embedding for item in sorted(answer.data, key=lambda item: item.index)]
         except (sdk.OpenAIError, ValueError, TypeError, AttributeError) as error:
-            # the SDK hands a body that is not the promised JSON on as a string or as a half-filled object
+            # the SDK returns a body that is not the expected JSON as a string or an incomplete object
             raise self.failure(error) from error
         return await unit_vectors(raw, count=len(batch), dims=self.dimensions, who=self._who)
