@@ -1,7 +1,7 @@
-"""``homebody``: the command line.
+"""The ``homebody`` command line.
 
-Commands are modules that are imported when they run, so that ``homebody --help`` stays quick. The table below is the
-whole list; each entry is the command's name, where it lives, and its one line of help.
+A command's module is imported only when the command runs, which keeps ``homebody --help`` fast. ``COMMANDS`` maps each
+command to its import path and its line of help.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
-    "chat": ("gateway.cli.chat:chat", "Talk to your agent here, in the terminal."),
+    "chat": ("gateway.cli.chat:chat", "Talk to your agent in this terminal."),
     "agent": ("gateway.cli.agent:agent", "Send one message and print the reply."),
-    "gateway": ("gateway.cli.gateway:gateway", "Run the house: channels, sessions and schedules."),
-    "resume": ("gateway.cli.resume:resume", "Let a house that paused itself work again."),
-    "status": ("gateway.cli.status:status", "Show what runs and how it is doing."),
+    "gateway": ("gateway.cli.gateway:gateway", "Run the gateway: channels, sessions and schedules."),
+    "resume": ("gateway.cli.resume:resume", "Resume a paused gateway."),
+    "status": ("gateway.cli.status:status", "Show what is running and whether it is healthy."),
     "config": ("gateway.cli.config:config", "Show, check and change the settings."),
-    "models": ("gateway.cli.models:models", "List and try the language models."),
-    "auth": ("gateway.cli.models_auth:auth", "Keep keys of model providers; the same as `models auth`."),
+    "models": ("gateway.cli.models:models", "List, select and test language models."),
+    "auth": ("gateway.cli.models_auth:auth", "Manage keys of model providers (same as `models auth`)."),
     "agents": ("gateway.cli.agents:agents", "Add, list and remove agents."),
-    "route": ("gateway.cli.route:route", "Show which agent answers whom, and why."),
-    "channels": ("gateway.cli.channels:channels", "Show the chat platforms and whether they answer."),
-    "pairing": ("gateway.cli.pairing:pairing", "Decide who may talk to your agent."),
-    "inbox": ("gateway.cli.inbox:inbox", "Show messages that wait for an answer, or got none."),
-    "outbox": ("gateway.cli.outbox:outbox", "Show replies on their way; send given-up ones again."),
+    "route": ("gateway.cli.route:route", "Show which agent answers a sender, and why."),
+    "channels": ("gateway.cli.channels:channels", "Show the chat platforms and whether they are connected."),
+    "pairing": ("gateway.cli.pairing:pairing", "Approve and revoke people who may talk to your agent."),
+    "inbox": ("gateway.cli.inbox:inbox", "Show messages that are waiting or failed."),
+    "outbox": ("gateway.cli.outbox:outbox", "Show undelivered replies; retry or drop them."),
     "sessions": ("gateway.cli.sessions:sessions", "List, show and export conversations."),
     "usage": ("gateway.cli.usage:usage", "Show what the models were used for and what it cost."),
     "context": ("gateway.cli.context:context", "Show what the model sees and what fills its window."),
@@ -45,35 +45,35 @@ COMMANDS = {
 
 INSTEAD = {
     "start": "Start the gateway with: homebody gateway",
-    "stop": "Press Ctrl-C where the gateway runs, or send SIGTERM to the process that `homebody status` names.",
+    "stop": "Press Ctrl-C in the terminal of the gateway, or send SIGTERM to the process that `homebody status` shows.",
     "restart": "Stop the gateway (Ctrl-C), then start it again: homebody gateway",
-    "update": "Run git pull in the folder that you cloned, then start the gateway again: homebody gateway",
-    "upgrade": "Run git pull in the folder that you cloned, then start the gateway again: homebody gateway",
-    "logs": "The log is logs/homebody.jsonl in ~/.homebody (or in HOMEBODY_HOME).",
-    "doctor": "Look at: homebody status; homebody config validate; homebody channels status --probe; homebody models probe",
+    "update": "Run `git pull` in the folder that you cloned, then restart the gateway: homebody gateway",
+    "upgrade": "Run `git pull` in the folder that you cloned, then restart the gateway: homebody gateway",
+    "logs": "The log file is ~/.homebody/logs/homebody.jsonl (or logs/homebody.jsonl in HOMEBODY_HOME).",
+    "doctor": "Run these checks: homebody status; homebody config validate; homebody channels status --probe; homebody models probe",
     "backup": "Stop the gateway, then copy ~/.homebody (settings, state) and ~/homebody (notes).",
-    "uninstall": "Stop the gateway, then remove the folder that you cloned and ~/.homebody. Your notes stay in ~/homebody.",
-    "setup": "Nothing has to be set up first: homebody chat. A setting is changed by: homebody config set KEY VALUE",
-    "init": "Nothing has to be set up first: homebody chat. A setting is changed by: homebody config set KEY VALUE",
-    "onboard": "Nothing has to be set up first: homebody chat. A setting is changed by: homebody config set KEY VALUE",
+    "uninstall": "Stop the gateway, then delete the folder that you cloned and ~/.homebody. Your notes in ~/homebody are not deleted.",
+    "setup": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
+    "init": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
+    "onboard": "No setup is needed: run `homebody chat`. To change a setting: homebody config set KEY VALUE",
     "help": "homebody --help lists the commands.",
-    "version": "homebody --version",
+    "version": "The version is shown by: homebody --version",
     "send": 'Send one message: homebody agent -m "..."',
     "run": "Run the gateway with: homebody gateway",
 }
-"""Commands of similar programs that this one does not have, and what to do instead."""
+"""Commands of similar programs that do not exist here, and what to do instead."""
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command when it is asked for."""
+    """A click group that imports a command only when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands, in the order of the table."""
+        """Return the command names in the order of the table."""
         del ctx
         return [name for name, (target, _) in COMMANDS.items() if find_spec(target.partition(":")[0])]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command, or return None when there is none of that name."""
+        """Import and return a command; None for an unknown name."""
         if cmd_name not in self.list_commands(ctx):
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
@@ -81,14 +81,14 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table alone, without importing any."""
+        """Write the list of commands from the table, without importing any."""
         rows = [(name, COMMANDS[name][1]) for name in self.list_commands(ctx)]
         if rows:
             with formatter.section("Commands"):
                 formatter.write_dl(rows)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; for an unknown one, name the nearest."""
+        """Find the command. The error for an unknown one suggests the closest name."""
         if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
             from difflib import get_close_matches
 
@@ -108,19 +108,17 @@ def _version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--home", type=click.Path(path_type=Path), help="Keep everything in this folder instead of ~/.homebody.")
-@click.option(
-    "--profile", metavar="NAME", help="Use a house of that name, with state, settings, port and workspace of its own."
-)
+@click.option("--home", type=click.Path(path_type=Path), help="Use this folder for settings and state instead of ~/.homebody.")
+@click.option("--profile", metavar="NAME", help="Use a separate profile with its own settings, state, port and workspace.")
 @click.option("--config", type=click.Path(path_type=Path), help="Read the settings from this file.")
-@click.option("-v", "--verbose", is_flag=True, help="Show details, and where a defect came from.")
+@click.option("-v", "--verbose", is_flag=True, help="Verbose output, with a traceback for unexpected errors.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 @click.pass_context
 def homebody(ctx: click.Context, *, home: Path | None, profile: str | None, config: Path | None, verbose: bool) -> None:
     """Your own agent, at home.
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage, 3 settings wrong, 4 no model or its key refused, 5 another gateway holds
-    the state, 6 storage trouble, 130 interrupted.
+    Exit codes: 0 success, 1 failure, 2 wrong usage, 3 invalid settings, 4 no model or its key was rejected, 5 another
+    gateway uses the same state folder, 6 storage error, 130 interrupted.
     """
     from gateway.cli.invocation import Invocation
 
@@ -165,7 +163,7 @@ def _tell_usage(wrong: click.ClickException, *, as_json: bool) -> int:
     context = getattr(wrong, "ctx", None)
     hint = f"Try: {context.command_path} --help" if context else "Try: homebody --help"
     if context and context.command_path.endswith(" agent") and "extra argument" in wrong.format_message():
-        hint = 'A message is given with -m: homebody agent -m "..."'
+        hint = 'Give the message with -m: homebody agent -m "..."'
     kind = errors.UsageError if isinstance(wrong, click.UsageError) else errors.HomebodyError
     return _tell(kind(wrong.format_message(), hint=hint), as_json=as_json)
 
@@ -180,7 +178,7 @@ def _tell_any(error: Exception, arguments: Sequence[str], *, as_json: bool) -> i
         import traceback
 
         traceback.print_exception(error)
-    hint = "This is a defect. Run the command again as `homebody -v ...` to see where it comes from, and please report it."
+    hint = "This is a bug. Run the command again as `homebody -v ...` for a traceback, and please report it."
     return _tell(errors.HomebodyError(f"unexpected {type(error).__name__}: {error}", hint=hint), as_json=as_json)
 
 
@@ -193,7 +191,7 @@ def _tell(error: errors.HomebodyError, *, as_json: bool) -> int:
 
 
 def _silence(stream: Any) -> None:
-    """Let what is still buffered go nowhere, so that the interpreter does not fail on it while it ends."""
+    """Redirect a stream to /dev/null, so that the interpreter's final flush does not fail."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except (OSError, ValueError):

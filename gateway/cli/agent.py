@@ -1,4 +1,4 @@
-"""``homebody agent``: one message, one reply."""
+"""``homebody agent``: sends one message and prints the reply."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-m", "--message", help="What to say; without it, or as -, standard input is read.")
-@click.option("--agent", "agent_id", help="Which agent to ask.")
-@click.option("--session", help="Which session, such as `travel` or `agent:main:main`.")
-@click.option("--model", help="Which model answers, as provider/model.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything about the answer as one JSON object.")
+@click.option("-m", "--message", help="The message. Default, or with -: read standard input.")
+@click.option("--agent", "agent_id", help="The agent that answers.")
+@click.option("--session", help="The session, such as `travel` or `agent:main:main`.")
+@click.option("--model", help="The model that answers, as provider/model.")
+@click.option("--json", "as_json", is_flag=True, help="Print the reply and its details as one JSON object.")
 @pass_invocation
 def agent(
     invocation: Invocation,
@@ -36,10 +36,10 @@ def agent(
     model: str | None,
     as_json: bool,
 ) -> int:
-    """Send one message and print the reply. Uses the running gateway, or none."""
+    """Send one message and print the reply. Works with or without a running gateway."""
     text = message if message not in (None, "-") else sys.stdin.buffer.read().decode("utf-8", "replace")
     if not text.strip():
-        raise UsageError("the message is empty", hint='Say something: homebody agent -m "..."')
+        raise UsageError("the message is empty", hint='Give a message: homebody agent -m "..."')
     warn(invocation.loaded)
     hints = {name: value for name, value in (("agent", agent_id), ("session", session), ("model", model)) if value}
     facts = run_until_ended(_ask(invocation, text, hints))
@@ -51,7 +51,7 @@ def agent(
     elif facts["reply"]:
         say(facts["reply"], err=code != 0)
         if code == 0 and facts.get("model") and facts["model"] != facts.get("chosen", facts["model"]):
-            click.echo(f"({facts['model']} answered in place of {facts['chosen']}.)", err=True)
+            click.echo(f"({facts['model']} answered instead of {facts['chosen']}.)", err=True)
     return code
 
 
@@ -69,10 +69,10 @@ async def _ask(invocation: Invocation, text: str, hints: Mapping[str, str]) -> d
 
 
 async def answered(link: Link, key: str) -> dict[str, Any]:
-    """Wait until the message ``key`` is dealt with and all of its reply has come; return the facts.
+    """Wait until the message ``key`` was answered and its whole reply has arrived; return the turn's result summary.
 
     Raises:
-        HomebodyError: it gets no answer.
+        HomebodyError: the message was rejected, or the gateway stopped first.
     """
     from channels.terminal.link import Exchange
 
@@ -83,4 +83,7 @@ async def answered(link: Link, key: str) -> dict[str, Any]:
             raise HomebodyError(exchange.rejected.reason, hint=exchange.rejected.hint)
         if exchange.over and exchange.done is not None:
             return dict(exchange.done.facts)
-    raise HomebodyError("the house closed before it answered", hint="Your message is kept; `homebody chat` shows the answer.")
+    raise HomebodyError(
+        "the gateway stopped before it answered",
+        hint="Your message is saved; `homebody chat` shows the reply.",
+    )

@@ -1,4 +1,4 @@
-"""``homebody agents``: the agents of the house, and how one comes and goes."""
+"""``homebody agents``: lists, adds and removes agents."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _LIST = ("agents", "list")
 
 @click.group()
 def agents() -> None:
-    """Add, list and remove agents. Each has a workspace, sessions and a memory of its own."""
+    """Add, list and remove agents. Each has its own workspace, sessions and memory."""
 
 
 @agents.command(name="list")
 @_JSON
 @pass_invocation
 def list_(invocation: Invocation, *, as_json: bool) -> None:
-    """List the agents, and how many rules lead to each."""
+    """List the agents, with the number of routing rules (bindings) for each."""
     settings = invocation.loaded.settings
     rows = [_row(invocation, settings, agent) for agent in settings.agent_ids]
     if as_json:
@@ -43,29 +43,29 @@ def list_(invocation: Invocation, *, as_json: bool) -> None:
     for row in rows:
         default = ", the default" if row["default"] else ""
         count = row["bindings"]
-        rules = f", {count} {'rule leads' if count == 1 else 'rules lead'} to it" if count else ""
+        rules = f", {count} {'routing rule' if count == 1 else 'routing rules'}" if count else ""
         click.echo(f"{row['id']} ({row['name']}{default}): {row['workspace']}{rules}")
 
 
 @agents.command()
 @click.argument("agent_id", metavar="ID")
-@click.option("--name", help="Its name for people, by which it is also called in groups.")
-@click.option("--workspace", help="The folder of its files; ~/homebody-ID when not given.")
-@click.option("--model", help="The model that answers for it, as provider/model.")
+@click.option("--name", help="Display name; in groups the agent also answers to it.")
+@click.option("--workspace", help="Folder for its files (default: ~/homebody-ID).")
+@click.option("--model", help="Its model, as provider/model.")
 @_JSON
 @pass_invocation
 def add(
     invocation: Invocation, agent_id: str, *, name: str | None, workspace: str | None, model: str | None, as_json: bool
 ) -> None:
-    """Add the agent ID (lower-case letters, figures, - and _) to the settings file. Comments in it stay."""
+    """Add the agent ID (lower-case letters, digits, - and _) to the settings file. Comments in the file are kept."""
     from gateway.settings.root import AGENT_ID, MAIN
 
     settings = invocation.loaded.settings
     if not re.fullmatch(AGENT_ID, agent_id):
-        hint = "An id has lower-case letters, figures, - and _, and begins with a letter or figure, such as `work`."
-        raise UsageError(f"{agent_id!r} cannot name an agent", hint=hint)
+        hint = "An id has lower-case letters, digits, - and _, and starts with a letter or digit, such as `work`."
+        raise UsageError(f"{agent_id!r} is not a valid agent id", hint=hint)
     if agent_id in settings.agent_ids:
-        raise UsageError(f"there is an agent {agent_id!r} already", hint=f"There is: {', '.join(settings.agent_ids)}.")
+        raise UsageError(f"there already is an agent {agent_id!r}", hint=f"There is: {', '.join(settings.agent_ids)}.")
     wanted = {"id": agent_id, "name": name, "workspace": workspace, "model": model}
     entry = {key: value for key, value in wanted.items() if value}
     listed = len(settings.agents.list)
@@ -83,8 +83,8 @@ def add(
     lead = f"homebody config set 'bindings[{len(settings.bindings)}]' '{{agentId: {agent_id}, match: {{channel: telegram}}}}'"
     _tell(
         facts,
-        f"Agent {agent_id} is added to {changed.file}. Its workspace is {facts['workspace']}. {outcome(came)}\n"
-        f"Talk to it: homebody chat --agent {agent_id}. Lead a channel to it: {lead}",
+        f"Agent {agent_id} was added to {changed.file}. Its workspace is {facts['workspace']}. {outcome(came)}\n"
+        f"Talk to it: homebody chat --agent {agent_id}. Route a channel to it: {lead}",
         as_json=as_json,
     )
 
@@ -94,7 +94,7 @@ def add(
 @_JSON
 @pass_invocation
 def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
-    """Take the agent ID out of the settings file, with the rules that lead to it. Its files stay where they are."""
+    """Remove the agent ID and its routing rules from the settings file. Its files are not deleted."""
     settings = invocation.loaded.settings
     place = next((place for place, entry in enumerate(settings.agents.list) if entry.id == agent_id), None)
     if place is None:
@@ -102,7 +102,7 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
         raise UsageError(f"there is no agent {agent_id!r} in the settings", hint=hint)
     if len(settings.agents.list) == 1:
         raise UsageError(
-            f"{agent_id!r} is the only agent, and a house without any is none",
+            f"{agent_id!r} is the only agent, and at least one is needed",
             hint="Add another one first: homebody agents add ID",
         )
     rules = [place for place, rule in enumerate(settings.bindings) if rule.agent_id.lower() == agent_id]
@@ -120,11 +120,11 @@ def remove(invocation: Invocation, agent_id: str, *, as_json: bool) -> None:
     changed = _change(invocation, edit)
     came = taken_over(invocation)
     facts = {"id": agent_id, "removed": True, "bindings": len(rules), "kept": files, "file": str(changed.file), "gateway": came}
-    led = "the rule" if len(rules) == 1 else f"{len(rules)} rules"
-    gone = f", with {led} that led to it," if rules else ""
+    count = "its routing rule" if len(rules) == 1 else f"its {len(rules)} routing rules"
+    gone = f" and {count}" if rules else ""
     _tell(
         facts,
-        f"Agent {agent_id}{gone} is taken out of {changed.file}. Kept: {', '.join(files)}. {outcome(came)}",
+        f"Removed agent {agent_id}{gone} from {changed.file}. Kept: {', '.join(files)}. {outcome(came)}",
         as_json=as_json,
     )
 
@@ -144,7 +144,7 @@ def _row(invocation: Invocation, settings: Settings, agent: str) -> dict[str, An
 
 
 def _places(invocation: Invocation, agent: str) -> Sequence[Path]:
-    """What the house keeps for an agent besides its workspace."""
+    """The agent's folders in the state directory."""
     memory = invocation.paths.home / "memory"
     return [invocation.paths.sessions(agent).parent, *sorted(memory.glob(f"{agent}.sqlite"))]
 
@@ -157,7 +157,7 @@ def _change(invocation: Invocation, edit: Any) -> Changed:
 
 
 def _fresh(invocation: Invocation) -> Invocation:
-    """The same invocation, to read the settings anew."""
+    """Return the same invocation without cached settings, so that they are read again."""
     from dataclasses import replace
 
     return replace(invocation)

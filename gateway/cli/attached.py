@@ -1,4 +1,4 @@
-"""A line to the house: to the gateway that runs, or to one that lives as long as the command."""
+"""Connects a command to the running gateway, or to one inside this process that ends with the command."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @contextlib.asynccontextmanager
 async def attached(invocation: Invocation, conversation: str = "local") -> AsyncIterator[Link]:
-    """Yield a link to ``conversation``. Without a running gateway the house is opened here, without platforms, and closed again.
+    """Yield a link to ``conversation``. If no gateway is running, one without platforms runs in this process meanwhile.
 
     Raises:
-        HomebodyError, AgentError, ChannelError: as opening or reaching the house tells.
+        HomebodyError, AgentError, ChannelError: the gateway cannot be started or reached.
     """
     async with contextlib.AsyncExitStack() as stack:
         link = await _to_gateway(invocation, conversation)
@@ -53,12 +53,12 @@ async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
         if holder is None:
             return None
         if not holder.pid:  # it is about to write down who it is
-            raise GatewayNotResponding("a process that does not say which holds the state", where=str(invocation.paths.state))
+            raise GatewayNotResponding("an unidentified process uses this state folder", where=str(invocation.paths.state))
         if not holder.socket:
             raise HomebodyError(
-                f"another homebody process ({holder.pid}) uses this folder for a conversation of its own",
+                f"another homebody process ({holder.pid}) is using this folder for a conversation",
                 where=str(invocation.paths.home),
-                hint="Close that conversation first, or run `homebody gateway` once and talk to it from everywhere.",
+                hint="End that conversation first. To use several at once, run `homebody gateway` and connect to it.",
             )
         from gateway.api.chat_client import ChatConnection
 
@@ -68,7 +68,7 @@ async def _to_gateway(invocation: Invocation, conversation: str) -> Link | None:
 
 
 def lasting(invocation: Invocation, link: Link, clock: Clock, conversation: str = "local") -> Link:
-    """Return a link that outlives a restart of the gateway; one to a gateway inside this process is returned as it is."""
+    """Return a link that reconnects when the gateway restarts. A link to a gateway in this process is returned unchanged."""
     holder = describe(invocation.paths.state / "gateway.lock")
     if holder is None or not holder.socket or holder.pid == os.getpid():
         return link
@@ -109,7 +109,7 @@ async def _embedded(invocation: Invocation, conversation: str) -> AsyncIterator[
 
 
 def begin_logging(invocation: Invocation, *, console: bool) -> Closer:
-    """Set the logs up for this process, with every secret that the house knows taken out of them."""
+    """Set up logging for this process, with all known secrets redacted."""
     from gateway.app.known_secrets import known_secrets
     from gateway.logs.redaction import Redactor
     from gateway.logs.wiring import configure

@@ -1,4 +1,4 @@
-"""How far long work has come, for a person who waits."""
+"""Progress bars for long-running commands."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Bar:
         self._shown = 0
 
     def show(self, what: str, done: int, total: int) -> None:
-        """Draw it anew."""
+        """Redraw it."""
         if total:
             self._draw(what, done / total, f"{done}/{total}")
 
     def download(self, name: str, done: int, total: int | None) -> None:
-        """Draw it anew for bytes, of which the total may not be known."""
+        """Redraw it for a download; ``total`` is 0 if unknown."""
         size = f"{done / _MEGABYTE:.0f} MB" + (f" of {total / _MEGABYTE:.0f}" if total else "")
         self._draw(f"downloading {name}", done / total if total else 0.0, size)
 
     def end(self) -> None:
-        """Leave its line."""
+        """End the line."""
         if self._shown:
             self._stream.write("\n")
         self._shown = 0

@@ -1,4 +1,4 @@
-"""``homebody channels``: which chat platforms are set up, how they are, whether they answer; and letting one begin anew."""
+"""``homebody channels``: shows the state of the chat channels, tests them, and reconnects one."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _WELL = {"connected", "not running"}
 
 @click.group()
 def channels() -> None:
-    """Show the chat platforms and whether they answer."""
+    """Show the chat platforms and whether they are connected."""
 
 
 @channels.command()
-@click.option("--probe", is_flag=True, help="Ask each platform now whether it knows the token.")
+@click.option("--probe", is_flag=True, help="Test each channel now: ask the platform whether the token is valid.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
 def status(invocation: Invocation, probe: bool, as_json: bool) -> int:
-    """Show each channel that is set up: who may speak there, how it is, when it was last heard from.
+    """Show each configured channel: its state, who may write there, and when the last message arrived.
 
-    Exit code 1 when one needs its owner, or does not answer.
+    Exit code 1 if a channel needs attention or does not answer.
     """
     facts = asyncio.run(_facts(invocation, probe=probe))
     tell(facts, _told(facts, invocation.local_time, probed=probe), as_json=as_json)
@@ -46,9 +46,9 @@ def status(invocation: Invocation, probe: bool, as_json: bool) -> int:
 @click.argument("name")
 @pass_invocation
 def restart(invocation: Invocation, name: str) -> int:
-    """Let a channel of the running gateway begin anew, such as telegram or telegram:work.
+    """Reconnect a channel of the running gateway, such as telegram or telegram:work.
 
-    It signs in again and reads its token file again. What waits to be sent there goes on waiting, and is sent.
+    The channel reads its token file and signs in again. Replies that wait to be sent there are kept and sent afterwards.
     """
     if asyncio.run(_running(invocation)) is None:
         raise errors.UsageError("no gateway runs", hint="Start it with: homebody gateway")
@@ -70,7 +70,7 @@ async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
         name = f"{channel.name}:{channel.account}"
         told[name] = {**_policy(name, policy), **((running or {}).get(name) or {"state": "not running", "heard": None})}
     for name in (running or {}).keys() - told.keys() - {LOCAL}:
-        told[name] = {**(running or {})[name], "trouble": "no longer in the settings: restart the gateway"}
+        told[name] = {**(running or {})[name], "trouble": "no longer in the settings; restart the gateway to remove it"}
     if probe:
         answers = await asyncio.gather(*(_probe(channel) for channel, _ in found))
         for (channel, _), answer in zip(found, answers, strict=True):
@@ -79,7 +79,7 @@ async def _facts(invocation: Invocation, *, probe: bool) -> dict[str, Any]:
 
 
 async def _running(invocation: Invocation) -> dict[str, Any] | None:
-    """Return how the channels of the running gateway are, or None when none runs."""
+    """Return the state of the running gateway's channels; None if no gateway is running."""
     from gateway.base.state_lock import describe
     from gateway.cli import starting
 
@@ -107,7 +107,7 @@ async def _probe(channel: Channel) -> dict[str, Any]:
 
     ask = getattr(channel, "probe", None)
     if ask is None:
-        return {"ok": None, "error": "this channel cannot be asked"}
+        return {"ok": None, "error": "this channel cannot be tested"}
     try:
         return {"ok": True, "name": await asyncio.wait_for(ask(), PROBE_SECONDS)}
     except ChannelError as error:
@@ -120,10 +120,10 @@ async def _probe(channel: Channel) -> dict[str, Any]:
 
 def _told(facts: dict[str, Any], local: Callable[[str], str], *, probed: bool) -> str:
     if not facts["channels"]:
-        return "No chat platform is set up. Begin with: homebody config set channels.telegram.botToken TOKEN"
-    lines = [] if facts["running"] else ["No gateway runs. Start it with: homebody gateway"]
+        return "No chat platform is set up. Set up Telegram with: homebody config set channels.telegram.botToken TOKEN"
+    lines = [] if facts["running"] else ["No gateway is running. Start it with: homebody gateway"]
     for name, one in facts["channels"].items():
-        heard = f", last heard {local(one['heard'])}" if one.get("heard") else ""
+        heard = f", last message {local(one['heard'])}" if one.get("heard") else ""
         who = f", private: {one['dmPolicy']}, groups: {one['groups']}" if "dmPolicy" in one else ""
         lines.append(f"{name}: {one['state']}{heard}{who}")
         lines += [f"  {one[key]}" for key in ("trouble", "mend", "sending") if one.get(key)]

@@ -1,4 +1,4 @@
-"""``homebody chat``: a conversation in the terminal, or line by line through a pipe."""
+"""``homebody chat``: a conversation in the terminal, or through a pipe, one message per line."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from gateway.base.program import as_started
 from gateway.cli.invocation import Invocation, pass_invocation, warn
 from gateway.cli.streams import run_until_ended
 
-GREETING = "Say something. /help shows what else there is; Ctrl-D leaves."
+GREETING = "Type a message. /help lists the commands; Ctrl-D quits."
 
 
 @click.command()
-@click.option("--agent", "agent_id", help="Which agent to talk to.")
-@click.option("--session", help="Which session, such as `travel`.")
+@click.option("--agent", "agent_id", help="The agent to talk to.")
+@click.option("--session", help="The session, such as `travel`.")
 @click.option(
     "--resume",
     is_flag=False,
     flag_value="",
     metavar="[KEY]",
-    help="Go on with an earlier conversation: that one, or one of a list; without a terminal the latest.",
+    help="Continue an earlier conversation. Without a name, choose from a list (without a terminal: the latest).",
 )
-@click.option("--model", help="Which model answers, as provider/model.")
-@click.option("--plain", is_flag=True, help="Read lines from standard input and print replies, even in a terminal.")
+@click.option("--model", help="The model that answers, as provider/model.")
+@click.option("--plain", is_flag=True, help="Read lines from standard input and print plain replies, even in a terminal.")
 @pass_invocation
 def chat(
     invocation: Invocation, *, agent_id: str | None, session: str | None, resume: str | None, model: str | None, plain: bool
 ) -> int:
-    """Talk to your agent here. Without a terminal, each line of standard input is a message."""
+    """Talk to your agent in this terminal. Without a terminal, each line of standard input is a message."""
     if resume is not None and session:
-        raise UsageError("--resume and --session both name a conversation", hint="Say one of them.")
+        raise UsageError("--resume and --session cannot be used together", hint="Give only one of them.")
     warn(invocation.loaded)
     interactive = not plain and sys.stdin.isatty() and sys.stdout.isatty()
     greeting = GREETING
@@ -45,7 +45,7 @@ def chat(
 
 
 def _resumed(invocation: Invocation, wish: str, agent_id: str | None, *, ask: bool) -> tuple[str, str]:
-    """Return the key of the session to go on with, and where it had got to."""
+    """Return the key of the session to continue, and its last messages as text."""
     from gateway.agents.memory_stores import owner_zone
     from gateway.cli.resuming import latest, meant, offered, where_it_was
     from gateway.cli.sessions import stores_of
@@ -55,7 +55,7 @@ def _resumed(invocation: Invocation, wish: str, agent_id: str | None, *, ask: bo
     zone = owner_zone(settings.agent(agent_id or settings.default_agent))
     records = latest(stores)
     if not records:
-        raise UsageError("there is no earlier conversation", hint="Begin one with: homebody chat")
+        raise UsageError("there is no earlier conversation", hint="Start one with: homebody chat")
     chosen = meant(stores, wish) if wish else records[0]
     if not wish and ask and len(records) > 1:
         lines = offered(records, zone)

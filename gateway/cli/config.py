@@ -1,4 +1,4 @@
-"""``homebody config``: show, check and change the settings."""
+"""``homebody config``: shows, validates and changes the settings."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gateway.config.store import Changed
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_RESTART = "takes effect after a restart of the gateway"
-_HOT = "is taken over by a running gateway at once"
+_RESTART = "takes effect when the gateway restarts"
+_HOT = "takes effect immediately in a running gateway"
 
 
 @click.group()
@@ -35,7 +35,7 @@ def config() -> None:
 @config.command()
 @pass_invocation
 def path(invocation: Invocation) -> None:
-    """Print where the settings file is, or would be."""
+    """Print the path of the settings file, whether or not it exists."""
     click.echo(invocation.paths.config_file())
 
 
@@ -44,9 +44,9 @@ def path(invocation: Invocation) -> None:
 @AS_JSON
 @pass_invocation
 def get(invocation: Invocation, key: str | None, as_json: bool) -> None:
-    """Print what is in force: one setting, a section, or everything. Secrets are never shown.
+    """Print the effective value of one setting, a section, or all settings. Secrets are never shown.
 
-    A single value goes to stdout alone; where it comes from goes to stderr.
+    A single value is printed on stdout; where it comes from on stderr.
     """
     from gateway.config.effective import effective_settings, effective_values, reload_mode
     from gateway.config.load import load
@@ -84,14 +84,14 @@ def get(invocation: Invocation, key: str | None, as_json: bool) -> None:
 @config.command("set")
 @click.argument("key")
 @click.argument("value", required=False)
-@click.option("--force", is_flag=True, help="Write a key that this version does not know.")
+@click.option("--force", is_flag=True, help="Also write a key that this version does not know.")
 @AS_JSON
 @pass_invocation
 def set_(invocation: Invocation, key: str, value: str | None, force: bool, as_json: bool) -> None:
-    """Set one setting in the file and leave everything else in it as it is, comments included.
+    """Set one setting in the settings file. The rest of the file, with its comments, is not changed.
 
-    Without VALUE it is read from standard input (unseen, at a terminal), which keeps a secret out of the shell's history.
-    Secrets may also be given as env:NAME or file:PATH. Lists and sections are written as in YAML: '[a, b]', '{a: 1}'.
+    Without VALUE, the value is read from standard input (hidden in a terminal), which keeps a secret out of the shell's
+    history. Secrets may also be given as env:NAME or file:PATH. Lists and sections are written as in YAML: '[a, b]', '{a: 1}'.
     """
     from gateway.config.edit import with_value
     from gateway.config.effective import parse_value
@@ -100,9 +100,9 @@ def set_(invocation: Invocation, key: str, value: str | None, force: bool, as_js
     text = value if value is not None else _asked(key)
     meant = parse_value(text, path)
     if meant is None:
-        raise UsageError(f"{key} would have no value", hint=f"To take it out: homebody config unset {key}")
+        raise UsageError(f"{key} would have no value", hint=f"To remove it: homebody config unset {key}")
     changed = _change(invocation, lambda document: with_value(document, _place(document, path), meant))
-    _report(invocation, changed, f"{key} is set", as_json=as_json)
+    _report(invocation, changed, f"{key} was set", as_json=as_json)
 
 
 @config.command()
@@ -110,19 +110,19 @@ def set_(invocation: Invocation, key: str, value: str | None, force: bool, as_js
 @AS_JSON
 @pass_invocation
 def unset(invocation: Invocation, key: str, as_json: bool) -> None:
-    """Take one setting or section out of the file, so that its default applies again."""
+    """Remove one setting or section from the file, so that its default applies."""
     from gateway.config.edit import without
 
     path = _known(key, force=True)
     changed = _change(invocation, lambda document: without(document, _place(document, path)))
-    _report(invocation, changed, f"{key} is taken out", as_json=as_json)
+    _report(invocation, changed, f"{key} was removed", as_json=as_json)
 
 
 @config.command()
 @AS_JSON
 @pass_invocation
 def validate(invocation: Invocation, as_json: bool) -> int:
-    """Check the settings file and tell everything that is wrong with it. Exit code 3 when something is."""
+    """Check the settings file and list all errors. Exit code 3 if there are any."""
     from gateway.config.document import read_text
     from gateway.config.load import check
 
@@ -131,8 +131,8 @@ def validate(invocation: Invocation, as_json: bool) -> int:
         checked = check(read_text(source), source, os.environ, invocation.paths)
     except FileNotFoundError:
         if invocation.paths.chosen_config:
-            raise HomebodyError("there is no such file", where=str(source)) from None
-        _told_valid(f"There is no {source}: every default applies.", as_json=as_json, problems=(), warnings=())
+            raise HomebodyError("this file does not exist", where=str(source)) from None
+        _told_valid(f"There is no {source}; all defaults apply.", as_json=as_json, problems=(), warnings=())
         return OK
     summary = f"{source} is valid." if not checked.problems else f"{source}: {_count(checked.problems, 'error')}."
     _told_valid(summary, as_json=as_json, problems=checked.problems, warnings=checked.warnings)
@@ -141,7 +141,7 @@ def validate(invocation: Invocation, as_json: bool) -> int:
 
 @config.command()
 def schema() -> None:
-    """Print the JSON Schema of the settings: every key, its meaning, type, default, and whether a change needs a restart."""
+    """Print the JSON Schema of the settings: each key's meaning, type and default, and whether a change needs a restart."""
     from gateway.config.reference import json_schema
 
     _print_json(json_schema())
@@ -169,7 +169,7 @@ def _asked(key: str) -> str:
         return answer
     line = sys.stdin.readline()
     if not line:
-        raise UsageError(f"no value was given for {key}", hint=f"Give it behind the key: homebody config set {key} VALUE")
+        raise UsageError(f"no value was given for {key}", hint=f"Give the value after the key: homebody config set {key} VALUE")
     return line.rstrip("\r\n")
 
 
@@ -223,7 +223,7 @@ def _print_json(value: Any) -> None:
 
 @config.command()
 def page() -> None:
-    """Print the page that describes every key, as Markdown."""
+    """Print the reference of all settings as Markdown."""
     from gateway.config.reference import markdown_page
 
     click.echo(markdown_page(), nl=False)

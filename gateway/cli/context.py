@@ -1,4 +1,4 @@
-"""``homebody context``: what fills a session's window."""
+"""``homebody context``: shows what fills a session's context window."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gateway.cli.invocation import Invocation, pass_invocation, tell
 
 
 @click.command()
-@click.option("--agent", "agent_id", help="Which agent (default: the one that answers by default).")
-@click.option("--session", help="Which session key (default: the owner's own).")
+@click.option("--agent", "agent_id", help="The agent (default: the default agent).")
+@click.option("--session", help="The session key (default: the owner's main session).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
 def context(invocation: Invocation, agent_id: str | None, session: str | None, as_json: bool) -> None:
-    """Show every part of what the model is given next: characters, tokens, share."""
+    """Show each part of the next model request: characters, tokens and share."""
     facts = asyncio.run(_facts(invocation, agent_id, session))
     tell(facts, _told(facts), as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""``homebody gateway``: run the house."""
+"""``homebody gateway``: runs the gateway."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--restart-on-stall", is_flag=True, help="End when the house stands still for 30 s: something starts it again.")
+@click.option(
+    "--restart-on-stall",
+    is_flag=True,
+    help="Exit if the gateway hangs for 30 s, so that systemd or Docker restarts it.",
+)
 @pass_invocation
 def gateway(invocation: Invocation, restart_on_stall: bool) -> None:
-    """Run the house in the foreground, until Ctrl-C or SIGTERM; what is under way is finished or taken up next time.
+    """Run the gateway in the foreground until Ctrl-C or SIGTERM. Unfinished turns are finished first or resumed at the next start.
 
-    SIGHUP makes it read its settings anew; where it was started in a terminal it means that this went away, and ends it.
+    SIGHUP reloads the settings. If the gateway was started in a terminal, SIGHUP means that the terminal was closed, and
+    stops the gateway.
     """
     from gateway.cli.attached import begin_logging
     from gateway.config.last_known_good import load_or_last_known_good
@@ -42,7 +47,7 @@ def gateway(invocation: Invocation, restart_on_stall: bool) -> None:
 
 
 def _make_token(invocation: Invocation) -> None:
-    """Make the token of the HTTP surface, if none is there, before anything is logged: the logs must know it."""
+    """Create the HTTP token if there is none. This happens before anything is logged, so that the token can be redacted."""
     from gateway.base.api_token import FILE_NAME, token_from_file
 
     if invocation.loaded.settings.gateway.auth.token is None:
@@ -76,11 +81,11 @@ async def _run(invocation: Invocation, logs: Closer, notices: tuple[str, ...], *
 
         def started() -> None:
             names = ", ".join(sorted(house.channel_supervisor))
-            log.info("the house is open", channels=names, agents=", ".join(house.agents))
+            log.info("gateway started", channels=names, agents=", ".join(house.agents))
             for notice in house.notices.told:
                 log.warning(notice)
 
         await house.run(started)
-        log.info("the house is closed")
+        log.info("gateway stopped")
     finally:
         await house.close()

@@ -1,4 +1,4 @@
-"""``homebody inbox``: what waits for an answer, and what got none."""
+"""``homebody inbox``: shows messages that wait for an answer or failed."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group()
 def inbox() -> None:
-    """Look at messages that wait for an answer, and at those that got none."""
+    """Show messages that wait for an answer, and messages that failed."""
 
 
 @inbox.command(name="list")
 @_JSON
 @pass_invocation
 def list_(invocation: Invocation, as_json: bool) -> None:
-    """List what waits for its turn or is being answered."""
-    _tell(invocation, "inbox.list", "Nothing waits.", as_json=as_json)
+    """List messages that are waiting or being answered."""
+    _tell(invocation, "inbox.list", "No messages are waiting.", as_json=as_json)
 
 
 @inbox.command()
 @_JSON
 @pass_invocation
 def missed(invocation: Invocation, as_json: bool) -> None:
-    """List messages of the last days that failed or were passed over, and why."""
-    _tell(invocation, "inbox.missed", "Every message got its answer.", as_json=as_json)
+    """List recent messages that failed or were skipped, with the reason."""
+    _tell(invocation, "inbox.missed", "No recent message failed.", as_json=as_json)
 
 
 @inbox.command()
@@ -37,12 +37,12 @@ def missed(invocation: Invocation, as_json: bool) -> None:
 @_JSON
 @pass_invocation
 def retry(invocation: Invocation, number: int, as_json: bool) -> None:
-    """Answer message NUMBER after all, which is in doubt since the ledger was damaged."""
+    """Answer message NUMBER, whose state is unknown since the ledger was damaged."""
     from gateway.api.handlers.queues import QueueHandlers
     from gateway.cli.ledger_call import call_ledger
 
     facts = call_ledger(invocation, lambda ledger: QueueHandlers(ledger).calls(), "inbox.retry", row=number)
-    tell(facts, f"Message {number} waits for its answer.", as_json=as_json)
+    tell(facts, f"Message {number} is queued and will be answered.", as_json=as_json)
 
 
 def _tell(invocation: Invocation, call: str, nothing: str, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""What every command is given: the global options, and what follows from them."""
+"""The global options of a command run, and the paths and settings that follow from them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Invocation:
 
     @cached_property
     def paths(self) -> Paths:
-        """Where the house keeps its things."""
+        """The paths of settings, state and logs."""
         return Paths.find(os.environ, home=self.home, config=self.config, profile=self.profile)
 
     @cached_property
@@ -43,7 +43,7 @@ class Invocation:
         return load(self.paths, os.environ)
 
     def local_time(self, moment: str) -> str:
-        """Return an ISO 8601 moment as a date and time in the owner's zone; "" for an empty one."""
+        """Return an ISO 8601 timestamp as date and time in the owner's time zone; "" for ""."""
         if not moment:
             return ""
         settings = self.loaded.settings
@@ -52,9 +52,9 @@ class Invocation:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print text for a person, with every command in it written as it works in this shell. Not for data or JSON.
+    """Print text for a person, with each command in it written so that it works in this shell. Not for data or JSON.
 
-    What could move the cursor or rearrange a line is left out: the text may hold what strangers wrote.
+    Control and bidirectional characters are removed, because the text may contain what strangers wrote.
     """
     from channels.terminal.control_characters import visible
 
@@ -62,7 +62,7 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def tell(facts: Any, text: str, *, as_json: bool) -> None:
-    """Print what a command found out: ``facts`` as one JSON value for a program, or ``text`` for a person."""
+    """Print a command's result: ``facts`` as one JSON value with ``--json``, else ``text``."""
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False))
     else:
@@ -70,7 +70,7 @@ def tell(facts: Any, text: str, *, as_json: bool) -> None:
 
 
 def warn(loaded: Loaded) -> None:
-    """Show the warnings of the settings on stderr."""
+    """Print the warnings about the settings on stderr."""
     for warning in loaded.warnings:
         say(f"homebody: warning: {warning.as_text()}", err=True)
 

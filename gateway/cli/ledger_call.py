@@ -1,4 +1,4 @@
-"""Asking the gateway that runs for something in the ledger, or looking into it ourselves when none does."""
+"""Runs a ledger call in the running gateway, or on the ledger file itself if no gateway is running."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: str, **arguments: Any) -> dict[str, Any]:
-    """Make one call of a desk and return its answer.
+    """Make one call of an API handler and return its answer.
 
     Raises:
-        HomebodyError: as the call tells; ``AlreadyRunning`` when a conversation in a terminal holds the state.
+        HomebodyError: raised by the call; ``AlreadyRunning`` if a conversation in a terminal uses the state folder.
     """
     from gateway.base.errors import AlreadyRunning
     from gateway.base.state_lock import describe
@@ -29,8 +29,8 @@ def call_ledger(invocation: Invocation, desk: Callable[[Ledger], Calls], call: s
     if holder is None:
         return asyncio.run(_without_gateway(invocation, desk, call, arguments))
     if not holder.socket:
-        hint = "End it (Ctrl-D), and run the command again."
-        raise AlreadyRunning("a conversation in a terminal holds this state", where=str(state), hint=hint)
+        hint = "End it (Ctrl-D), then run the command again."
+        raise AlreadyRunning("a conversation in a terminal is using this folder", where=str(state), hint=hint)
     answer: dict[str, Any] = asyncio.run(starting.ask(state, call, **arguments))
     return answer
 

@@ -68,10 +68,10 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 @_common
 @pass_invocation
 def search(invocation: Invocation, /, query: str | None, queries: str | None, **options: Any) -> None:
-    """Find what the notes say about QUERY."""
+    """Search the notes for QUERY."""
     if (query is None) == (queries is None):
         raise UsageError(
-            "give one question, or --queries FILE", hint='Try: homebody memory search "where do we keep the spare key?"'
+            "give either a QUERY or --queries FILE", hint='Try: homebody memory search "where do we keep the spare key?"'
         )
     if queries is not None:
         _run(_search_all(invocation, queries, options))
@@ -127,7 +127,7 @@ def index(invocation: Invocation, /, force: bool, **options: Any) -> None:
         ]
         lines += [f"  {path}: {trouble}" for path, trouble in synced.troubles.items()]
         lines += [f"  {place}: no vector: {reason}" for place, reason in status.refusals.items()]
-        lines += [f"Vectors are not complete: {status.trouble}"] * bool(status.trouble)
+        lines += [f"Some vectors are missing: {status.trouble}"] * bool(status.trouble)
         _print(facts, "\n".join(lines), as_json=options["as_json"])
 
     _run(work())
@@ -257,7 +257,7 @@ async def _search_one(invocation: Invocation, query: str, options: dict[str, Any
         f"{r['path']}:{r['startLine']}-{r['endLine']}  {r['score']:.2f}\n{_indented(r['snippet'])}" for r in found["results"]
     ]
     rows += [f"({answer.note})"] * bool(answer.note)
-    _print(found, "\n\n".join(rows) or "Nothing found.", as_json=options["as_json"])
+    _print(found, "\n\n".join(rows) or "No results.", as_json=options["as_json"])
 
 
 async def _search_all(invocation: Invocation, queries: str, options: dict[str, Any]) -> None:
@@ -310,7 +310,7 @@ def _place(rank: int | None, score: float | None) -> str:
 
 
 def _facts(version: Version) -> dict[str, Any]:
-    """Return a change as JSON values; ``name`` is what ``undo`` and ``diff`` take."""
+    """Return a change as JSON values; ``name`` is the argument of ``undo`` and ``diff``."""
     fields = asdict(version)
     del fields["same"]
     return {**fields, "name": version.name}

@@ -1,4 +1,4 @@
-"""``homebody models``: which language models there are, which one answers, and whether it really does."""
+"""``homebody models``: lists models, shows which one each agent uses, and tests it."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _MILLION = 1_000_000
 
 @click.group()
 def models() -> None:
-    """List and try the language models."""
+    """List, select and test language models."""
 
 
 models.add_command(auth)
 
 
 @models.command("list")
-@click.option("--all", "everything", is_flag=True, help="Also those that have no key yet.")
+@click.option("--all", "everything", is_flag=True, help="Include models of providers that have no key yet.")
 @AS_JSON
 @pass_invocation
 def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
-    """List the models that could be chosen. Any other id of a provider works too: it is sent as it is."""
+    """List the known models. Other model ids work too: they are sent to the provider unchanged."""
     from agent.models.catalog.discovery import find_local
     from agent.models.catalog.model_listing import offers
     from agent.models.catalog.served_models import served
@@ -57,14 +57,14 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
             f"{offer.name:44} {_short(offer.window):>9} {_short(offer.max_output):>8}  {price if offer.usable else 'no key'}"
         )
     if not everything:
-        say("\nMore, with a key of their own: homebody models list --all", err=True)
+        say("\nModels that need another key are listed by: homebody models list --all", err=True)
 
 
 @models.command()
 @AS_JSON
 @pass_invocation
 def status(invocation: Invocation, as_json: bool) -> None:
-    """Show which model answers for each agent, which providers have a key, and how the keys are. Keys are never shown."""
+    """Show each agent's model, and each provider's address and key status. Keys themselves are never shown."""
     facts = asyncio.run(_status(_settings(invocation), _profiles(invocation), _health(invocation)))
     if as_json:
         _print_json(facts)
@@ -88,13 +88,13 @@ def status(invocation: Invocation, as_json: bool) -> None:
 
 @models.command()
 @click.argument("name", required=False)
-@click.option("--agent", "agent_id", help="Try the model of this agent (default: the one that answers by default).")
+@click.option("--agent", "agent_id", help="Test the model of this agent (default: the default agent).")
 @AS_JSON
 @pass_invocation
 def probe(invocation: Invocation, name: str | None, agent_id: str | None, as_json: bool) -> None:
-    """Ask a model one short question with a tool at hand, and show how it did. Costs a few tokens.
+    """Send a model one short request with a tool, and show the result. Costs a few tokens.
 
-    NAME is provider/model or an alias; without it the agent's own model is tried.
+    NAME is provider/model or an alias; without it, the agent's own model is tested.
     """
     from gateway.cli.probing import probed
 
@@ -161,7 +161,7 @@ def _ailing(health: KeyHealth, key: Key) -> list[dict[str, Any]]:
 
 def _well(key: dict[str, Any]) -> str:
     ills = [
-        f"rests until {ill['until']} ({ill['why'].replace('_', ' ')}, {'every model' if ill['model'] == '*' else ill['model']})"
+        f"paused until {ill['until']} ({ill['why'].replace('_', ' ')}, {'every model' if ill['model'] == '*' else ill['model']})"
         for ill in key["ailing"]
     ]
     return "; ".join(ills) or "well"
@@ -174,7 +174,7 @@ async def _standing_of(agent_id: str, settings: Settings, profiles: Profiles) ->
     from gateway.cli.probing import placed, wanted_model
 
     wanted = wanted_model(settings, agent_id)
-    chosen = "as configured" if wanted else "by what is there"
+    chosen = "as configured" if wanted else "chosen automatically"
     try:
         place = await placed(settings, wanted, agent_id, profiles)
     except AgentError as error:

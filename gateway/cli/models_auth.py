@@ -1,4 +1,4 @@
-"""``homebody models auth``: keys of model providers in files of their own."""
+"""``homebody models auth``: adds, lists and removes keys of model providers."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from gateway.models.key_profiles import Profiles
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-FOR_AGENT = click.option("--agent", "agent_id", help="Only for this agent (default: for the whole house).")
+FOR_AGENT = click.option("--agent", "agent_id", help="Only for this agent (default: for all agents).")
 _LONGEST = 4096
 
 
 @click.group()
 def auth() -> None:
-    """Keep keys of model providers: several for one provider are tried in turn."""
+    """Manage keys of model providers. If a provider has several keys, they are tried in order."""
 
 
 @auth.command()
 @click.argument("provider")
 @click.option("--id", "profile_id", help="A name for the key, such as anthropic:work (default: PROVIDER:default).")
-@click.option("--token", is_flag=True, help="It is a sign-in that covers chat only, and is never used for embeddings.")
+@click.option("--token", is_flag=True, help="The key is a sign-in that allows chat only; it is never used for embeddings.")
 @FOR_AGENT
 @AS_JSON
 @pass_invocation
 def add(  # noqa: PLR0917 -- what click hands in, by name
     invocation: Invocation, provider: str, profile_id: str | None, token: bool, agent_id: str | None, as_json: bool
 ) -> None:
-    """Add a key, or replace the one of that name. It is asked for, or read from a pipe: never give it as an argument."""
+    """Add a key, or replace the one with this name. It is prompted for, or read from a pipe: never give it as an argument."""
     from gateway.models.key_profiles import Profile, same_provider
 
     profiles = _profiles(invocation, agent_id)
@@ -50,7 +50,7 @@ def add(  # noqa: PLR0917 -- what click hands in, by name
     if as_json:
         click.echo(json.dumps(told | {"unused": unused or None, "gateway": came}, ensure_ascii=False))
         return
-    say(f"The key {name} is kept in {told['file']}. Try it: homebody models probe {_model_of(known)}")
+    say(f"The key {name} was saved in {told['file']}. Test it: homebody models probe {_model_of(known)}")
     if unused:
         say(f"homebody: warning: {unused}", err=True)
     _told_gateway(came)
@@ -61,22 +61,22 @@ def add(  # noqa: PLR0917 -- what click hands in, by name
 @AS_JSON
 @pass_invocation
 def list_(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
-    """List the keys that stand in files, by name. Keys themselves are never shown."""
+    """List the saved keys by name. Keys themselves are never shown."""
     warn(invocation.loaded)
     rows = _rows(_profiles(invocation, agent_id), [agent_id] if agent_id else list(invocation.loaded.settings.agent_ids))
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
     if not rows:
-        say("There are none. Add one: homebody models auth add anthropic", err=True)
+        say("No keys are saved. Add one: homebody models auth add anthropic", err=True)
     for row in rows:
         left_out = f"  (not used: auth.order.{row['provider']} does not name it)" if row["unused"] else ""
-        click.echo(f"{row['id']:32} {row['provider']:12} {row['mode']:8} {row['agent'] or 'the whole house'}{left_out}")
+        click.echo(f"{row['id']:32} {row['provider']:12} {row['mode']:8} {row['agent'] or 'all agents'}{left_out}")
     known = {row["id"] for row in rows}
     for provider, order in invocation.loaded.settings.auth.order.items():
         for gone in [one for one in order if one not in known]:
             hint = f"homebody models auth add {provider} --id {gone}"
-            say(f"homebody: warning: auth.order.{provider} names {gone}, and there is no such key ({hint})", err=True)
+            say(f"homebody: warning: auth.order.{provider} names {gone}, which does not exist ({hint})", err=True)
 
 
 @auth.command()
@@ -85,7 +85,7 @@ def list_(invocation: Invocation, agent_id: str | None, as_json: bool) -> None:
 @AS_JSON
 @pass_invocation
 def remove(invocation: Invocation, profile_id: str, agent_id: str | None, as_json: bool) -> None:
-    """Take a key out of its file."""
+    """Delete a saved key."""
     profiles = _profiles(invocation, agent_id)
     if not profiles.file(agent_id).remove(profile_id):
         raise UsageError(
@@ -96,7 +96,7 @@ def remove(invocation: Invocation, profile_id: str, agent_id: str | None, as_jso
     if as_json:
         click.echo(json.dumps({"id": profile_id, "agent": agent_id, "removed": True, "gateway": came}, ensure_ascii=False))
         return
-    click.echo(f"The key {profile_id} is gone.")
+    click.echo(f"The key {profile_id} was deleted.")
     _told_gateway(came)
 
 
@@ -105,7 +105,7 @@ def _known(profiles: Profiles, agent_id: str | None) -> str:
 
 
 def _elsewhere(invocation: Invocation, profiles: Profiles, profile_id: str) -> str:
-    """The command for a key of that name in another file, where there is one."""
+    """The command that removes a key of this name from another file; "" if there is none."""
     for agent in (None, *invocation.loaded.settings.agent_ids):
         if profile_id in profiles.file(agent).profiles():
             return f"homebody models auth remove {profile_id}{f' --agent {agent}' if agent else ''}"
@@ -113,7 +113,7 @@ def _elsewhere(invocation: Invocation, profiles: Profiles, profile_id: str) -> s
 
 
 def _unused(profiles: Profiles, profile_id: str, provider: str) -> str:
-    """Why a key is not used though it is there; empty where it is."""
+    """Why a saved key is not used; empty if it is used."""
     order = profiles.settings.order.get(provider)
     if not order or profile_id in order:
         return ""
@@ -149,7 +149,7 @@ def _check_provider(invocation: Invocation, provider: str) -> None:
     known = [*invocation.loaded.settings.models.providers, *PROVIDERS]
     if provider not in known:
         near = get_close_matches(provider, known, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"There is: {', '.join(known)}; others are set up in models.providers."
+        hint = f"Did you mean {near[0]}?" if near else f"There is: {', '.join(known)}; configure others in models.providers."
         raise UsageError(f"there is no provider {provider!r}", hint=hint)
 
 
@@ -162,11 +162,11 @@ def _secret(provider: str) -> str:
         given = sys.stdin.read(_LONGEST)
     secret = given.strip()
     if secret and Key("given", "profile", secret).is_quoted:
-        raise UsageError("the key stands in quotes, which are no part of it", hint="Give it without them.")
+        raise UsageError("the key is in quotes, which are not part of it", hint="Give the key without them.")
     if not secret or not Key("given", "profile", secret).is_sendable:
         raise UsageError(
-            "that is no key: it is empty, or holds a blank, a line break or a letter beyond ASCII",
-            hint="Copy it again, and give it to the command alone.",
+            "this is not a key: it is empty, or contains a space, a line break or a non-ASCII character",
+            hint="Copy it again, and enter nothing but the key.",
         )
     return secret
 

@@ -1,4 +1,4 @@
-"""``homebody outbox``: what is still to be sent, and what was given up."""
+"""``homebody outbox``: lists unsent and failed replies, retries and drops them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group()
 def outbox() -> None:
-    """Look at replies on their way, send given-up ones again, drop waiting ones."""
+    """List undelivered replies, retry failed ones, drop waiting ones."""
 
 
 @outbox.command(name="list")
-@click.option("--all", "everything", is_flag=True, help="Also what was sent.")
+@click.option("--all", "everything", is_flag=True, help="Include sent messages.")
 @_JSON
 @pass_invocation
 def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
-    """List what is to be sent and what was given up, the oldest first."""
+    """List replies that wait to be sent or failed, oldest first."""
     rows = _call(invocation, "outbox.list", everything=everything)["outbox"]
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
@@ -31,7 +31,7 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
         why = f" ({row['reason']})" if row["reason"] else ""
         click.echo(f"{row['id']:>6}  {row['state']}{why}  {row['conversation']}  {shown(row['text'])}")
     if not rows:
-        click.echo("Nothing waits to be sent, and nothing was given up.")
+        click.echo("No replies are waiting, and none failed.")
 
 
 @outbox.command()
@@ -39,9 +39,9 @@ def list_(invocation: Invocation, everything: bool, as_json: bool) -> None:
 @_JSON
 @pass_invocation
 def retry(invocation: Invocation, number: int, as_json: bool) -> None:
-    """Send message NUMBER after all."""
+    """Send message NUMBER again."""
     facts = _call(invocation, "outbox.retry", row=number)
-    tell(facts, f"Message {number} is to be sent again.", as_json=as_json)
+    tell(facts, f"Message {number} will be sent again.", as_json=as_json)
 
 
 @outbox.command()
@@ -49,13 +49,13 @@ def retry(invocation: Invocation, number: int, as_json: bool) -> None:
 @_JSON
 @pass_invocation
 def drop(invocation: Invocation, number: int, as_json: bool) -> None:
-    """Give message NUMBER up: it is not sent."""
+    """Drop message NUMBER: it will not be sent."""
     facts = _call(invocation, "outbox.drop", row=number)
-    tell(facts, f"Message {number} is not sent. `homebody outbox retry {number}` would undo that.", as_json=as_json)
+    tell(facts, f"Message {number} will not be sent. To undo this: homebody outbox retry {number}", as_json=as_json)
 
 
 def shown(text: str) -> str:
-    """A text for one line of the terminal, without what could move the cursor."""
+    """A text as one line for the terminal, without control characters."""
     line = "".join(filter(str.isprintable, " ".join(text.split())))
     return line if len(line) <= 60 else f"{line[:59]}…"  # noqa: PLR2004  (what a line has room for)
 

@@ -1,4 +1,4 @@
-"""``homebody pairing``: decide who may talk to your agent."""
+"""``homebody pairing``: approves and revokes people who may talk to your agent."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group()
 def pairing() -> None:
-    """Decide who may talk to your agent.
+    """Approve and revoke people who may talk to your agent.
 
-    Somebody you do not know gets a code when they write to it, and nothing else. Whoever shows you their code can be let in here.
+    A person who is not approved yet gets a code instead of an answer. Approve them with that code.
     """
 
 
@@ -31,18 +31,18 @@ def pairing() -> None:
 @_JSON
 @pass_invocation
 def list_(invocation: Invocation, channel: str | None, as_json: bool) -> None:
-    """Show who asks to be let in, and who was."""
+    """Show pending requests and approved people."""
     _tell(_ask(invocation, "pairing.list", channel=channel), partial(_listed, local=invocation.local_time), as_json=as_json)
 
 
 @pairing.command()
 @click.argument("channel")
 @click.argument("code")
-@click.option("--owner", is_flag=True, help="This is you: they get your rights and hear your memory.")
+@click.option("--owner", is_flag=True, help="This person is you: they get the owner's rights and your memory.")
 @_JSON
 @pass_invocation
 def approve(invocation: Invocation, channel: str, code: str, owner: bool, as_json: bool) -> None:
-    """Let the person with CODE in on CHANNEL. The first one is the owner; others are guests, with sessions of their own."""
+    """Approve the person with CODE on CHANNEL. The first one becomes the owner; others are guests with separate sessions."""
     _tell(_ask(invocation, "pairing.approve", channel=channel, code=code, owner=owner), _approved, as_json=as_json)
 
 
@@ -52,7 +52,7 @@ def approve(invocation: Invocation, channel: str, code: str, owner: bool, as_jso
 @_JSON
 @pass_invocation
 def revoke(invocation: Invocation, channel: str, sender: str, as_json: bool) -> None:
-    """Shut the person with the id SENDER out of CHANNEL again."""
+    """Revoke the access of the person with id SENDER on CHANNEL."""
     _tell(_ask(invocation, "pairing.revoke", channel=channel, sender=sender), _revoked, as_json=as_json)
 
 
@@ -86,26 +86,26 @@ def _listed(facts: dict[str, Any], *, local: Callable[[str], str]) -> str:
         f"  {_who(one)}: {'owner' if one['role'] == 'owner' else 'guest'}, since {local(one['approvedAt'])}"
         for one in facts["approved"]
     ]
-    lines = (["Asking to be let in:", *asking] if asking else []) + (["Let in:", *let_in] if let_in else [])
-    return "\n".join(lines) or "Nobody asks to be let in, and nobody was. Write to your bot to get a code."
+    lines = (["Pending requests:", *asking] if asking else []) + (["Approved:", *let_in] if let_in else [])
+    return "\n".join(lines) or "No pending requests and nobody approved. Write to your bot to get a code."
 
 
 def _approved(facts: dict[str, Any]) -> str:
     one = facts["approved"]
     if one["role"] == "owner":
-        return f"{_who(one)} is let in as the owner."
+        return f"{_who(one)} was approved as the owner."
     again = f"homebody pairing revoke {one['channel']} {one['sender']}"
     return (
-        f"{_who(one)} is let in as a guest: in a session of their own, without sight of your notes.\n"
-        f"If that is yourself: {again}, write to the bot again, and approve the new code with --owner."
+        f"{_who(one)} was approved as a guest, with a separate session and without access to your notes.\n"
+        f"If this is you: {again}, write to the bot again, and approve the new code with --owner."
     )
 
 
 def _revoked(facts: dict[str, Any]) -> str:
-    return "\n".join(f"{_who(one)} is shut out." for one in facts["revoked"])
+    return "\n".join(f"{_who(one)} no longer has access." for one in facts["revoked"])
 
 
 def _who(one: dict[str, Any]) -> str:
-    """A person for a line of the terminal: names are strangers' text, and must not move the cursor."""
+    """A person's name and id for the terminal. Names are strangers' text: control characters are removed."""
     name, sender = ("".join(filter(str.isprintable, one[key])) for key in ("name", "sender"))
     return f"{name}, {one['channel']} {sender}" if name else f"{one['channel']} {sender}"

@@ -1,4 +1,4 @@
-"""``homebody models probe``: one short question to a model, with each of its keys until one is accepted."""
+"""``homebody models probe``: sends a model one short request, trying its keys until one is accepted."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NO_MODEL = "export ANTHROPIC_API_KEY=...   (or: homebody models auth add anthro
 
 
 async def probed(settings: Settings, name: str | None, agent_id: str | None, profiles: Profiles) -> dict[str, Any]:
-    """Return how the model did, and which keys were turned down before.
+    """Return the result, and the keys that were rejected before.
 
     Raises:
-        NoModel: there is none, it lacks a key or an address, or all keys are turned down.
-        HomebodyError: any other failure; UsageError for an agent that is not there.
+        NoModel: there is no model, it lacks a key or an address, or all keys were rejected.
+        HomebodyError: any other failure; UsageError for an unknown agent.
     """
     from agent.errors import AgentError
     from gateway.base.errors import NoModel
@@ -33,7 +33,7 @@ async def probed(settings: Settings, name: str | None, agent_id: str | None, pro
     try:
         place = await placed(settings, name or wanted_model(settings, agent), agent, profiles)
         if place is None:
-            raise NoModel("no language model is configured: the notebook answers", hint=_NO_MODEL)
+            raise NoModel("no language model is configured, so the built-in notebook answers", hint=_NO_MODEL)
         return await _asked(place)
     except AgentError as error:
         raise NoModel(str(error).rstrip("."), hint=error.hint) from error
@@ -52,7 +52,7 @@ async def placed(settings: Settings, name: str | None, agent_id: str, profiles: 
 
 
 def wanted_model(settings: Settings, agent_id: str) -> str | None:
-    """Return the model that the settings name for an agent."""
+    """Return the model of an agent according to the settings."""
     from agent.settings import ModelChoice
 
     model = settings.agent(agent_id).settings.model
@@ -141,7 +141,7 @@ def _ms(since: float, until: float) -> int:
 
 
 def _question() -> Request:
-    """A question that any model answers, with a tool beside it: a model that cannot use tools refuses it."""
+    """A request that any model can answer, with a tool, because models without tool support reject such a request."""
     from agent.messages import Text, UserMessage
     from agent.models.protocol import Request, Segment, ToolSpec
 

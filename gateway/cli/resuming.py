@@ -1,4 +1,4 @@
-"""``homebody chat --resume``: which earlier conversation is meant, and where it had got to."""
+"""``homebody chat --resume``: finds the session to continue and shows its last messages."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 OFFERED = 9
 SHOWN_CHARS = 400
 LINE_CHARS = 60
-_LIST = "`homebody sessions list` shows them all."
+_LIST = "`homebody sessions list` lists all sessions."
 
 
 def latest(stores: Mapping[str, SessionStore]) -> list[SessionRecord]:
-    """Return the sessions that something was said in, the one spoken with last first."""
+    """Return the sessions that have messages, most recent first."""
     records = [record for store in stores.values() for record in store.all()]
     return sorted(records, key=lambda record: record.spoken, reverse=True)
 
 
 def meant(stores: Mapping[str, SessionStore], wish: str) -> SessionRecord:
-    """Return the session that a key, an id, or a part of a key names.
+    """Return the session with this key or id, or whose key contains it.
 
     Raises:
-        UsageError: none, or several; or it was left, and only ``/undo`` brings it back.
+        UsageError: there is none, or several; or the session has ended (only ``/undo`` restores it).
     """
     found = find(stores, wish)
     if found is not None and found.record is not None:
         return found.record
     if any(one.session == wish for one in left(stores)):
         raise UsageError(
-            f"the conversation {wish} was left",
-            hint="`/undo` brings back the latest one that was left; `homebody sessions show` shows it.",
+            f"the session {wish} has ended",
+            hint="`/undo` in the chat restores the one that ended last; `homebody sessions show` prints it.",
         )
     records = latest(stores)
     exact = [record for record in records if record.key.endswith(f":{wish.lower()}")]
@@ -49,24 +49,27 @@ def meant(stores: Mapping[str, SessionStore], wish: str) -> SessionRecord:
     if len(near) == 1:
         return near[0]
     if near:
-        raise UsageError(f"{wish!r} may mean {', '.join(record.key for record in near[:OFFERED])}", hint="Say more of it.")
+        raise UsageError(
+            f"{wish!r} matches several sessions: {', '.join(record.key for record in near[:OFFERED])}",
+            hint="Be more exact.",
+        )
     raise UsageError(f"there is no session {wish!r}", hint=_LIST)
 
 
 def offered(records: list[SessionRecord], zone: ZoneInfo) -> list[str]:
-    """Put the latest sessions into lines to choose from."""
+    """Return the latest sessions as numbered lines to choose from."""
     return [f"{number}. {record.key}  ({told(record, zone)})" for number, record in enumerate(records[:OFFERED], 1)]
 
 
 def told(record: SessionRecord, zone: ZoneInfo) -> str:
-    """Say how long a session is, and when it was spoken with by its owner's clock."""
+    """Return a session's number of turns and the time of its last message, in the owner's time zone."""
     turns = "1 turn" if record.turns == 1 else f"{record.turns} turns"
     return f"{turns}, last {record.spoken.astimezone(zone):%a %d %b %H:%M}"
 
 
 def where_it_was(stores: Mapping[str, SessionStore], record: SessionRecord, zone: ZoneInfo) -> str:
-    """Tell the last words of a session, for whoever comes back to it."""
-    head = f"{record.key}, last spoken with on {record.spoken.astimezone(zone):%a %d %b at %H:%M}."
+    """Return the last messages of a session as text."""
+    head = f"{record.key}, last message on {record.spoken.astimezone(zone):%a %d %b at %H:%M}."
     found = find(stores, record.key)
     words = [] if found is None else _last_words(found)
     return "\n".join([head, *words])

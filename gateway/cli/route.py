@@ -1,4 +1,4 @@
-"""``homebody route``: which agent answers whom, and why."""
+"""``homebody route``: shows which agent answers a sender, and why."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from gateway.cli.invocation import Invocation, pass_invocation, tell
 if TYPE_CHECKING:
     from gateway.ledger.protocol import Ledger
 
-_HEARD = {"owner": "the owner's memory", "group": "the memory of this group", "peer": "the memory of this person"}
+_HEARD = {"owner": "the owner's memory", "group": "this group's memory", "peer": "this person's memory"}
 
 
 @click.group()
 def route() -> None:
-    """Show which agent answers whom, and why."""
+    """Show which agent answers a sender, and why."""
 
 
 @route.command()
 @click.option("--channel", required=True, help="The channel, such as telegram.")
-@click.option("--peer", required=True, help="The platform's id of the person who writes.")
-@click.option("--group", help="The group they write in; without it, a private chat.")
-@click.option("--thread", help="The topic or thread of that group.")
-@click.option("--account", default="default", show_default=True, help="The account of the channel.")
-@click.option("--space", help="The Discord server or Slack workspace that the group lies in.")
-@click.option("--chat", help="The id of the private chat, where it differs from that of the person (Slack, Discord).")
+@click.option("--peer", required=True, help="The sender's id on the platform.")
+@click.option("--group", help="The group's id (default: a private chat).")
+@click.option("--thread", help="The topic or thread in the group.")
+@click.option("--account", default="default", show_default=True, help="The channel's account.")
+@click.option("--space", help="The group's Discord server or Slack workspace.")
+@click.option("--chat", help="The id of the private chat, if it differs from the sender's (Slack, Discord).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
 def explain(invocation: Invocation, /, *, as_json: bool, **given: Any) -> None:
-    """Tell which agent answers, in which session, whose memory it hears, which rule said so, and whether they may speak at all."""
+    """Show which agent answers, in which session and with which memory, the rule behind it, and whether the sender has access."""
     from gateway.cli.ledger_call import call_ledger
 
     facts = call_ledger(invocation, lambda ledger: _desk(invocation, ledger), "route.explain", **given)
@@ -54,18 +54,18 @@ def _desk(invocation: Invocation, ledger: Ledger) -> Any:
 def _told(facts: dict[str, Any]) -> str:
     speaks = facts["speaks"]
     who = f"{facts['peer']} ({speaks['person']}, {'the owner' if speaks['role'] == 'owner' else 'a guest'})"
-    lines = [f"{who} {'may speak' if speaks['may'] else 'may not speak: ' + speaks['reason']} in {facts['conversation']}."]
+    lines = [f"{who} {'may write' if speaks['may'] else 'may not write: ' + speaks['reason']} in {facts['conversation']}."]
     if (mention := facts["mention"]) is not None:
-        called = f" or is called by {', '.join(mention['patterns'])}" if mention["patterns"] else ""
-        lines.append(f"It hears {'what mentions it' + called if mention['required'] else 'everything that is said there'}.")
+        called = f" or contains {', '.join(mention['patterns'])}" if mention["patterns"] else ""
+        lines.append(f"It answers {'messages that mention it' + called if mention['required'] else 'every message there'}.")
     for one in facts["answers"]:
         lines.append(f"Agent {one['agent']} answers in session {one['sessionKey']}.")
-        lines.append(f"  It hears {_HEARD[one['memory']]}: {one['workspace']}/{one['folder']}")
+        lines.append(f"  It reads {_HEARD[one['memory']]}: {one['workspace']}/{one['folder']}")
     if facts["broadcast"]:
-        lines.append("Several agents answer, because `broadcast` names this conversation; it goes before bindings.")
+        lines.append("Several agents answer, because `broadcast` names this conversation; it takes precedence over bindings.")
     for rule in facts["rules"]:
         mark = "->" if rule["wins"] and not facts["broadcast"] else "  "
         lines.append(f"{mark} {rule['rule']} (agent {rule['agent']}): {rule['why']}")
     if not any(rule["wins"] for rule in facts["rules"]) and not facts["broadcast"]:
-        lines.append(f"-> no rule holds: the default agent, {facts['default']}, answers")
+        lines.append(f"-> no rule matches: the default agent, {facts['default']}, answers")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""``homebody sessions``: the conversations and where they are kept."""
+"""``homebody sessions``: lists, shows, exports and repairs sessions."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def sessions() -> None:
 
 
 @sessions.command(name="list")
-@click.option("--agent", "agent_id", help="Only this agent's.")
-@click.option("--all", "everything", is_flag=True, help="Also conversations that were left, and archived ones.")
+@click.option("--agent", "agent_id", help="Only sessions of this agent.")
+@click.option("--all", "everything", is_flag=True, help="Include ended and archived sessions.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
 def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool, as_json: bool) -> None:
-    """List the sessions of all agents, the one spoken with last first."""
+    """List the sessions of all agents, most recent first."""
     from gateway.agents.memory_stores import owner_zone
     from gateway.cli.resuming import told
     from gateway.sessions.lookup import key_of, left
@@ -67,7 +67,7 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
     for row in former:
         click.echo(f"{row['sessionKey'] or '?'}  left  ({row['sessionId']})")
     if not rows and not former:
-        say("No sessions yet. Begin one with: homebody chat")
+        say("No sessions yet. Start one with: homebody chat")
 
 
 @sessions.command()
@@ -75,7 +75,7 @@ def list_sessions(invocation: Invocation, agent_id: str | None, everything: bool
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each entry.")
 @pass_invocation
 def show(invocation: Invocation, key: str, as_json: bool) -> None:
-    """Show the conversation of a session key, the end of one, or of a session id."""
+    """Show the conversation of a session. KEY is a session key, the end of one, or a session id."""
     from agent.transcript.entries import Said
     from channels.terminal.control_characters import visible
     from gateway.agents.memory_stores import owner_zone
@@ -98,16 +98,19 @@ def show(invocation: Invocation, key: str, as_json: bool) -> None:
 @sessions.command()
 @click.argument("key", default="agent:main:main")
 @click.option(
-    "--format", "form", type=click.Choice(["md", "jsonl"]), help="What to write (default: by the name of --output, else md)."
+    "--format", "form", type=click.Choice(["md", "jsonl"]), help="Output format (default: from the name of --output, else md)."
 )
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Write to this file, or into this folder; never over a file."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write to this new file or into this folder; nothing is overwritten.",
 )
 @pass_invocation
 def export(invocation: Invocation, key: str, form: str | None, output: Path | None) -> None:
-    """Write a conversation as Markdown to read, or as JSONL with everything that is kept of it.
+    """Export a conversation as Markdown, or as JSONL with all stored entries.
 
-    KEY is a session key or a session id, also of a conversation that was left (`homebody sessions list --all`).
+    KEY is a session key or a session id, also of an ended session (`homebody sessions list --all`).
     """
     from channels.terminal.control_characters import visible
     from gateway.agents.memory_stores import owner_zone
@@ -125,7 +128,7 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
         return
     target = output / f"{found.session}.{wanted}" if output.is_dir() else output
     _write_new(target, text)
-    click.echo(f"{target} is written ({len(text):,} bytes).", err=True)
+    click.echo(f"Wrote {target} ({len(text):,} bytes).", err=True)
 
 
 @sessions.command(name="repair")
@@ -133,7 +136,7 @@ def export(invocation: Invocation, key: str, form: str | None, output: Path | No
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
 def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
-    """Mend the transcript of a session: lines that cannot be read are set aside, with the file as it was."""
+    """Repair a session's transcript: unreadable lines are removed, and the original file is kept beside it."""
     from gateway.base.state_lock import StateLock, describe
     from gateway.cli import starting
 
@@ -151,9 +154,11 @@ def repair_session(invocation: Invocation, key: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(facts))
     elif facts["bad"]:
-        click.echo(f"{facts['bad']} of {facts['lines']} lines could not be read. The file as it was: {facts['kept']}")
+        click.echo(
+            f"{facts['bad']} of {facts['lines']} lines could not be read and were removed. Original file: {facts['kept']}"
+        )
     else:
-        click.echo(f"All {facts['lines']} lines can be read; nothing was changed.")
+        click.echo(f"All {facts['lines']} lines are readable; nothing was changed.")
 
 
 def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
@@ -163,7 +168,7 @@ def _repaired(invocation: Invocation, key: str) -> dict[str, Any]:
     for store in stores_of(invocation, None).values():
         if record := store.get(key):
             return repair(store.transcript(record.session), SystemClock().now())
-    raise UsageError(f"there is no session {key!r}", hint="`homebody sessions list` shows them.")
+    raise UsageError(f"there is no session {key!r}", hint="`homebody sessions list` lists all sessions.")
 
 
 def _found(invocation: Invocation, key: str) -> Found:
@@ -173,16 +178,16 @@ def _found(invocation: Invocation, key: str) -> Found:
     ends = [record.key for store in stores.values() for record in store.all() if record.key.endswith(f":{key.lower()}")]
     found = find(stores, key) or (find(stores, ends[0]) if len(ends) == 1 else None)
     if found is None:
-        raise UsageError(f"there is no session {key!r}", hint="`homebody sessions list --all` shows them.")
+        raise UsageError(f"there is no session {key!r}", hint="`homebody sessions list --all` lists all sessions.")
     return found
 
 
 def _write_new(target: Path, text: bytes) -> None:
-    """Write a file that must not be there yet, for its owner's eyes only."""
+    """Write a new file with mode 0600."""
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError as error:
-        raise UsageError(f"{target} is there already", hint="Name another file; nothing was written.") from error
+        raise UsageError(f"{target} already exists", hint="Nothing was written. Choose another file name.") from error
     except OSError as error:
         raise StorageFailed.from_os(error, "write the export", target) from error
     with os.fdopen(descriptor, "wb") as file:
@@ -196,7 +201,7 @@ def _told(at: str, message: Any) -> str:
 
 
 def stores_of(invocation: Invocation, agent_id: str | None) -> dict[str, SessionStore]:
-    """Read the sessions of the agents; a running gateway is not disturbed by that."""
+    """Read the agents' sessions. This is safe while a gateway is running."""
     from gateway.base.clock import SystemClock
     from gateway.sessions.store import SessionStore
 

@@ -1,4 +1,4 @@
-"""Waiting for a gateway that starts: it holds the state some time before it listens, for seconds on a machine that is busy."""
+"""Waits for a gateway that is starting: it locks the state folder before it listens, up to seconds earlier on a busy machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 LONGEST = 60.0
-"""Seconds that a command waits for a gateway that has the state and does not listen."""
+"""Maximum seconds that a command waits for a gateway that holds the lock and does not listen yet."""
 TOLD_AFTER = 1.0
 _EVERY = 0.1
 
@@ -30,10 +30,10 @@ async def once_it_listens(
     longest: float = LONGEST,
     tell: Callable[[str], None] = lambda text: click.echo(text, err=True),
 ) -> Answer:
-    """Return what ``attempt`` comes to; one that reaches nobody is repeated as long as somebody holds ``lock``.
+    """Return the result of ``attempt``. If it reaches nobody, it is retried as long as a process holds ``lock``.
 
     Raises:
-        HomebodyError, ChannelError: raised by ``attempt``; ``GatewayNotResponding`` or ``LinkLost`` after ``longest`` seconds in vain.
+        HomebodyError, ChannelError: raised by ``attempt``; ``GatewayNotResponding`` or ``LinkLost`` after ``longest`` seconds.
     """
     began, told = time.monotonic(), False
     while True:

@@ -1,4 +1,4 @@
-"""What a command stands on: its three streams, and the terminal that may go away under it."""
+"""Standard streams and signals of a command."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ENDINGS = (signal.SIGHUP, signal.SIGTERM)
 
 
 def stand_in_for_closed() -> None:
-    """Put nothing in the place of a stream that was closed, before anything is opened.
+    """Replace closed standard streams by /dev/null, before anything is opened.
 
-    Else the next file would take its number, and what is meant for the screen would be written into it.
+    Otherwise the next opened file would get the descriptor of a stream, and output would be written into that file.
     """
     for number, (name, mode) in enumerate(_NAMES):
         try:
@@ -31,9 +31,9 @@ def stand_in_for_closed() -> None:
 
 
 def run_until_ended(work: Coroutine[object, object, T]) -> T:
-    """Run a coroutine; when the terminal goes away, or the process is asked to end, cancel it and let it put its things in order.
+    """Run a coroutine; on SIGHUP or SIGTERM, cancel it and let it clean up.
 
-    A signal that the parent chose to ignore (``nohup``) is ignored. Raises SystemExit with the exit code that shells give for it.
+    A signal that the parent process ignores (``nohup``) stays ignored. Raises SystemExit with 128 + the signal's number.
     """
     import asyncio
 

@@ -1,4 +1,4 @@
-"""What the gateway that runs makes of settings or keys that a command has just changed."""
+"""Tells the running gateway to reload settings and keys that a command has changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def taken_over(invocation: Invocation) -> dict[str, Any] | None:
-    """Let the running gateway read its settings now, and return what came of it; None when none runs."""
+    """Let the running gateway reload its settings, and return the result; None if no gateway is running."""
     import asyncio
 
     from gateway.base.state_lock import describe
@@ -28,11 +28,11 @@ def taken_over(invocation: Invocation) -> dict[str, Any] | None:
 
 
 def outcome(came: dict[str, Any] | None) -> str:
-    """Tell people what came of it."""
+    """Return the result as a sentence."""
     if came is None:
-        return "No gateway runs; the next one takes it up."
+        return "No gateway is running; the change applies when one starts."
     if came["complaint"]:
-        return f"The running gateway keeps its former settings: {came['complaint']}"
-    taken = f"In force in the running gateway: {', '.join(came['taken'])}." if came["taken"] else ""
-    waiting = f"Waiting for a restart of the gateway: {', '.join(came['waiting'])}." if came["waiting"] else ""
-    return f"{taken} {waiting}".strip() or "For the running gateway that changes nothing."
+        return f"The running gateway keeps its previous settings: {came['complaint']}"
+    taken = f"Applied in the running gateway: {', '.join(came['taken'])}." if came["taken"] else ""
+    waiting = f"Takes effect when the gateway restarts: {', '.join(came['waiting'])}." if came["waiting"] else ""
+    return f"{taken} {waiting}".strip() or "Nothing changes for the running gateway."

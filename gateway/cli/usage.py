@@ -1,4 +1,4 @@
-"""``homebody usage``: what the models were used for, and what it cost."""
+"""``homebody usage``: shows model usage and cost."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--days", type=click.IntRange(1, 400), default=7, show_default=True, help="How many days, today included.")
+@click.option("--days", type=click.IntRange(1, 400), default=7, show_default=True, help="Number of days, including today.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_invocation
 def usage(invocation: Invocation, days: int, as_json: bool) -> None:
-    """Show what was used, by day, agent and model, with the share that the provider's cache held."""
+    """Show tokens and cost by day, agent and model, with the share read from the provider's prompt cache."""
     from gateway.agents.memory_stores import owner_zone
     from gateway.budget.report import facts, first_day, told
     from gateway.cli.ledger_call import call_ledger

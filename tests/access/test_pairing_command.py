@@ -63,7 +63,7 @@ async def test_without_a_gateway_the_ledger_is_opened(home: Path) -> None:
     assert f"homebody pairing approve telegram {code}" in out
     assert "\x1b" not in out
     exit_code, out, _ = await homebody(home, "approve", "telegram", code.lower())
-    assert (exit_code, out.strip()) == (0, "Sam[2J, telegram 42 is let in as the owner.")
+    assert (exit_code, out.strip()) == (0, "Sam[2J, telegram 42 was approved as the owner.")
     exit_code, out, _ = await homebody(home, "list", "--json")
     facts: dict[str, Any] = json.loads(out)
     assert (exit_code, facts["pending"]) == (0, [])
@@ -83,7 +83,7 @@ async def test_a_running_gateway_is_asked(home: Path) -> None:
         code = await ask_in(ledger, "43")
         exit_code, out, _ = await homebody(home, "approve", "telegram", code)
         assert exit_code == 0
-        assert "telegram 43 is let in as a guest" in out
+        assert "telegram 43 was approved as a guest" in out
         assert "--owner" in out
         exit_code, out, _ = await homebody(home, "revoke", "telegram", "43", "--json")
         assert exit_code == 0
@@ -111,4 +111,4 @@ async def test_a_conversation_in_a_terminal_that_holds_the_state_is_named(home: 
     exit_code, _, err = await homebody(home, "list")
     lock.release()
     assert exit_code == 5
-    assert "a conversation in a terminal holds this state" in err
+    assert "a conversation in a terminal is using this folder" in err

@@ -81,13 +81,13 @@ def test_it_is_told_in_words(explain):
     code, out = explain("--channel", "telegram", "--peer", "42", as_json=False)
     assert code == 0
     assert "42 (telegram-42, the owner) may speak in telegram:default:direct:42." in out
-    assert "-> no rule holds: the default agent, main, answers" in out
+    assert "-> no rule matches: the default agent, main, answers" in out
     out = explain("--channel", "slack", "--peer", "UANNA0001", as_json=False)[1]
     assert "-> bindings[0] (agent work): it matches the account" in out
     out = explain("--channel", "telegram", "--peer", "42", "--group", "-200", as_json=False)[1]
     assert out.count("answers in session") == 2
     assert "`broadcast` names this conversation" in out
-    assert "everything that is said there" in out
+    assert "every message there" in out
 
 
 def test_a_channel_that_is_not_set_up_is_told(explain):

@@ -137,5 +137,5 @@ def test_the_last_one_cannot_go_and_an_unknown_one_is_told(run, file):
 def test_the_default_and_the_rules_are_told_in_words(run, file):
     file.write_text(THREE)
     out = run("list")[1].splitlines()
-    assert out[1].startswith("work (Wanda): /tmp/wanda, 2 rules lead to it")
+    assert out[1].startswith("work (Wanda): /tmp/wanda, 2 routing rules")
     assert "the default" in out[2]

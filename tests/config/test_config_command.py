@@ -73,7 +73,7 @@ def test_an_agents_entry_shows_what_it_takes_over(run, file):
 
 def test_setting_keeps_the_rest_and_a_dated_copy(run, file):
     code, out, _ = run("set", "agents.defaults.compaction.reserveTokensFloor", "30000")
-    assert (code, "No gateway runs" in out) == (0, True)
+    assert (code, "No gateway is running" in out) == (0, True)
     assert file.read_text() == START + "    compaction:\n      reserveTokensFloor: 30000\n"
     (copy,) = file.parent.glob("homebody.yaml.*.bak")
     assert copy.read_text() == START

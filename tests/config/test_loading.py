@@ -195,7 +195,7 @@ def test_two_settings_files_are_one_too_many(tmp_path):
 def test_a_named_file_must_be_there(tmp_path):
     with pytest.raises(SettingsError) as caught:
         load(Paths(tmp_path, tmp_path / "other.yaml"), {})
-    assert caught.value.problems[0].message == "there is no such file"
+    assert caught.value.problems[0].message == "this file does not exist"
 
 
 def test_variables_are_filled_in_and_escapes_kept(tmp_path):

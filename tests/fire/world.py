@@ -346,7 +346,7 @@ class Stuck(Exception):
 
 def _ended_gently(root: Path) -> bool:
     lines = (root / "log").read_text(errors="replace").splitlines()
-    return bool(lines) and "the house is closed" in lines[-1]
+    return bool(lines) and "gateway stopped" in lines[-1]
 
 
 async def _under_strace(pid: int, kill: Kill, calls: Path) -> asyncio.subprocess.Process:

@@ -62,7 +62,7 @@ async def test_a_token_that_is_valid_again_is_used_when_the_owner_says_so(home: 
         home.peer.token = TOKEN
         await home.peer.say(ANNA, "are you there?")
         code, told = await run(home, "restart", "telegram")
-        assert (code, told.strip()) == (0, f"{NAME} begins anew. How it is: homebody channels status")
+        assert (code, told.strip()) == (0, f"{NAME} is reconnecting. See its state with: homebody channels status")
         assert await home.says(1) == ["re: are you there?"]
         assert house.channel_supervisor[NAME].facts()["state"] == "connected"
     assert f"{NAME} is connected as @homebody_test_bot" in caplog.messages
@@ -87,7 +87,7 @@ async def test_a_channel_that_is_not_there_is_told_with_those_that_are(home: Hom
     assert f"no channel 'slack' runs here There is: {NAME}." in " ".join(told.split())
     code, told = await run(home, "restart", "telegram")
     assert code == UsageError.exit_code
-    assert "no gateway runs" in told
+    assert "no gateway is running" in told
 
 
 async def test_who_asks_to_be_let_in_is_in_the_log_with_the_command(home: Home, caplog: pytest.LogCaptureFixture) -> None:

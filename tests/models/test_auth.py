@@ -92,8 +92,8 @@ def test_a_key_of_another_file_is_taken_out_by_the_command_that_is_told(run: Run
 @pytest.mark.parametrize(
     ("arguments", "given", "why"),
     [
-        (("anthropic",), "", "that is no key"),
-        (("anthropic",), "two words", "that is no key"),
+        (("anthropic",), "", "this is not a key"),
+        (("anthropic",), "two words", "this is not a key"),
         (("antropic",), "sk-1", "no provider 'antropic'"),
         (("anthropic", "--agent", "nobody"), "sk-1", "no agent 'nobody'"),
     ],
@@ -126,7 +126,7 @@ async def test_how_keys_are_is_told_in_the_status(run: Run, tmp_path: Path) -> N
     openai = next(one for one in json.loads(status.stdout)["providers"] if one["provider"] == "openai")
     [ill] = openai["keys"][0]["ailing"]
     assert (ill["model"], ill["why"]) == ("*", "billing")
-    assert "rests until" in (await asyncio.to_thread(run, "status")).output
+    assert "paused until" in (await asyncio.to_thread(run, "status")).output
 
 
 def test_an_agents_own_keys_go_first_and_are_nobody_elses(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class Parrot:
         return None
 
     def ready(self) -> None:
-        """Nothing waits."""
+        """No messages are waiting."""
 
     def alive(self) -> None:
         """Nobody asks."""

@@ -182,7 +182,7 @@ async def test_a_message_that_waited_for_an_agent_which_is_gone_is_answered_by_a
 async def test_the_command_says_what_the_running_gateway_made_of_it(place: Place) -> None:
     async with place.open(serving=True, clock=SystemClock()) as house:
         told = await homebody(place, "agents", "add", "work", "--model", "scripted/two", "--workspace", str(place.root / "W"))
-        assert "In force in the running gateway: agents.list." in told
+        assert "Applied in the running gateway: agents.list." in told
         assert await ask(house, "hello", agent="work") == "scripted/two"
         told = json.loads(await homebody(place, "agents", "remove", "work", "--json"))
         assert told["gateway"]["taken"] == ["agents.list"]

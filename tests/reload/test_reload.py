@@ -274,11 +274,11 @@ async def test_a_command_is_told_what_the_watch_took_over_before_it_asked(place:
 async def test_setting_a_key_says_what_the_running_gateway_made_of_it(place: Place) -> None:
     async with place.open(serving=True, clock=SystemClock()) as house:
         told = await homebody(place, "config", "set", "agents.defaults.model", "scripted/two")
-        assert told == "agents.defaults.model is set. In force in the running gateway: agents.defaults.model.\n"
+        assert told == "agents.defaults.model was set. Applied in the running gateway: agents.defaults.model.\n"
         assert await ask(house, "hello") == "scripted/two"
         told = await homebody(place, "config", "set", "gateway.port", "4321")
-        assert told == "gateway.port is set. Waiting for a restart of the gateway: gateway.port.\n"
-        assert "settings that wait for a restart: gateway.port" in await homebody(place, "status")
+        assert told == "gateway.port was set. Takes effect when the gateway restarts: gateway.port.\n"
+        assert "settings that take effect after a restart: gateway.port" in await homebody(place, "status")
 
 
 async def test_a_model_that_may_not_be_chosen_cannot_be_had_by_a_hint_either(place: Place) -> None:

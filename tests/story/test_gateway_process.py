@@ -134,7 +134,7 @@ async def test_a_running_gateway_is_seen_from_outside(machine: Machine) -> None:
         code, _, err = await machine.run("gateway")
         assert (code, "another homebody holds this state" in err) == (5, True)
     code, out, _ = await machine.run("status")
-    assert (code, "No gateway runs" in out) == (1, True)
+    assert (code, "No gateway is running" in out) == (1, True)
 
 
 async def test_a_killed_gateway_neither_repeats_nor_forgets(machine: Machine, telegram: TelegramPeer) -> None:

@@ -49,7 +49,7 @@ async def test_two_profiles_run_at_once_and_each_is_reached_by_its_name() -> Non
         await homebody("--profile", "one", "agent", "-m", "Remember that the boat is blue.")
         assert (await homebody("--profile", "one", "sessions", "list")).startswith("agent:main:main")
         assert (await homebody("--profile", "two", "sessions", "list")).startswith("No sessions yet")
-        assert "No gateway runs" in await homebody("status")
+        assert "No gateway is running" in await homebody("status")
     finally:
         for process in gateways.values():
             if process.returncode is None:

@@ -56,7 +56,7 @@ def test_a_conversation_is_found_by_its_key_its_id_or_a_part_of_it(stores: Any) 
 
 def test_whoever_comes_back_is_told_the_last_words(stores: Any) -> None:
     head, asked, *answered = where_it_was(stores, meant(stores, "travel"), BERLIN).splitlines()
-    assert head.startswith("agent:main:travel, last spoken with on ")
+    assert head.startswith("agent:main:travel, last message on ")
     assert asked == "› Remember that the train leaves at nine."
     assert answered
 
@@ -74,7 +74,7 @@ def test_without_an_earlier_conversation_nothing_is_resumed(run: Callable[..., t
     code, _, err = run("chat", "--resume")
     assert (code, "there is no earlier conversation" in err) == (2, True)
     code, _, err = run("chat", "--resume", "a", "--session", "b")
-    assert (code, "both name a conversation" in err) == (2, True)
+    assert (code, "cannot be used together" in err) == (2, True)
 
 
 def test_one_that_was_left_is_not_resumed_behind_its_owners_back(run: Callable[..., tuple[int, str, str]], stores: Any) -> None:
