@@ -41,14 +41,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BuiltAgent:
-    """An agent with its memory, where it has one. An agent whose ``build_key`` would be another one has to be built again."""
+    """An agent and its memory, if it has one. An agent whose ``build_key`` changes has to be rebuilt."""
 
     agent: RunningAgent
     memory: KeptMemory | None
     build_key: object
 
     def start(self) -> None:
-        """Begin what its memory does in the background."""
+        """Start its memory's background work."""
         if self.memory is not None:
             self.memory.start()
 
@@ -59,7 +59,7 @@ class BuiltAgent:
 
 
 def build_key(profile: AgentProfile, settings: Settings, paths: Paths, env: Mapping[str, str]) -> object:
-    """Return what an agent cannot change while it runs, for comparison. Reads files: call it in a thread."""
+    """Return the settings that an agent cannot change while it runs, for comparison. Reads files: call it in a thread."""
     kept = settings.plugins.slots.memory, settings.plugins.memory, embedder_key(profile, settings, paths, env)
     return profile.workspace, profile.settings.user_timezone, profile.settings.shared_paths, profile.memory, kept
 
@@ -84,7 +84,7 @@ class AgentParts:
 
 
 async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> BuiltAgent:
-    """Build an agent by ``settings``, with its memory where it has one.
+    """Build an agent from ``settings``, with its memory if it has one.
 
     Raises:
         StorageFailed, AgentError: one of its folders cannot be used.
@@ -150,9 +150,9 @@ async def build_agent(parts: AgentParts, agent_id: str, settings: Settings) -> B
 
 def _laid_anew(agent_id: str, workspace: Workspace) -> str:
     return (
-        f"The workspace {workspace.root} was missing or empty although {agent_id} has talked to you before, and was made anew from the "
-        "templates. If it is on a disk that is not mounted, stop the gateway, mount the disk and start again. Notes that were deleted "
-        f"come back by: homebody memory log --agent {agent_id}, then homebody memory undo NUMBER"
+        f"The workspace {workspace.root} was missing or empty although {agent_id} had conversations before; it was "
+        "created again from the templates. If it is on a disk that is not mounted, stop the gateway, mount it and start again. To "
+        "restore deleted notes: homebody memory log --agent {agent_id}, then homebody memory undo NUMBER"
     )
 
 
@@ -160,9 +160,9 @@ def _seed(workspace: Workspace, notices: StartupNotices) -> tuple[str, ...]:
     try:
         made = workspace.seed(workspace_templates())
     except WorkspaceFileError as trouble:
-        notices.tell(f"The workspace cannot be written to: {trouble} {trouble.hint}".strip())
+        notices.tell(f"The workspace is not writable: {trouble} {trouble.hint}".strip())
         return ()
     else:
         if made:
-            log.info("the workspace %s was given %s", workspace.root, ", ".join(made))
+            log.info("created in the workspace %s: %s", workspace.root, ", ".join(made))
     return made

@@ -48,17 +48,17 @@ class Dependencies:
         return self.paths.state / SOCKET if self.serving else None
 
     def learn(self, secrets: Iterable[str]) -> None:
-        """Have secrets taken out of logs and replies from now on. To be called before they are used for anything."""
+        """Redact these secrets in logs and replies from now on. Call it before they are used."""
         secrets = list(secrets)
         self.outgoing.learn(telling_apart(secrets))
         if self.logs is not None:
             self.logs.learn(secrets)
 
     def learn_all(self, settings: Settings) -> None:
-        """The same for every secret that ``settings`` and the files they name hold now. Reads files: call it in a thread."""
+        """The same for all secrets in ``settings`` and the files they name. Reads files: call it in a thread."""
         self.learn(known_secrets(settings, self.paths, self.env))
 
     def holder(self) -> Holder:
-        """Say who holds the state, for others that would."""
+        """Describe this process in the lock file, for other processes."""
         started = self.clock.now().isoformat(timespec="seconds")
         return Holder(pid=os.getpid(), boot=boot_id(), started=started, socket=str(self.socket or ""))

@@ -2,7 +2,7 @@
 
 Gateway.open    settings -> lock, ledger, agents, channels, lanes
 Gateway.run     serve until ``stop``: deliveries and channels in one TaskGroup, interrupted turns first
-Gateway.close   everything is closed, in the opposite order
+Gateway.close   close everything in the opposite order
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 8.0
-"""Given to running turns at the end; with the deliveries after them it stays under the ten seconds that supervisors allow."""
+"""Seconds for running turns at shutdown; together with the deliveries afterwards, less than the 10 s of Docker's default."""
 DELIVER_SECONDS = 1.5
 ALONE_SECONDS = 5.0
-"""A gateway that is opened for a single question is closed before it needs its scheduler, which takes a while to load."""
+"""The scheduler takes a while to load, and a gateway that is opened for a single question ends before it needs it."""
 
 
 class Gateway:
@@ -249,7 +249,7 @@ class Gateway:
 
     @classmethod
     async def open(cls, deps: Dependencies) -> Gateway:
-        """Take the state and set everything up, without serving anybody yet.
+        """Take the state lock and build everything, without serving yet.
 
         Raises:
             AlreadyRunning: another process has the state.
@@ -282,7 +282,7 @@ class Gateway:
         return house
 
     async def run(self, started: Callable[[], None] = lambda: None) -> None:
-        """Serve until ``stop``. Interrupted turns are in their lanes before any channel starts.
+        """Serve until ``stop``. Interrupted turns are queued before any channel starts.
 
         Raises:
             HomebodyError: a service cannot start (its port is taken, say).
@@ -317,11 +317,11 @@ class Gateway:
                 task.cancel()
 
     def stop(self) -> None:
-        """End ``run``, gently: what runs may end, what waits stays for the next start."""
+        """End ``run`` gracefully: running turns may finish, waiting messages are kept for the next start."""
         self._closing.set()
 
     async def close(self) -> None:
-        """Let everything go."""
+        """Close everything and release the lock."""
         self.storage_retry.close()
         await self.agent_supervisor.close()
         await self.model_registry.close()
@@ -330,7 +330,7 @@ class Gateway:
         self.lock.release()
 
     def channel(self, place: ChatAddress) -> Channel:
-        """Return the channel of a conversation; the terminal's for one that is gone."""
+        """Return the channel of a conversation; the terminal's if the channel was removed."""
         keeper = self.channel_supervisor.get(f"{place.channel}:{place.account}")
         return keeper.channel if keeper else self.terminal
 
@@ -340,12 +340,12 @@ class Gateway:
         return make(channel, policy, door, self.deps.clock, self.deps.random)
 
     def _owner_keys(self, agent: str, place: ChatAddress, approved: Sequence[ApprovedSender]) -> set[str]:
-        """Return the sessions in which an owner speaks with an agent in a private conversation."""
+        """Return the sessions in which the owner talks to an agent in a private conversation."""
         owners = self.access.owners_on(place.channel, place.account, approved)
         return {self.router.session_key(agent, place, owner) for owner in owners}
 
     async def _learn_tokens(self) -> None:
-        """A file with a token may hold another one when its channel begins anew."""
+        """Called before a channel reconnects, because its token file may have changed."""
         if self.deps.serving:
             await asyncio.to_thread(self.deps.learn_all, self.settings.current)
 
@@ -365,7 +365,7 @@ class Gateway:
         return [unix_api(self), tcp_api(self), watch(self), self.reload.watch()]
 
     async def _take_up(self) -> None:
-        """Put what the last process left into the lanes, interrupted turns before messages that wait."""
+        """Queue what the last process left: interrupted turns before waiting messages."""
         for turn in await self.ledger.turns.unfinished():
             self.lanes.submit(turn.session, InterruptedTurn(turn))
         for agent in self.agents.values():
@@ -384,12 +384,12 @@ class Gateway:
         await self.agent_supervisor.hold(session)
 
     def _signature(self, arrived: RoutedMessage) -> str:
-        """What a reply begins with, where several agents answer and people must know who speaks."""
+        """The agent's name at the beginning of a reply, where several agents answer."""
         several = not arrived.actor.local and len(self.router.answering(arrived.inbound.conversation)) > 1
         return f"**{self.agents[arrived.route.agent].profile.name}:** " if several else ""
 
     def _manner(self, place: ChatAddress, agent: RunningAgent) -> Manner:
-        """How an agent's words are sent in a conversation."""
+        """How an agent's reply is split into blocks in a conversation."""
         settings = self.settings.current
         blocks = settings.messages.block_streaming
         return manner_of(blocks, settings.channels, agent.profile.blocks, place.channel, place.account)
@@ -404,7 +404,7 @@ class Gateway:
 
     def _broken(self, ticket: Ticket[Any], error: Exception) -> None:
         if isinstance(error, StorageFailed):
-            log.warning("a turn of %s could not be carried out: %s", ticket.session, error)
+            log.warning("a turn of %s failed: %s", ticket.session, error)
             self.storage_retry.met(ticket, error)
         else:
             log.error("a turn of %s could not be carried out: %s", ticket.session, error, exc_info=error)
@@ -422,7 +422,7 @@ class Gateway:
         began = self.deps.clock.monotonic()
         late = await self.lanes.drain(DRAIN_SECONDS)
         if late:
-            log.info("%d turns go on at the next start", late)
+            log.info("%d turns will be resumed at the next start", late)
         left = max(0.5, DRAIN_SECONDS - (self.deps.clock.monotonic() - began))
         await asyncio.gather(*(agent.settle(left, flushing=self.deps.serving) for agent in self.agents.values()))
         await self.delivery.drain(DELIVER_SECONDS)

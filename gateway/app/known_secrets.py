@@ -1,4 +1,4 @@
-"""Every secret that this house knows: what its settings hold, the files that they name, its own token, keys, and the environment."""
+"""Collects all known secrets: from the settings, the files they name, the HTTP token, key files and the environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUFFIX = "_file"
 
 
 def known_secrets(settings: Settings, paths: Paths, env: Mapping[str, str]) -> list[str]:
-    """Return them all. A file that cannot be read holds nothing that could leak: whoever uses it will complain."""
+    """Return them all. Unreadable files are skipped; whoever needs them reports the error."""
     files = [paths.state / FILE_NAME, *_files_of(settings.channels)]
     return [
         *secrets_of(settings),

@@ -1,8 +1,8 @@
 """Hot reload of settings.
 
-Watches the settings file. Changes take effect for turns that begin afterwards; a running turn keeps the settings that it began with.
-The owner is told about keys that need a restart, and about a file that cannot be used: then the settings in force stay. An account of
-a chat platform whose settings changed is reconnected.
+Watches the settings file. Changes take effect for turns that start afterwards; a running turn keeps its settings. The owner is told
+about keys that need a restart, and about an invalid file, which changes nothing. A platform account whose settings changed is
+reconnected.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 QUIET_MS = 300
-"""How long the file must be left alone before it is read: editors write in several steps."""
+"""Seconds without a change before the file is read, because editors write in several steps."""
 EMPTY_SECONDS = 1.0
-"""How long a file that is suddenly empty or gone is waited for."""
+"""Seconds to wait for a file that was deleted or emptied to come back."""
 FIRST_BACK_OFF_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 60.0
 """How often the file is looked at while it cannot be watched; also the longest back-off."""
@@ -52,7 +52,7 @@ _TERMINAL = "terminal:default"
 
 
 class Reload:
-    """Watches the settings file and puts changed settings in force.
+    """Watches the settings file and applies changes.
 
     ``learn_secrets`` reads the secrets that settings hold (blocking); ``routers`` makes a router for settings.
     """
@@ -99,11 +99,11 @@ class Reload:
         return came
 
     def facts(self) -> dict[str, Any]:
-        """Which keys wait for a restart, and what is wrong with the file, as JSON values."""
+        """The keys that need a restart, and the error in the file, as JSON values."""
         return {"waiting": list(self._waiting), "complaint": self._complaint or None}
 
     async def watch(self) -> None:
-        """Watch the file until cancelled. A watch that fails is begun again after a back-off of a minute at most."""
+        """Watch the file until cancelled. A failed watch is restarted after a back-off of at most a minute."""
         back_off = FIRST_BACK_OFF_SECONDS
         clock = self._clock
         while True:
@@ -115,7 +115,7 @@ class Reload:
             except BaseException as error:  # noqa: BLE001 - watchfiles raises groups of errors, and Rust's panics are no Exception
                 while isinstance(error, BaseExceptionGroup):
                     error = error.exceptions[0]
-                log.warning("the watch on the settings file failed and is begun again: %s", error)
+                log.warning("watching the settings file failed, restarting the watch: %s", error)
             if clock.monotonic() - began >= LOOK_AGAIN_SECONDS:
                 back_off = FIRST_BACK_OFF_SECONDS
             await clock.sleep(back_off)
@@ -123,7 +123,7 @@ class Reload:
             await self._now_whatever_happens()
 
     def soon(self) -> None:
-        """Read the file soon, for whoever cannot wait for it."""
+        """Schedule a reload."""
         task = asyncio.ensure_future(self._now_whatever_happens())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -147,16 +147,16 @@ class Reload:
             if taken:
                 self._noticed = (self._clock.monotonic(), tuple(taken))
         except Exception:  # a defect in a reload must not end a gateway that runs
-            log.exception("the settings could not be taken over")
+            log.exception("the settings could not be applied")
 
     def _places(self) -> list[Path]:
-        """The file by each name it may have; where it is a link, also what that leads to."""
+        """The possible paths of the file; for a link, also its target."""
         paths = self._place
         named = [paths.chosen_config] if paths.chosen_config else paths.config_names()
         return [*named, *(place.resolve() for place in named if place.is_symlink())]
 
     async def now(self) -> dict[str, Any]:
-        """Read the file and take over what can be. Returns what came of it, as JSON values."""
+        """Read the file and apply what can be applied. Returns the result as JSON values."""
         async with self._one_at_a_time:
             try:
                 wanted = await self._wanted()
@@ -166,7 +166,7 @@ class Reload:
             except (HomebodyError, AgentError, ChannelError) as wrong:
                 return self._refused(as_homebody_error(wrong) or HomebodyError(str(wrong)))
             if self._complaint:
-                log.info("the settings can be used again")
+                log.info("the settings file is valid again")
                 self._complaint = ""
             await self._take(difference, fresh, newcomers)
             await self._agents.look_again()
@@ -180,15 +180,15 @@ class Reload:
             loaded = await asyncio.to_thread(load, self._place, self._env)
         if self._had_file and loaded.source is None:
             raise HomebodyError(
-                "the settings file is gone",
+                "the settings file is missing",
                 where=str(self._place.config_file()),
-                hint="Put it back; until then nothing changes.",
+                hint="Restore it; until then the current settings stay in effect.",
             )
         has_settings = loaded.source is not None and (
             bool(loaded.given) or await asyncio.to_thread(_says_something, loaded.source)
         )
         if self._had_settings and not has_settings:
-            hint = "Put the settings back (dated copies lie beside it); until then nothing changes. For defaults alone, restart me."
+            hint = "Restore it (dated copies are beside it); until then the current settings stay. To use only defaults, restart me."
             raise HomebodyError("the settings file is empty", where=str(loaded.source), hint=hint)
         self._had_file, self._had_settings = loaded.source is not None, has_settings
         await asyncio.to_thread(
@@ -200,15 +200,15 @@ class Reload:
         return loaded.settings
 
     def _refused(self, wrong: HomebodyError) -> dict[str, Any]:
-        """Keep the present settings, and tell the owner once, until the file can be used again."""
+        """Keep the current settings, and tell the owner once until the file is valid again."""
         problems = wrong.problems if isinstance(wrong, SettingsError) else ()
         first = problems[0].as_text().splitlines()[0] if problems else wrong.as_text()
-        log.warning("the settings cannot be taken over: %s", wrong.as_text())
+        log.warning("the settings file is invalid: %s", wrong.as_text())
         if not self._complaint:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             self._tell_owner(
-                f"⚠️ The settings were changed and cannot be used: {first}{more}. I go on with those from before; "
-                "`homebody config validate` shows everything."
+                f"⚠️ The settings file was changed and is invalid: {first}{more}. I keep using the previous settings; "
+                "`homebody config validate` lists all errors."
             )
         self._complaint = first
         return {"taken": [], **self.facts()}
@@ -217,14 +217,14 @@ class Reload:
         fresh = [key for key in waiting if key not in self._waiting]
         self._waiting = waiting
         if fresh:
-            log.info("these settings wait for a restart: %s", ", ".join(waiting))
-            self._tell_owner(f"⚙️ The settings were changed. This waits for a restart of mine: {', '.join(fresh)}.")
+            log.info("these settings take effect after a restart: %s", ", ".join(waiting))
+            self._tell_owner(f"⚙️ The settings were changed. These take effect after a restart: {', '.join(fresh)}.")
 
     def _fresh_channels(self, settings: Settings) -> dict[str, tuple[Channel, Policy]]:
-        """The channels of all platforms, made anew.
+        """Create the channels of all platforms.
 
-        Raises UsageError where a group of tools is not there, and for a changed channel of another package that cannot be made: what
-        runs is not given up for it. At a start nothing runs, and it is listed as broken.
+        Raises UsageError for an unknown tool group, and, during a reload, for a changed plugin channel that cannot be created: the
+        running channel is kept then. At a start such a channel is listed as broken.
         """
         former = self._settings.current
         if alike(former.channels, settings.channels):
@@ -243,7 +243,7 @@ class Reload:
         self._settings.replace(settings)
         if not difference.taken:
             return
-        log.info("settings taken over: %s", ", ".join(difference.taken))
+        log.info("settings applied: %s", ", ".join(difference.taken))
         busy = {ticket.session for ticket in self._lanes.running()}
         self._agents.adopt(settings, newcomers, busy)
         if not alike(former.channels, settings.channels):
@@ -252,7 +252,7 @@ class Reload:
     async def _exchange(
         self, former: ChannelsSettings, now: ChannelsSettings, fresh: dict[str, tuple[Channel, Policy]]
     ) -> None:
-        """Reconnect the accounts whose settings changed. The new rules about who may speak hold at once."""
+        """Reconnect the accounts whose settings changed. New access rules take effect immediately."""
 
         def stays(name: str) -> bool:
             return name == _TERMINAL or (name in fresh and _same_account(former, now, name))
@@ -269,7 +269,7 @@ class Reload:
 
 
 def _same_account(former: ChannelsSettings, now: ChannelsSettings, name: str) -> bool:
-    """Say whether nothing changed for ``channel:account``: neither what it says itself nor what it takes from its platform."""
+    """Return whether nothing changed for ``channel:account``, including what it inherits from its platform."""
     platform, _, account = name.partition(":")
     before, after = former.section(platform), now.section(platform)
     if before is None or after is None:
@@ -281,7 +281,7 @@ def _same_account(former: ChannelsSettings, now: ChannelsSettings, name: str) ->
 
 
 def _says_something(file: Path) -> bool:
-    """Whether a settings file holds more than nothing: one that was emptied is a mishap, and no wish for all defaults."""
+    """Whether a settings file is not empty. An emptied file is treated as a mistake, not as a wish for all defaults."""
     try:
         return bool(file.read_bytes().strip())
     except OSError:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class StatusHandlers:
-    """Answers for one gateway."""
+    """The calls of one gateway."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class StatusHandlers:
         }
 
     async def restart(self, name: str) -> dict[str, Any]:
-        """Let the channels begin anew that are called so: ``telegram``, or ``telegram:work``.
+        """Reconnect the channels with this name: ``telegram``, or ``telegram:work``.
 
         Raises:
             UsageError: there is none.
@@ -95,28 +95,28 @@ class StatusHandlers:
         platforms = [one for one in self._supervisor if not one.startswith("terminal:")]
         named = [one for one in platforms if one == name or one.partition(":")[0] == name]
         if not named:
-            raise UsageError(f"no channel {name!r} runs here", hint=f"There is: {', '.join(platforms) or 'none'}.")
+            raise UsageError(f"no channel {name!r} is configured", hint=f"There is: {', '.join(platforms) or 'none'}.")
         for one in named:
             self._supervisor.restart(one)
         return {"restarted": named}
 
     async def repair(self, key: str) -> dict[str, Any]:
-        """Mend the transcript of a session.
+        """Repair the transcript of a session.
 
         Raises:
-            UsageError: there is no such session, or it is at work.
+            UsageError: there is no such session, or it is busy.
         """
         agent = next((agent for agent in self._agents.values() if agent.store.get(key)), None)
         if agent is None:
-            raise UsageError(f"there is no session {key!r}", hint="`homebody sessions list` shows them.")
+            raise UsageError(f"there is no session {key!r}", hint="`homebody sessions list` lists all sessions.")
         if any(ticket.session == key for ticket in self._lanes.running()):
             raise UsageError(
-                f"the session {key} is at work", hint="Wait for its answer, or say /stop, and run the command again."
+                f"the session {key} is busy", hint="Wait for its answer, or send /stop, then run the command again."
             )
         return await agent.repair(key)
 
     async def context(self, agent: str | None = None, session: str | None = None) -> dict[str, Any]:
-        """Tell what the model would be shown next in a session (default: the owner's own of the default agent).
+        """Return the parts of the next model request in a session (default: the owner's main session with the default agent).
 
         Raises:
             UsageError: there is no such agent or session.

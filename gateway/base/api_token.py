@@ -1,4 +1,4 @@
-"""The bearer token of the HTTP surface: made once, kept in a file of the owner's alone, never weak."""
+"""The bearer token of the HTTP API: generated once, stored with mode 0600, checked for strength."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FILE_NAME = "gateway.token"
 SHORTEST = 24
 FEWEST_KINDS = 10
-"""A token of 24 or more random characters has fewer kinds than this about never; one typed to get past a check often has."""
+"""Minimum number of different characters. A random token practically always has more; one typed by hand often has not."""
 
 _READ_AT_MOST = 4096
 _BYTES = 32  # 256 bits
@@ -30,25 +30,25 @@ _EXAMPLES = re.compile(
 
 
 def fresh_token() -> str:
-    """Return 256 random bits as text that any header and shell takes."""
+    """Return 256 random bits as text that is safe in HTTP headers and shells."""
     return secrets.token_urlsafe(_BYTES)
 
 
 def checked(token: str, *, where: str, hint: str) -> str:
-    """Return the token, without white space around it. Raises HomebodyError for one that is blank, short, or an example's.
+    """Return the token without surrounding white space. Raises HomebodyError if it is blank, too short, or a known example.
 
-    ``where`` names the file or setting it came from; the token itself is never told.
+    ``where`` is the file or setting it came from, for the error text, which never contains the token.
     """
     token = token.strip()
     problem = ""
     if not token:
-        problem = "holds no token"
+        problem = "contains no token"
     elif not token.isascii() or not token.isprintable() or " " in token:
-        problem = "holds a token with characters that no HTTP header takes"
+        problem = "contains a token with characters that are not allowed in HTTP headers"
     elif len(token) < SHORTEST:
-        problem = f"holds a token of {len(token)} characters; {SHORTEST} are the least"
+        problem = f"contains a token of {len(token)} characters; at least {SHORTEST} are required"
     elif len(set(token)) < FEWEST_KINDS or _EXAMPLES.fullmatch(token):
-        problem = "holds a token that anyone could guess"
+        problem = "contains a token that is easy to guess"
     if problem:
         raise HomebodyError(problem, where=where, hint=hint)
     return token
@@ -56,16 +56,16 @@ def checked(token: str, *, where: str, hint: str) -> str:
 
 def token_from_settings(token: str) -> str:
     """Check a token that `gateway.auth.token` gives. Raises HomebodyError."""
-    hint = "Remove the key, and a good token is made for you; or make one: openssl rand -hex 32"
+    hint = "Remove the key to have a token generated, or generate one: openssl rand -hex 32"
     return checked(token, where="gateway.auth.token", hint=hint)
 
 
 def token_from_file(file: Path, make: Callable[[], str] = fresh_token) -> str:
-    """Return the token that is kept in the file, making both when the file is not there.
+    """Return the token in the file. If the file does not exist, generate a token and write it.
 
-    The file comes into being whole, mode 0600, and is durable on return: one that a crash left half written would keep the house
-    from starting. Raises HomebodyError for a weak token, a symbolic link, or a file that others can read; StorageFailed where the
-    disk does not let it be read or written.
+    The file is written atomically with mode 0600 and synced, because a half-written one would prevent the gateway
+    from starting. Raises HomebodyError for a weak token, a symbolic link, or a file that others can read; StorageFailed if it
+    cannot be read or written.
     """
     if os.path.lexists(file):
         return _read(file)
@@ -86,25 +86,25 @@ def token_from_file(file: Path, make: Callable[[], str] = fresh_token) -> str:
     finally:
         with contextlib.suppress(OSError):
             fresh.unlink(missing_ok=True)
-    return checked(token, where=str(file), hint="Delete it and start again.")
+    return checked(token, where=str(file), hint="Delete it and restart the gateway.")
 
 
 def _read(file: Path) -> str:
-    again = f"Delete it, and a new token is made at the next start: rm {file}"
+    again = f"Delete it; a new token is generated at the next start: rm {file}"
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if file.is_symlink():
             raise HomebodyError(
-                "is a symbolic link, and a secret is not kept behind one", where=str(file), hint=again
+                "is a symbolic link, which is not allowed for a file with a secret", where=str(file), hint=again
             ) from error
         raise StorageFailed.from_os(error, "read the gateway's token", file) from error
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise HomebodyError("is not a plain file", where=str(file), hint=again)
+            raise HomebodyError("is not a regular file", where=str(file), hint=again)
         if found.st_mode & 0o077:
-            raise HomebodyError("can be read by other users of this machine, so it may be known", where=str(file), hint=again)
+            raise HomebodyError("can be read by other users of this machine", where=str(file), hint=again)
         text = os.read(descriptor, _READ_AT_MOST).decode("utf-8", "replace")
     finally:
         os.close(descriptor)
@@ -112,5 +112,5 @@ def _read(file: Path) -> str:
 
 
 def same(offered: bytes, token: str) -> bool:
-    """Compare in a time that does not tell how much of it was right."""
+    """Compare in constant time."""
     return hmac.compare_digest(offered, token.encode("ascii"))

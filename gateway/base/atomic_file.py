@@ -1,4 +1,4 @@
-"""Small files of the house's own, written whole: a reader finds the old text or the new one, never a part."""
+"""Atomic writes of small files: a reader sees either the old text or the new one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
-    """Put ``text`` in the place of a file that only its owner may read. ``durable`` waits until the disk has it, and its name.
+    """Replace a file's text; the file has mode 0600. ``durable`` syncs the file and its folder.
 
     Raises:
-        OSError: it cannot be written; the former file stands, and nothing half-written is left.
+        OSError: it cannot be written; the old file is unchanged, and no temporary file is left.
     """
     fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -32,7 +32,7 @@ def write_atomically(path: Path, text: str, *, durable: bool = False) -> None:
 
 
 def _settle(folder: Path) -> None:
-    """Have the disk keep a folder's names."""
+    """Sync a folder, so that new and renamed files survive a power loss."""
     fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -1,4 +1,4 @@
-"""Time, from outside: the system's clock, and one that tests turn by hand."""
+"""The system clock, and a manual clock for tests."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 
 
 class SystemClock:
-    """The clock on the wall."""
+    """The system clock."""
 
     def now(self) -> datetime:
-        """Return the current instant, in UTC."""
+        """Return the current time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds that never go back."""
+        """Return monotonic seconds."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
@@ -24,7 +24,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until it is moved; sleepers wake when their time has come."""
+    """A clock for tests that only changes when it is advanced; sleepers wake when their time is reached."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -32,20 +32,20 @@ class ManualClock:
         self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
 
     def now(self) -> datetime:
-        """Return the instant it shows."""
+        """Return its time."""
         return self._now
 
     def monotonic(self) -> float:
-        """Return the seconds it was moved so far."""
+        """Return the seconds by which it was advanced."""
         return self._elapsed
 
     @property
     def alarms(self) -> list[float]:
-        """When those who sleep will wake, as ``monotonic`` counts."""
+        """Wake-up times of the sleepers, in ``monotonic`` seconds."""
         return [at for at, _ in self._sleepers]
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the clock was moved by that much."""
+        """Wait until the clock was advanced by ``seconds``."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return
@@ -54,7 +54,7 @@ class ManualClock:
         await woken
 
     def move(self, seconds: float) -> None:
-        """Move on, and wake those whose time has come."""
+        """Advance the clock and wake sleepers whose time is reached."""
         self._elapsed += seconds
         self._now += timedelta(seconds=seconds)
         due = [future for at, future in self._sleepers if at <= self._elapsed]
@@ -64,18 +64,18 @@ class ManualClock:
                 future.set_result(None)
 
     def set(self, now: datetime) -> None:
-        """Move on to an instant."""
+        """Advance the clock to a time."""
         self.move((now - self._now).total_seconds())
 
 
 class TickingClock(ManualClock):
-    """A manual clock that moves on by itself each time it is looked at, as a real one does: two looks are two instants."""
+    """A manual clock that advances a little each time it is read, like a real one."""
 
     def __init__(self, now: datetime, step: float = 0.001) -> None:
         super().__init__(now)
         self._step = step
 
     def now(self) -> datetime:
-        """Return the instant it shows, ``step`` seconds after the one before."""
+        """Return its time, ``step`` seconds after the previous one."""
         self.move(self._step)
         return super().now()

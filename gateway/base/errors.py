@@ -1,15 +1,15 @@
-"""What can go wrong in the gateway, and how a person is told.
+"""The gateway's errors, their exit codes and how they are printed.
 
 HomebodyError               1   the command failed
-├── UsageError              2   the command was given wrongly
-├── SettingsError           3   the configuration holds errors; all of them at once
-├── NoModel                 4   no language model is configured, or its key was refused
-├── InvalidTransition               1   the ledger was asked for a step that its rows do not allow (a defect, or a step taken twice)
-├── GatewayNotResponding            1   the gateway that holds the state does not listen (yet)
-├── AlreadyRunning               5   another gateway holds the state
-└── StorageFailed           6   a disk that is full, read-only, or cannot be read
+├── UsageError              2   wrong usage of a command
+├── SettingsError           3   invalid settings; lists all errors
+├── NoModel                 4   no language model is configured, or its key was rejected
+├── InvalidTransition       1   a ledger row is not in the state that the operation needs (a bug, or the operation was repeated)
+├── GatewayNotResponding    1   a gateway holds the state lock but does not listen (yet)
+├── AlreadyRunning          5   another process holds the state lock
+└── StorageFailed           6   the disk is full, read-only or unreadable
 
-The figure is the exit code of the process. 0 is success and 130 is an interruption by Ctrl-C.
+The number is the exit code of the process. 0 is success, 130 an interruption by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _STORAGE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROF
 _STORAGE_HINTS = {
     errno.ENOSPC: "Free some space on that disk and run the command again.",
     errno.EDQUOT: "Free some of your disk quota and run the command again.",
-    errno.EFBIG: "Raise the limit on the size of files (ulimit -f) and run the command again.",
-    errno.EROFS: "That file system is read-only: mount it writable, or point HOMEBODY_HOME elsewhere.",
-    errno.EACCES: "Give your user access to it (chown, chmod), or point HOMEBODY_HOME elsewhere.",
-    errno.EPERM: "Give your user access to it (chown, chmod), or point HOMEBODY_HOME elsewhere.",
+    errno.EFBIG: "Raise the file size limit (ulimit -f) and run the command again.",
+    errno.EROFS: "The file system is read-only: mount it writable, or set HOMEBODY_HOME to another folder.",
+    errno.EACCES: "Give your user access to it (chown, chmod), or set HOMEBODY_HOME to another folder.",
+    errno.EPERM: "Give your user access to it (chown, chmod), or set HOMEBODY_HOME to another folder.",
 }
 
 
 class HomebodyError(Exception):
-    """Base of this room. ``where`` is a file, a key or an address; ``hint`` is the command or step that puts it right."""
+    """Base class. ``where`` is a file, a key or an address; ``hint`` is the command or step that fixes the problem."""
 
     exit_code: ClassVar[int] = FAILED
 
@@ -62,22 +62,22 @@ class HomebodyError(Exception):
         return f"{self.where}: {self.message}" if self.where else self.message
 
     def as_json(self) -> dict[str, Any]:
-        """The same, for programs."""
+        """Return the error as JSON values."""
         return {"error": self.message, "where": self.where, "mend": self.hint, "exitCode": self.exit_code}
 
     def as_text(self) -> str:
-        """The same, for people: one line, and one more that says what to do."""
+        """Return the error as text: one line, and a second one with the hint."""
         return _one_line(str(self)) + (f"\n  {self.hint}" if self.hint else "")
 
 
 class UsageError(HomebodyError):
-    """Raised for a command that was given wrongly."""
+    """Raised for wrong usage of a command."""
 
     exit_code = USAGE
 
 
 class SettingsError(HomebodyError):
-    """Raised for a configuration that cannot be used. ``problems`` holds every error of it, in the order of the file."""
+    """Raised for invalid settings. ``problems`` lists all errors in the order of the file."""
 
     exit_code = SETTINGS_WRONG
 
@@ -87,43 +87,43 @@ class SettingsError(HomebodyError):
         self.problems = tuple(problems)
 
     def as_json(self) -> dict[str, Any]:
-        """The same, for programs."""
+        """Return the error as JSON values."""
         return super().as_json() | {"problems": [problem.as_json() for problem in self.problems]}
 
     def as_text(self) -> str:
-        """The same, for people: each error on a line of its own with its mend below it."""
+        """Return the errors as text: one line for each, with its hint below."""
         lines = [problem.as_text() for problem in self.problems]
         return "\n".join([*lines, *([self.hint] if self.hint else [])])
 
 
 class NoModel(HomebodyError):
-    """Raised when a language model is needed and none answers: none configured, or its key was refused."""
+    """Raised when a language model is needed, and none is configured or its key was rejected."""
 
     exit_code = NO_MODEL
 
 
 class InvalidTransition(HomebodyError):
-    """Raised when the ledger is asked for a step that its rows do not allow, such as answering a message twice."""
+    """Raised when a ledger row is not in the state that an operation needs, such as answering a message twice."""
 
 
 class GatewayNotResponding(HomebodyError):
-    """Raised when nobody listens where the running gateway should."""
+    """Raised when the running gateway's socket does not answer."""
 
 
 class AlreadyRunning(HomebodyError):
-    """Raised when another process holds the state."""
+    """Raised when another process holds the state lock."""
 
     exit_code = STATE_HELD
 
 
 class StorageFailed(HomebodyError):
-    """Raised when a disk is full, read-only, or cannot be read."""
+    """Raised when the disk is full, read-only or unreadable."""
 
     exit_code = STORAGE_FAILED
 
     @classmethod
     def from_os(cls, error: OSError, doing: str, where: object) -> StorageFailed:
-        """Tell an OSError that came up while ``doing`` something (``"write the settings"``) at ``where``."""
+        """Make the error from an OSError raised while ``doing`` something (``"write the settings"``) at ``where``."""
         hint = _STORAGE_HINTS.get(error.errno or 0, "")
         if error.errno in (errno.EACCES, errno.EPERM) and isinstance(where, str | Path):
             hint = access_hint(Path(where), "u+rwX") or hint
@@ -131,9 +131,9 @@ class StorageFailed(HomebodyError):
 
 
 def as_homebody_error(error: Exception) -> HomebodyError | None:
-    """Translate an error of any room into this one's words, or return None for a defect.
+    """Convert an error of any package into a HomebodyError; None for an unexpected one.
 
-    The other rooms' errors carry a ``hint`` of their own; an OSError that speaks of the disk is a StorageFailed.
+    Errors of the other packages have a ``hint`` too. An OSError about the disk becomes StorageFailed.
     """
     if isinstance(error, HomebodyError):
         return error
@@ -146,7 +146,7 @@ def as_homebody_error(error: Exception) -> HomebodyError | None:
 
 
 def error_text(error: HomebodyError, *, as_json: bool) -> str:
-    """Return what stderr shows for an error: lines for people, or one JSON object."""
+    """Return the text that is printed on stderr for an error: lines for people, or one JSON object."""
     if as_json:
         facts = error.as_json()
         return json.dumps(facts | {"mend": as_started(facts["mend"])}, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What to type so that this program may use a file or a folder that it may not use now."""
+"""Suggests the shell command that gives this program access to a file or folder."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def access_hint(path: Path, rights: str = "u+rw", *, uid: int | None = None) -> str:
-    """Return the command that gives this user access to ``path``, which need not exist; "" where no safe one is known.
+    """Return the command that gives this user access to ``path``, which need not exist; "" if no safe one is known.
 
-    Where it belongs to somebody else (as after one run with sudo), that is ``sudo chown``: of the highest such folder below
-    one of our own, or of the path alone where none above it is ours. Else it is ``chmod`` with ``rights``. ``uid`` is the
-    process's own unless given.
+    If another user owns it (as after a run with sudo), the command is ``sudo chown`` of the highest such folder below a folder
+    that we own, or of the path alone if we own none above it. Otherwise it is ``chmod`` with ``rights``. ``uid`` defaults to
+    that of the process.
     """
     us = os.geteuid() if uid is None else uid
     there = [one for one in (path.absolute(), *path.absolute().parents) if _owner(one) is not None]
@@ -24,9 +24,7 @@ def access_hint(path: Path, rights: str = "u+rw", *, uid: int | None = None) -> 
     if _owner(there[0]) == us:
         return f"Run: chmod {rights} {shlex.quote(str(there[0]))}"
     ours = next((place for place, one in enumerate(there) if _owner(one) == us), 1)
-    return (
-        f'It belongs to another user, as after a run with sudo. Run: sudo chown -R "$USER" {shlex.quote(str(there[ours - 1]))}'
-    )
+    return f'Another user owns it (this happens after a run with sudo). Run: sudo chown -R "$USER" {shlex.quote(str(there[ours - 1]))}'
 
 
 def _owner(path: Path) -> int | None:

@@ -1,4 +1,4 @@
-"""Where the house keeps its things.
+"""The paths of settings, state, sessions, indexes and logs.
 
 $HOMEBODY_HOME             ~/.homebody (~/.homebody-NAME for a profile), every folder 0700
 ├── homebody.yaml          the settings (or homebody.json; both is an error)
@@ -32,9 +32,9 @@ _PROFILE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The places of one house. ``home`` is absolute. ``chosen_config`` is a settings file named by hand, or None.
+    """The paths of one installation. ``home`` is absolute. ``chosen_config``: the settings file that the user named, or None.
 
-    ``profile`` is the name of a house beside the usual one, which has none.
+    ``profile``: the name of the profile; "" for the default one.
     """
 
     home: Path
@@ -45,12 +45,12 @@ class Paths:
     def find(
         cls, env: Mapping[str, str], *, home: Path | None = None, config: Path | None = None, profile: str | None = None
     ) -> Paths:
-        """Say where things are: what the command line says, else HOMEBODY_HOME and HOMEBODY_CONFIG, else ``~/.homebody``.
+        """Find the paths: from the arguments, else HOMEBODY_HOME and HOMEBODY_CONFIG, else ``~/.homebody``.
 
-        A profile (else HOMEBODY_PROFILE) has a home of its own beside that one, unless ``home`` names another; one that the
-        command line names does not read HOMEBODY_CONFIG, which is the usual house's.
+        A profile (else HOMEBODY_PROFILE) has its own home beside that one, unless ``home`` is given. With a profile given as
+        an argument, HOMEBODY_CONFIG is ignored: it belongs to the default profile.
 
-        Touches no disk. Raises StorageFailed when ``~`` cannot be resolved, UsageError for a name that is none.
+        Does not access the disk. Raises StorageFailed if ``~`` cannot be resolved, UsageError for an invalid profile name.
         """
         name = _profile(env.get("HOMEBODY_PROFILE", "") if profile is None else profile)
         place = home or Path((env.get("HOMEBODY_HOME") or "~/.homebody") + (f"-{name}" if name else ""))
@@ -75,11 +75,11 @@ class Paths:
 
     @property
     def agents(self) -> Path:
-        """The folder that holds one for each agent."""
+        """The parent of the agents' folders."""
         return self.home / "agents"
 
     def agent(self, agent_id: str) -> Path:
-        """The folder of one agent's own things."""
+        """The state folder of one agent."""
         return self.agents / agent_id
 
     def sessions(self, agent_id: str) -> Path:
@@ -87,11 +87,11 @@ class Paths:
         return self.agent(agent_id) / "sessions"
 
     def config_names(self) -> list[Path]:
-        """Where the settings may be when no file was chosen by hand."""
+        """The possible settings files if none was named."""
         return [self.home / YAML_NAME, self.home / JSON_NAME]
 
     def config_file(self) -> Path:
-        """Return the settings file: the one that is there, or the one to make. Raises SettingsError when there are two."""
+        """Return the settings file: the existing one, or the one to create. Raises SettingsError if there are two."""
         if self.chosen_config:
             return self.chosen_config
         yaml, json = self.config_names()
@@ -101,7 +101,7 @@ class Paths:
             raise SettingsError(
                 [
                     Problem(
-                        f"both {YAML_NAME} and {JSON_NAME} are there",
+                        f"both {YAML_NAME} and {JSON_NAME} exist",
                         file=str(self.home),
                         hint="Keep one of them and move the other away.",
                     )
@@ -111,37 +111,37 @@ class Paths:
         return json if os.path.lexists(json) else yaml
 
     def prepare(self) -> None:
-        """Make the folders of the house, private to this user.
+        """Create the folders with mode 0700; wider access to existing ones is removed.
 
-        Raises StorageFailed for one that is a symbolic link (whoever set it could lead the state elsewhere), not a folder,
-        another user's, or not writable. Access that was wider is narrowed to the owner.
+        Raises StorageFailed for a folder that is a symbolic link (which could redirect the state), not a folder, owned by
+        another user, or not writable.
         """
         for folder in (self.home, self.state, self.agents, self.memory, self.logs):
             private_folder(folder)
 
 
 def _profile(name: str) -> str:
-    """Return the name of a profile; nothing for the usual house, which may be called "default"."""
+    """Return the name of a profile; "" for the default one, which may also be called "default"."""
     name = name.strip()
     if name in {"", "default"}:
         return ""
     if not _PROFILE.fullmatch(name):
-        hint = "Use up to 32 small letters, figures, - and _, such as --profile work."
-        raise UsageError(f"{name!r} cannot name a profile", hint=hint)
+        hint = "Use up to 32 lower-case letters, digits, - and _, such as --profile work."
+        raise UsageError(f"{name!r} is not a valid profile name", hint=hint)
     return name
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder 0700 (parents too) and return it. Raises StorageFailed as ``Paths.prepare`` tells."""
+    """Create a folder with mode 0700, with its parents, and return it. Raises StorageFailed as ``Paths.prepare`` does."""
     found = _made(folder)
     if stat.S_ISLNK(found.st_mode):
         raise StorageFailed(
-            "is a symbolic link, and state is not kept behind one",
+            "is a symbolic link, which is not allowed for the state folder",
             where=str(folder),
-            hint=f"Set HOMEBODY_HOME to the real place ({os.path.realpath(folder)}), or put a folder there.",
+            hint=f"Set HOMEBODY_HOME to the real place ({os.path.realpath(folder)}), or replace the link by a folder.",
         )
     if not stat.S_ISDIR(found.st_mode):
-        raise StorageFailed("is not a folder", where=str(folder), hint="Move it away, or point HOMEBODY_HOME elsewhere.")
+        raise StorageFailed("is not a folder", where=str(folder), hint="Move it away, or set HOMEBODY_HOME to another folder.")
     _make_private(folder, found)
     return folder
 
@@ -153,7 +153,7 @@ def _made(folder: Path) -> os.stat_result:
             folder.mkdir(mode=_PRIVATE)
         return folder.lstat()
     except (FileExistsError, NotADirectoryError) as error:
-        raise StorageFailed("a part of this path is a file", where=str(folder), hint="Move that file away.") from error
+        raise StorageFailed("a parent of this path is a file", where=str(folder), hint="Move that file away.") from error
     except OSError as error:
         raise StorageFailed.from_os(error, "make this folder", folder) from error
 
@@ -165,7 +165,7 @@ def _make_private(folder: Path, found: os.stat_result) -> None:
         if found.st_mode & 0o077:
             folder.chmod(_PRIVATE)
     except OSError as error:
-        raise StorageFailed.from_os(error, "make this folder private", folder) from error
+        raise StorageFailed.from_os(error, "remove other users' access to this folder", folder) from error
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise StorageFailed("cannot be read and written", where=str(folder), hint=access_hint(folder, "u+rwx"))
 
@@ -181,5 +181,5 @@ def _absolute(path: Path, env: Mapping[str, str]) -> Path:
                 path = path.expanduser()
             except RuntimeError as error:
                 hint = "Set HOME, or HOMEBODY_HOME to a full path."
-                raise StorageFailed("your home folder is not known", where=text, hint=hint) from error
+                raise StorageFailed("your home folder is unknown", where=text, hint=hint) from error
     return Path(os.path.abspath(path))  # noqa: PTH100 -- resolve() would follow links, which must be seen and refused

@@ -1,4 +1,4 @@
-"""One thing that is wrong with the configuration, told so that it can be mended."""
+"""An error or warning about the settings, with its place and a hint."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 class Problem:
     """An error or a warning.
 
-    ``message`` says what was found and what is allowed, and never shows a secret. ``path`` is the key as the owner wrote it,
-    dotted; ``line`` counts from 1 and is 0 where there is none. ``environment`` says that the file is right and something
-    outside it is missing (a variable, a secret's file), which must not stop an edit of the file.
+    ``message``: what was found and what is allowed; never contains a secret. ``path``: the dotted key as written in the file.
+    ``line``: 1-based, 0 if unknown. ``environment``: the file is valid but something outside it is missing (a variable, a
+    secret's file), which does not prevent an edit of the file.
     """
 
     message: str
@@ -24,11 +24,11 @@ class Problem:
 
     @property
     def place(self) -> str:
-        """The file and the line, as editors and terminals understand it."""
+        """``file:line``, as editors and terminals recognise it."""
         return f"{self.file}:{self.line}" if self.line else self.file
 
     def as_json(self) -> dict[str, Any]:
-        """The same, for programs."""
+        """Return the error as JSON values."""
         return {
             "path": self.path or None,
             "file": self.file or None,
@@ -38,6 +38,6 @@ class Problem:
         }
 
     def as_text(self) -> str:
-        """The same, for people."""
+        """Return the problem as text for people."""
         head = ": ".join(part for part in (self.place, self.path, self.message) if part)
         return f"{head}\n  {self.hint}" if self.hint else head

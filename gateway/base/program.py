@@ -1,7 +1,7 @@
-"""The name under which this program can be started again from the person's shell.
+"""The command by which the person's shell finds this program.
 
-Texts say ``homebody …``. Until it is installed on the PATH (``make install``), that line would fail: the shell knows only
-``.venv/bin/homebody``. ``as_started`` puts the working name into a text before a person reads it.
+Texts say ``homebody …``. If it is not on the PATH (before ``make install``), that would fail: only ``.venv/bin/homebody`` exists.
+``as_started`` puts the working path into a text before a person reads it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _NOT_A_COMMAND = re.compile(r" (?:is|was|runs|has|holds|will|may|can|and|or|proc
 
 
 def program_name(argv0: str | None = None, *, path: str | None = None, cwd: Path | None = None) -> str:
-    """Return ``homebody`` where the shell finds this program under that name, else the path by which it was started.
+    """Return ``homebody`` if the shell finds this program under that name, else the path by which it was started.
 
-    The path is relative to the current folder where the program lies inside it. ``argv0``, ``path`` (the PATH) and
+    The path is relative if the program is inside the current folder. ``argv0``, ``path`` (the PATH) and
     ``cwd`` are those of the process unless given. A program started as ``python -m gateway`` is called ``homebody``.
     """
     started = Path(sys.argv[0] if argv0 is None else argv0)

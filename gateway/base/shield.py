@@ -1,4 +1,4 @@
-"""Work that a cancellation must not tear apart: it is finished first, and the cancellation counts from then on."""
+"""Shields work from cancellation: the work is finished first, then the cancellation takes effect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 async def finish_despite_cancel(work: Coroutine[Any, Any, Result]) -> Result:
-    """Return what ``work`` comes to. A cancellation in its midst is raised at the caller's next step, when the result is in good hands."""
+    """Return the result of ``work``. If the caller is cancelled meanwhile, CancelledError is raised at its next await."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
@@ -27,7 +27,7 @@ async def finish_despite_cancel(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 async def run_despite_cancel(work: Coroutine[Any, Any, None]) -> None:
-    """Finish ``work`` although the caller was cancelled; the caller goes on to raise its own cancellation."""
+    """Finish ``work`` although the caller was cancelled; the caller then raises its own cancellation."""
     task = asyncio.ensure_future(work)
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.shield(task)

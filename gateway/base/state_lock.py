@@ -1,4 +1,4 @@
-"""One process owns the state: proven by a kernel lock, which no crash leaves behind."""
+"""Lock on the state folder: a kernel file lock, which is released even after a crash."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MODE = 0o600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds the lock, as they say themselves: for people to read, and to find the socket. ``started`` is ISO 8601."""
+    """The process that holds the lock, as it describes itself: for messages, and to find its socket. ``started`` is ISO 8601."""
 
     pid: int = 0
     boot: str = ""
@@ -50,18 +50,18 @@ class StateLock:
         if not _lock(descriptor):
             os.close(descriptor)
             found = describe(path) or Holder()
-            by = f" (process {found.pid}, since {found.started})" if found.pid else ""
+            by = f" ({found.pid}, since {found.started})" if found.pid else ""
             raise AlreadyRunning(
-                f"another homebody holds this state{by}",
+                f"another homebody process{by} is using this folder",
                 where=str(path.parent),
-                hint="Talk to it with `homebody chat`, or stop it first.",
+                hint="Connect to it with `homebody chat`, or stop it first.",
             )
         lock = cls(descriptor, path)
         lock.write(holder or Holder(pid=os.getpid()))
         return lock
 
     def write(self, holder: Holder) -> None:
-        """Write who holds it, once more is known (the port, say). Only informative: nobody decides by it."""
+        """Update the holder's description (with the port, say). It is informative only."""
         text = json.dumps(asdict(holder)).encode()
         try:
             os.ftruncate(self._descriptor, 0)
@@ -70,14 +70,14 @@ class StateLock:
             raise StorageFailed.from_os(error, "write the state lock", self._path) from error
 
     def release(self) -> None:
-        """Let go. The file stays: removing it would let two processes lock two files of one name."""
+        """Release the lock. The file is not removed, because then two processes could lock two files of the same name."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def describe(path: Path) -> Holder | None:
-    """Say who holds the lock; None when nobody does. An unreadable description gives an empty ``Holder``."""
+    """Return who holds the lock; None if nobody does. An unreadable description gives an empty ``Holder``."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -95,7 +95,7 @@ def describe(path: Path) -> Holder | None:
 
 
 def boot_id() -> str:
-    """The name the kernel gave this run of the machine; empty where it has none."""
+    """The kernel's boot id; "" if there is none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -103,7 +103,7 @@ def boot_id() -> str:
 
 
 def _lock(descriptor: int) -> bool:
-    """Try for a moment, because somebody may just be looking (``describe``)."""
+    """Retry for a moment, because ``describe`` in another process holds the lock briefly."""
     for attempt in range(_TRIES):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Waiting for something to happen, but no longer than so long by the house's clock."""
+"""Waits for an event with a time-out by a given clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Sleeper(Protocol):
-    """A clock, as far as it is needed here."""
+    """The part of a clock that is needed here."""
 
     def sleep(self, seconds: float) -> Awaitable[None]:
         """Wait."""
@@ -18,7 +18,7 @@ class Sleeper(Protocol):
 
 
 async def wait_until_set(event: asyncio.Event, clock: Sleeper, seconds: float) -> bool:
-    """Wait until ``event`` is set, for at most ``seconds`` by ``clock``; say whether it is then."""
+    """Wait until ``event`` is set, for at most ``seconds`` by ``clock``; return whether it is set."""
     waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(event.wait())]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -1,1 +1,1 @@
-"""What goes out: replies cut, marked and delivered in order, and what a person sees meanwhile."""
+"""Outbound pipeline: splitting, redaction and ordered delivery of replies, previews, typing and reactions."""

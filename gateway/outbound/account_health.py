@@ -1,4 +1,4 @@
-"""Which accounts cannot send at the moment, since when, and why: for the status, and for the owner when it lasts."""
+"""Tracks accounts that cannot send: since when and why, for the status and for a notice to the owner."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 AT_HOME = "terminal:"
 TOLD_AFTER = 60.0
-"""Seconds without a single success, after which the owner is told."""
+"""Seconds without a successful send after which the owner is told."""
 
 
 class Clock(Protocol):
-    """Time, from outside."""
+    """The clock that is needed here."""
 
     def now(self) -> datetime:
-        """Return the current instant, in UTC."""
+        """Return the current time in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds that never go back."""
+        """Return monotonic seconds."""
         ...
 
 
@@ -35,7 +35,7 @@ class _Trouble:
 
 
 class AccountHealth:
-    """The accounts whose latest attempts all failed. ``tell`` is given an account and a line, once for each outage that lasts."""
+    """The accounts whose latest sends all failed. ``tell`` is called with an account and a line, once per long outage."""
 
     def __init__(self, clock: Clock, tell: Callable[[str, str], None]) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class AccountHealth:
         self._failing: dict[str, _Trouble] = {}
 
     def failed(self, account: str, why: str) -> None:
-        """Note that an attempt did not succeed, through no fault of the message. A terminal that nobody has open is no trouble."""
+        """Record a failed attempt that is not the message's fault. A terminal that is not open does not count."""
         if account.startswith(AT_HOME):
             return
         now = self._clock.monotonic()
@@ -54,19 +54,17 @@ class AccountHealth:
             self._tell(account, f"Nothing could be sent on {account} {self.line(account)}")
 
     def worked(self, account: str) -> None:
-        """Note that the platform answered."""
+        """Record that the platform answered."""
         self._failing.pop(account, None)
 
     def failing(self, account: str) -> bool:
-        """Whether its latest attempts failed."""
+        """Whether the account's latest attempts failed."""
         return account in self._failing
 
     def line(self, account: str) -> str:
-        """Say since when and why nothing could be sent; nothing where all is well."""
+        """Return since when and why sending fails; "" if it does not."""
         trouble = self._failing.get(account)
         if trouble is None:
             return ""
         since = trouble.since.isoformat(timespec="seconds")
-        return (
-            f"since {since}: {trouble.why.rstrip('.')}. What is to be sent waits, and goes out when the platform answers again."
-        )
+        return f"since {since}: {trouble.why.rstrip('.')}. Messages are kept and sent when the platform answers again."

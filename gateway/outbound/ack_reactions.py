@@ -1,4 +1,4 @@
-"""The emoji under a message that was taken in: a sign at once that somebody is there."""
+"""Acknowledgement reactions: an emoji on a received message."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from gateway.settings.messages import AckScope, MessagesSettings
 
 AT_ONCE = 16
-"""Reactions on their way at most. In a flood a sign matters less than that the platform does not turn us away."""
+"""Maximum number of concurrent reaction requests, to stay below the platform's rate limits in a flood."""
 
 
 class AckReactions:
-    """Puts the emoji there and takes it off, where the channel can. Nothing here holds anything up or fails it."""
+    """Sets and removes the emoji, if the channel can. Runs in the background; errors are ignored."""
 
     def __init__(self, settings: Callable[[], MessagesSettings], channel: Callable[[ChatAddress], Channel]) -> None:
         self._settings = settings
@@ -26,13 +26,13 @@ class AckReactions:
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def taken(self, arrived: RoutedMessage) -> None:
-        """Take note of a message that was taken in."""
+        """React to a message that was received."""
         settings = self._settings()
         if settings.ack_reaction and is_meant(arrived.inbound, settings.ack_reaction_scope):
             self._react(arrived.inbound, settings.ack_reaction)
 
     def answered(self, messages: Iterable[RoutedMessage]) -> None:
-        """Take note of messages that are answered, or that nothing more is done about."""
+        """Update the reactions of messages that were answered or dropped."""
         settings = self._settings()
         if not (settings.ack_reaction and settings.remove_ack_after_reply):
             return
@@ -41,7 +41,7 @@ class AckReactions:
                 self._react(one.inbound, None)
 
     async def quiet(self) -> None:
-        """Wait until none is on its way."""
+        """Wait until all requests are finished."""
         while self._tasks:
             await asyncio.wait(self._tasks.values())
 
@@ -58,14 +58,14 @@ class AckReactions:
 
 
 async def _after(before: asyncio.Task[None] | None, work: Coroutine[None, None, None]) -> None:
-    """Do ``work`` when what is on its way for the same message has arrived: an emoji is never taken off before it is there."""
+    """Run ``work`` after earlier requests for the same message, so that a removal never overtakes its reaction."""
     if before is not None:
         await asyncio.wait([before])
     await work
 
 
 def is_meant(inbound: Inbound, scope: AckScope) -> bool:
-    """Say whether a message is one of those that the settings mean. Presses and edits are none: they have no message of their own."""
+    """Whether the settings want a reaction on a message. Button presses and edits get none."""
     if inbound.event != "message" or scope == "off":
         return False
     if scope == "all":

@@ -1,4 +1,4 @@
-"""Hears an answer while it is written, and gives away what may be sent of it."""
+"""Splits a streaming answer into blocks that can be sent."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class BlockWriter(AnswerStream):
-    """Cuts what it hears into blocks. ``keep`` makes one durable and sends it; it raises nothing, and says whether it did.
+    """Splits streamed text into blocks. ``keep`` stores and sends a block; it does not raise, and returns whether it did.
 
-    The words come from behind ``agent.no_reply.Gate``: none of them may turn out to be NO_REPLY any more, except behind a tag.
+    The text comes from ``agent.no_reply.Gate``, so it can no longer become NO_REPLY, except after a tag.
     """
 
     def __init__(self, manner: Manner, clock: Clock, keep: Callable[[SentPart], Awaitable[bool]]) -> None:
@@ -42,7 +42,7 @@ class BlockWriter(AnswerStream):
         self._news.set()
 
     async def stop(self) -> None:
-        """See ``AnswerStream``: what is being kept is kept first."""
+        """See ``AnswerStream``. A block that is being stored is finished first."""
         async with self._sending:
             self._text, self._sent, self._opening, self._refused = "", 0, "", False
             self._news.clear()
@@ -59,7 +59,7 @@ class BlockWriter(AnswerStream):
                 await self._news.wait()
 
     async def _heard_in_time(self) -> bool:
-        """Wait for more; return whether it came before the answer had rested."""
+        """Wait for more text; return whether it came before the idle time-out."""
         if not self._text:
             await self._news.wait()
         try:
@@ -95,7 +95,7 @@ class BlockWriter(AnswerStream):
         return None if found is None else SentPart(text=found.text, opening=found.opening, closing=found.closing)
 
     def _shows(self, place: int) -> bool:
-        """Whether anything is seen of a piece: a tag alone says nothing, and what is behind one may yet be NO_REPLY."""
+        """Whether a block has visible text: a tag alone has none, and text after a tag may still become NO_REPLY."""
         return bool(shown(self._text[: self._sent + place]).strip()) if self._sent == 0 else True
 
 

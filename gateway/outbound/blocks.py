@@ -1,8 +1,8 @@
-"""What an agent says before its turn is over, sent as messages: each piece once, whatever happens in between.
+"""Block streaming: sends parts of an answer before the turn ends, each exactly once, even across crashes.
 
-Nothing can take back what was sent, so it is in the transcript before it is queued: an answer before tools when it is finished,
-and a part of an unfinished one as such (``agent.loop.streaming``), which a crash or a broken stream leaves as all that was said of it.
-The pieces are worked out from the transcript (``gateway.outbound.pieces``), and named after the turn and their places in it.
+A sent block cannot be recalled, so it is written to the transcript before it is queued: text before tool calls when it is complete,
+and a part of an unfinished answer as such (``agent.loop.streaming``); after a crash, that part is what remains of the answer. The
+blocks are derived from the transcript (``gateway.outbound.pieces``) and keyed by the turn and their position in it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ log = logging.getLogger(__name__)
 
 
 class Blocks:
-    """The pieces of one turn. ``turn`` is its name in the ledger; in the transcript it is named after the message.
+    """The blocks of one turn. ``turn`` is its id in the ledger; in the transcript the turn has the message's id.
 
-    ``greeting`` goes before the first of them, ``signature`` begins each answer.
+    ``greeting`` is put before the first block, ``signature`` at the beginning of each answer.
     """
 
     def __init__(
@@ -74,17 +74,17 @@ class Blocks:
 
     @property
     def speaker(self) -> AnswerStream:
-        """What hears answers while they are written."""
+        """The listener for streamed answers."""
         return self._writing or AnswerStream()
 
     @property
     def begun(self) -> bool:
-        """Whether anything was sent before the end of the turn."""
+        """Whether any block was sent before the end of the turn."""
         return bool(self._queued)
 
     @contextlib.asynccontextmanager
     async def sending(self, transcript: Transcript, emit: Callable[[Event], None]) -> AsyncIterator[Callable[[Event], None]]:
-        """Send while the block runs, and what is left when it ended well. Gives what takes the turn's events before ``emit``."""
+        """Send blocks while the context is active, and the rest when it ends without an error. Yields a wrapper of ``emit``."""
         self._transcript = transcript
 
         def heard(event: Event) -> None:
@@ -104,11 +104,11 @@ class Blocks:
                 task.cancel()
             for outcome in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(outcome, Exception):
-                    log.error("a defect in what sends answers in blocks", exc_info=outcome)
+                    log.error("unexpected error in block streaming", exc_info=outcome)
         await self._send(whole=True)
 
     def left_of(self, reply: str) -> tuple[str, bool]:
-        """Return what is still to be sent of the words with which the turn ended, and whether a part of them was sent already."""
+        """Return the unsent rest of the turn's last answer, and whether a part of it was sent already."""
         return left_of(reply, self._entries(), finished=self._manner.sent != "whole")
 
     def _entries(self) -> list[Entry]:
@@ -129,7 +129,7 @@ class Blocks:
         try:
             await self._transcript.append(self._arrived.row.uid, ahead)
         except TranscriptWriteError as error:  # the answer is in time when it is finished
-            log.warning("a part of an answer could not be kept: %s", error)
+            log.warning("a part of an answer could not be stored: %s", error)
             return False
         await self._try_to_send()
         return True
@@ -138,7 +138,7 @@ class Blocks:
         try:
             await self._send(whole=False)
         except StorageFailed as error:  # it is tried again at the next piece, and at the end of the turn
-            log.warning("a piece of a reply could not be queued: %s", error)
+            log.warning("a block of a reply could not be queued: %s", error)
 
     async def _send(self, *, whole: bool) -> None:
         async with self._queueing:

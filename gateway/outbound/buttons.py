@@ -1,4 +1,4 @@
-"""Which buttons go under what a command said, or under an answer that did not come about."""
+"""Buttons shown below command replies and failed answers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 _ABOUT_MODELS: Final = frozenset({"model", "models"})
 MOST: Final = 8
 LONGEST_VALUE: Final = 60
-"""In bytes of UTF-8: what every platform can carry."""
+"""Maximum UTF-8 bytes of a button's value that all platforms support."""
 
 _SWITCHES: Final = {
     "verbose": (("On", "on"), ("Off", "off")),
     "think": (("Off", "off"), ("Low", "low"), ("Medium", "medium"), ("High", "high")),
 }
 _UNDO: Final = Button(label="↩️ Undo", value="/undo")
-_ONCE: Final = Button(label="💸 Once more", value="/budget once")
+_ONCE: Final = Button(label="💸 Allow once", value="/budget once")
 
 
 def after_command(name: str, argument: str, models: Sequence[str] = ()) -> tuple[Button, ...]:
-    """Return what may be pressed under what a command said. ``models`` are those that the settings name."""
+    """Return the buttons for a command's reply. ``models`` are those named in the settings."""
     if name in {"new", "reset"}:
         return (_UNDO,)
     if argument:
@@ -38,10 +38,10 @@ def after_command(name: str, argument: str, models: Sequence[str] = ()) -> tuple
 
 
 async def offered(name: str, argument: str, models: Callable[[], Awaitable[Sequence[str]]]) -> tuple[Button, ...]:
-    """Return the same; ``models`` is asked only where it matters."""
+    """Return the same; ``models`` is called only if needed."""
     return after_command(name, argument, await models() if name in _ABOUT_MODELS and not argument else ())
 
 
 def after_turn(failure: FailureKind | None, told: str, actor: Actor) -> tuple[Button, ...]:
-    """Return what may be pressed under an answer: where the brake held it back, its owner may let one through."""
+    """Return the buttons for an answer: if a budget blocked it, the owner can allow one message."""
     return (_ONCE,) if failure == "billing" and "/budget once" in told and actor.owner else ()

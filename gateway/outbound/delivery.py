@@ -1,4 +1,4 @@
-"""The way out: what the outbox holds is sent in order, and never twice where a platform lets us know."""
+"""Delivery: sends the outbox's messages in order, at most once where the platform reports the outcome."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ SHORTEST_PAUSE = 1.0
 LONGEST_BACKOFF = 60.0
 STORAGE_PAUSE = 5.0
 SET_BACK = 2.0
-"""Seconds by which the clock on the wall may fall behind before it counts as set back."""
+"""Seconds that the system clock may go back before the ledger's times are adjusted."""
 
 
 class Clock(Protocol):
-    """Time, from outside."""
+    """The clock that is needed here."""
 
     def now(self) -> datetime:
-        """Return the current instant, in UTC."""
+        """Return the current time in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds that never go back."""
+        """Return monotonic seconds."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -56,27 +56,27 @@ class Clock(Protocol):
 
 
 async def _nothing_to_do(_: Path) -> None:
-    """Stand in where nobody keeps files."""
+    """Default file store: there is none."""
 
 
 class Telling(Protocol):
-    """Who is told of messages that do not go out."""
+    """Listener for messages that cannot be delivered."""
 
     def refused(self, address: str, reason: str) -> None:
-        """Something was refused for good in the conversation with this address."""
+        """A message to this address was rejected permanently."""
         ...
 
     def given_up(self, address: str, how: str) -> None:
-        """Something could not be delivered there."""
+        """A message to this address could not be delivered."""
         ...
 
     def away(self, account: str, text: str) -> None:
-        """An account has failed for long, and how."""
+        """An account has been failing for a while."""
         ...
 
 
 class _Nobody:
-    """Stands in where nobody wants to know."""
+    """Default listener: does nothing."""
 
     def refused(self, address: str, reason: str) -> None: ...
 
@@ -86,13 +86,13 @@ class _Nobody:
 
 
 class Delivery:
-    """Sends. Each conversation has one chunk under way at most; ``parallel`` conversations of an account at once.
+    """Sends outbox chunks: at most one at a time per conversation, up to ``parallel`` conversations per account at once.
 
-    Nothing is sent on an account before its channel said that it is ready. What becomes of a chunk is decided here: a clean refusal is
-    tried again with back-off until it expires, or given up when it is permanent; a doubtful one is repeated where that is safe, and
-    otherwise by ``gateway.outbound.ambiguous_sends``, each time only once the platform answers again.
-    ``held`` takes secrets out of what is sent. ``jitter`` returns a number from 0 to 1;
-    ``delivered`` is told of files that arrived, ``telling`` of messages that do not go out; neither raises anything.
+    Nothing is sent on an account before its channel is ready. A rejected chunk is retried with back-off until it expires, or given up
+    if the rejection is permanent. A chunk with unknown outcome is resent where duplicates are impossible, otherwise according to
+    ``gateway.outbound.ambiguous_sends``, and only after the platform answers again. ``held`` redacts secrets. ``jitter`` returns a
+    number from 0 to 1. ``delivered`` is called for files that arrived, ``telling`` for messages that cannot be delivered; neither may
+    raise.
     """
 
     def __init__(
@@ -124,28 +124,28 @@ class Delivery:
         self._moved = asyncio.Condition()
         self._closing = False
         self._look_again = False
-        """Whether there may be something due that the last look did not begin: the next conversation that ends is followed by another."""
+        """Whether more chunks may be due than the last pass started; the next pass starts when a conversation is finished."""
         self._settling = 0
         outbox.on_outbound(self._wake.set)
 
     def attach(self, channel: Channel) -> None:
-        """Make a channel known. Sending begins once it is ready."""
+        """Add a channel. Sending starts when it is ready."""
         self._channels[f"{channel.name}:{channel.account}"] = channel
 
     def detach(self, channel: str, account: str) -> None:
-        """Forget a channel: what it has to send waits, and expires in time."""
+        """Remove a channel: its messages wait until they expire."""
         self._channels.pop(f"{channel}:{account}", None)
         self._ready.discard(f"{channel}:{account}")
 
     async def let_go(self, channel: str, account: str, seconds: float) -> None:
-        """Forget a channel; what is being sent on it may end, for at most ``seconds``."""
+        """Remove a channel; sends in progress may finish within ``seconds``."""
         self.detach(channel, account)
         under_way = [task for address, task in self._busy.items() if address.startswith(f"{channel}:{account}:")]
         if under_way:
             await asyncio.wait(under_way, timeout=seconds)
 
     def ready(self, channel: str, account: str) -> None:
-        """The platform answers (again): begin, and try at once what waits by our own back-off."""
+        """The platform answers (again): start sending, and retry waiting messages now."""
         self._ready.add(f"{channel}:{account}")
         self._hurried.add(f"{channel}:{account}")
         self._wake.set()
@@ -165,7 +165,7 @@ class Delivery:
                 await wait_until_set(self._wake, self._clock, pause)
 
     async def settled(self) -> None:
-        """Wait until every chunk that may be sent now was tried."""
+        """Wait until every chunk that is due now was tried."""
         self._settling += 1
         try:
             async with self._moved:
@@ -179,7 +179,7 @@ class Delivery:
             self._settling -= 1
 
     async def drain(self, seconds: float) -> None:
-        """Send what is due for at most ``seconds``, then end ``run``. A send that is cut off counts as doubtful."""
+        """Send due chunks for at most ``seconds``, then end ``run``. An interrupted send has an unknown outcome."""
         try:
             await asyncio.wait_for(self.settled(), seconds)
         except TimeoutError:
@@ -193,7 +193,7 @@ class Delivery:
         return sorted(self._ready & self._channels.keys())
 
     async def _send_due(self, group: asyncio.TaskGroup) -> float:
-        """Start what can be started; return for how many seconds nothing more will be."""
+        """Start all due sends; return the seconds until the next one is due."""
         for account in list(self._hurried):
             await self._outbox.retry_now(account)
             self._hurried.discard(account)
@@ -222,7 +222,7 @@ class Delivery:
         return self._clock.now().timestamp() - self._clock.monotonic()
 
     async def _mind_the_clock(self) -> None:
-        """Times in the ledger are those of the clock on the wall: when that is set back, they are moved with it."""
+        """Adjust the ledger's times, which are those of the system clock, when that clock was set back."""
         ahead = self._wall_ahead()
         if self._wall - ahead > SET_BACK:
             log.warning("the clock was set back by %.0f seconds", self._wall - ahead)
@@ -230,7 +230,7 @@ class Delivery:
         self._wall = ahead
 
     async def _converse(self, address: str, row: OutboxRow) -> None:
-        """Send a conversation's chunks one after the other, as long as there is one that may go."""
+        """Send a conversation's chunks one after the other, as long as one is due."""
         following: OutboxRow | None = row
         try:
             while following is not None and not self._closing:
@@ -241,7 +241,7 @@ class Delivery:
                 if following is not None and following.conversation.address != address:  # the place moved meanwhile
                     self._look_again, following = True, None
         except InvalidTransition as error:  # somebody dropped the chunk meanwhile: what they did stands
-            log.info("a message to send was changed meanwhile: %s", error)
+            log.info("a chunk changed its state meanwhile: %s", error)
             self._look_again = True
         except StorageFailed as error:
             log.warning("the outbox cannot be used: %s", error)
@@ -253,7 +253,7 @@ class Delivery:
                 self._wake.set()
 
     async def _attempt(self, channel: Channel, row: OutboxRow) -> OutboxRow | None:
-        """Try a chunk; return what may be sent in its conversation after it."""
+        """Send a chunk; return the conversation's next due chunk."""
         address, restarted = row.conversation.address, self._doubts.restarted(row)
         if row.doubts and not is_safe(channel, row) and not await self._answers(channel, row):
             return await self._outbox.due_in(address)
@@ -291,12 +291,12 @@ class Delivery:
         return await self._outbox.due_in(address)
 
     async def _answers(self, channel: Channel, row: OutboxRow) -> bool:
-        """Find out whether the platform answers (again), before something is repeated that may have arrived."""
+        """Check whether the platform answers (again), before a chunk that may have arrived is resent."""
         try:
             if await answers(channel, row):
                 return True
         except Exception:  # whatever is wrong with the asking, the message itself may still go
-            log.exception("a defect in channel %s", channel.name)
+            log.exception("unexpected error in channel %s", channel.name)
             return True
         self.troubles.failed(account_of(row.conversation), f"{channel.name} does not answer")
         await self._outbox.postpone(row.id, self._later(self._doubts.unanswered(row)))
@@ -308,7 +308,7 @@ class Delivery:
             reason = refusal.in_full()
             self.troubles.worked(account)
             self._doubts.over(row)
-            log.warning("a message to %s was refused for good: %s", row.conversation.address, reason)
+            log.warning("a message to %s was rejected permanently: %s", row.conversation.address, reason)
             await self._surely(lambda: self._outbox.dead(row.id, reason))
             self._telling.refused(row.conversation.address, reason)
             return
@@ -320,30 +320,30 @@ class Delivery:
         await self._surely(lambda: self._outbox.retry_later(row.id, at, firm=firm))
 
     async def _doubted(self, channel: Channel, row: OutboxRow, error: Exception, *, noted: bool) -> None:
-        """Repeat later; where that can be seen, only so often: then give up, and say so to the person and to the owner."""
+        """Schedule a retry. If duplicates would be visible, retries are limited; then give up and tell the person and the owner."""
         if not isinstance(error, Uncertain):
-            log.error("a defect in channel %s", channel.name, exc_info=error)
+            log.error("unexpected error in channel %s", channel.name, exc_info=error)
         self.troubles.failed(account_of(row.conversation), str(error))
         wait, safe = self._doubts.note(row), noted or is_safe(channel, row)
         if safe or not self._doubts.enough(row):
             at = self._clock.now() + timedelta(seconds=self._backoff(row.attempt)) if safe else self._later(wait)
             await self._surely(lambda: self._outbox.ambiguous(row.id, at))
             return
-        log.warning("a message to %s may have arrived, and is not repeated again: %s", row.conversation.address, error)
+        log.warning("a message to %s may have arrived and is not sent again: %s", row.conversation.address, error)
         await self._surely(lambda: self._outbox.dead(row.id, f"may have arrived: {error}", tell=True))
-        self._telling.given_up(row.conversation.address, "may or may not have arrived, and was given up")
+        self._telling.given_up(row.conversation.address, "may or may not have arrived, and is not sent again")
 
     async def _surely(self, note: Callable[[], Awaitable[Noted]]) -> Noted:
-        """Note what became of a send; it has happened, so neither a full disk nor being cancelled may undo the note."""
+        """Store the outcome of a send. It is retried on a full disk and shielded from cancellation, because the send has happened."""
         while True:
             try:
                 return await asyncio.shield(asyncio.ensure_future(note()))
             except StorageFailed as error:
-                log.warning("the outcome of a send cannot be noted yet: %s", error)
+                log.warning("the outcome of a send cannot be stored yet: %s", error)
                 await self._clock.sleep(STORAGE_PAUSE)
 
     def _backoff(self, attempt: int) -> float:
-        """Seconds to wait after a failed attempt: doubling from one second to a minute, of which a random half is taken off."""
+        """Seconds to wait after a failed attempt: doubling from 1 s to 60 s, minus up to half at random."""
         return self._shortened(min(LONGEST_BACKOFF, 2.0 ** min(attempt - 1, 10)))
 
     def _later(self, seconds: float) -> datetime:

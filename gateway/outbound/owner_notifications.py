@@ -1,4 +1,4 @@
-"""Speaking to the owner of the house unasked: what is broken, what was set aside, what costs too much."""
+"""Unprompted notifications to the owner: faults, recovered data, exceeded budgets."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_UNSAID = 20
-"""Lines kept for a ledger that takes none; the log has them all."""
+"""Maximum lines kept in memory while the ledger cannot be written; the log has all of them."""
 
 
 class OwnerNotifications:
-    """Finds where the owner was last spoken with, and says things there through the outbox.
+    """Finds the owner's most recent private chat and queues notices there.
 
-    ``connected`` gives the accounts that are not off for good, ``failing`` says whether sending on one fails at the moment, ``attached``
-    whether somebody has a terminal's conversation open. ``keys`` gives the session keys under which the owner speaks with an agent in a
-    conversation; what was never said in an agent's main session is found by them.
+    ``connected``: the accounts that are not off. ``failing``: whether sending on an account fails at the moment. ``attached``: whether
+    a terminal has the conversation open. ``keys``: the session keys of the owner's private conversations with an agent, by which
+    conversations outside an agent's main session are found.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class OwnerNotifications:
         self._in_order = asyncio.Lock()
 
     def heard(self, arrived: RoutedMessage) -> None:
-        """Note where the owner speaks in private, on each account: one of them may work when another does not.
+        """Remember the owner's private chat on each account, because one may work when another does not.
 
-        What could be said nowhere until now is said there.
+        Notices that had no destination so far are sent there.
         """
         place = arrived.inbound.conversation
         if arrived.actor.owner and place.kind == "direct":
@@ -72,16 +72,16 @@ class OwnerNotifications:
                 self._do(self._say_rest())
 
     def say(self, text: str, *, waits: bool = False) -> None:
-        """Queue a line for the owner; without a place to say it, it is only logged, or, if it ``waits``, said when the owner next writes.
+        """Queue a line for the owner. Without a known chat it is only logged or, if it ``waits``, sent when the owner next writes.
 
-        What the ledger cannot take is said before the next line that it can.
+        Lines that the ledger cannot store are sent before the next line that it can store.
         """
         if waits:
             self._waiting.append(text)
         self._do(self._say(text))
 
     def say_elsewhere(self, text: str, address: str) -> None:
-        """Queue a line about trouble at an address, or on an account, if there is another place that works."""
+        """Queue a line about a fault at an address or on an account, if another working chat is known."""
         self._do(self._say_elsewhere(text, address))
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
@@ -105,10 +105,10 @@ class OwnerNotifications:
         try:
             await self.tell(text)
         except StorageFailed as error:
-            log.warning("the owner could not be told %r yet: %s", text, error)
+            log.warning("could not notify the owner yet: %r: %s", text, error)
 
     async def tell(self, text: str) -> None:
-        """The same, for who must know whether it is written down: raises StorageFailed where it is not, yet."""
+        """Like ``tell``, but raises StorageFailed if the line could not be stored."""
         if text not in self._unsaid:
             self._unsaid.append(text)
         await self._tell_all()
@@ -130,9 +130,9 @@ class OwnerNotifications:
                     self._unsaid.remove(one)
 
     async def place(self) -> ChatAddress | None:
-        """The platform conversation in which the owner spoke with an agent last; else where the owner was paired.
+        """The platform conversation in which the owner last wrote to an agent; else the one in which the owner was paired.
 
-        A place where sending fails at the moment is taken only when there is no other.
+        One where sending fails at the moment is chosen only if there is no other.
         """
         heard = [place for place in reversed(self._heard.values()) if self._reachable(place)]
         if places := [*await self._places(), *heard]:
@@ -140,11 +140,11 @@ class OwnerNotifications:
         return next(iter(await self._let_in()), None)
 
     async def _let_in(self) -> list[ChatAddress]:
-        """Where the owner asked to be let in, on each platform."""
+        """The conversations in which the owner was paired, by platform."""
         return [replace(one.conversation, thread=None) for one in await self._ledger.pairing.approved() if one.role == "owner"]
 
     async def _places(self) -> list[ChatAddress]:
-        """Where the sessions say that the owner spoke in private, the last one first. They outlive the ledger."""
+        """The owner's private conversations according to the sessions (which outlive the ledger), most recent first."""
         approved = await self._ledger.pairing.approved()
         found = [
             (record.spoken, place)

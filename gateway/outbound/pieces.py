@@ -1,7 +1,6 @@
-"""What of a turn is sent before it is over, worked out from its entries in the transcript, and what is left for the end.
+"""Derives the blocks of a turn from its transcript entries: those to send before its end, and the rest.
 
-Every piece is named after the entry with which it became sure, so that a repeat after a crash comes to the same pieces, and each
-is queued once.
+Each block is keyed by the entry that completes it, so that a replay after a crash yields the same blocks and each is queued once.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _NO_ANSWERS = frozenset({"cut", "cancelled", "error", "overflow"})
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Something to send. ``place`` is that of its entry in the turn; ``begins`` says that an answer begins with it."""
+    """A block to send. ``place``: its entry's index in the turn; ``begins``: whether it is the first of an answer."""
 
     place: str
     text: str
@@ -32,10 +31,10 @@ class Piece:
 
 
 def pieces(entries: Iterable[Entry], least: int, *, finished: bool, whole: bool) -> list[Piece]:
-    """Return what is to be sent of a turn: what was about to be sent of its answers, and with ``finished`` also those before tools.
+    """Return the blocks of a turn: stored parts of its answers and, with ``finished``, the text before tool calls.
 
-    Those of fewer letters than ``least`` wait for what comes next, or until ``whole``. More entries only ever add pieces, as long as
-    ``whole`` waits for the end.
+    Blocks shorter than ``least`` characters are joined with the next one, unless ``whole``. More entries only add blocks, as long as
+    ``whole`` is set only at the end.
     """
     found: list[Piece] = []
     held, place, ahead = "", "0", ""
@@ -57,7 +56,7 @@ def pieces(entries: Iterable[Entry], least: int, *, finished: bool, whole: bool)
 
 
 def left_of(reply: str, entries: Iterable[Entry], *, finished: bool) -> tuple[str, bool]:
-    """Return what of a turn's last words is not sent yet, and whether anything of them was."""
+    """Return the unsent rest of a turn's last answer, and whether a part of it was sent."""
     last, ahead, begun = None, "", ""
     for entry in entries:
         if isinstance(entry.body, SentPart):
@@ -74,7 +73,7 @@ def left_of(reply: str, entries: Iterable[Entry], *, finished: bool) -> tuple[st
 
 
 def unsent(whole: str, sent: str) -> str:
-    """Return what of a text stands behind what was sent of it. What was streamed may differ from the whole in blanks."""
+    """Return the part of a text after what was sent. The streamed text may differ from the whole in white space."""
     if whole.startswith(sent):
         return whole[len(sent) :]
     end = 0
@@ -90,7 +89,7 @@ def unsent(whole: str, sent: str) -> str:
 
 
 def _rest(whole: str, sent: str) -> str:
-    """The same as a text of its own: a code block that goes on is opened anew."""
+    """The same as a separate message: a code block that continues is opened again."""
     left = unsent(whole, sent)
     return alone(left, reopening(sent), "") if left.strip() else ""
 

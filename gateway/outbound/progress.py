@@ -1,4 +1,4 @@
-"""What a person sees while a turn runs: typing, a preview of the reply, and what the tools are doing."""
+"""Progress display of a turn: typing indicator, preview of the reply, and tool activity."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _REASON_CHARS = 120
 
 
 class ProgressDisplay:
-    """Carries the events of one turn to where it was asked. Nothing here can hold the turn up or fail it.
+    """Shows the events of one turn in its conversation. It neither delays the turn nor makes it fail.
 
-    ``sent`` is that of ``gateway.settings.block_streaming.Manner``: what is said between tools and sent as messages of its own need not
-    stay in the preview, and there is none at all where answers are sent while they are written.
+    ``sent`` is that of ``gateway.settings.block_streaming.Manner``: text between tool calls that is sent as a message is removed from
+    the preview, and there is no preview if answers are sent in blocks.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ProgressDisplay:
 
     @contextlib.asynccontextmanager
     async def shown(self) -> AsyncIterator[None]:
-        """Show until the block ends."""
+        """Show progress while the context is active."""
         tasks = [asyncio.create_task(self._sign.show())]
         if self._drafts is not None:
             tasks.append(asyncio.create_task(self._preview(self._drafts)))
@@ -74,7 +74,7 @@ class ProgressDisplay:
                 ended(self._conversation, self._turn)
 
     def emit(self, event: Event) -> None:
-        """Take one event."""
+        """Handle one event."""
         self._sign.hear(event)
         match event:
             case TextDelta(text):
@@ -108,7 +108,7 @@ class ProgressDisplay:
 
 
 def show_frame(channel: Channel, place: ChatAddress, frame: LiveEvent) -> None:
-    """Show a frame where the channel can: the terminal does, a chat platform has no place for one."""
+    """Send a live event, if the channel supports them (the terminal does, chat platforms do not)."""
     show = getattr(channel, "show", None)
     if show is not None:
         show(place, frame)
@@ -120,7 +120,7 @@ def _first_line(text: str) -> str:
 
 
 def describe(call: ToolCall) -> str:
-    """Say in a few words what a tool call is about."""
+    """Describe a tool call in a few words."""
     for name, form in _SHOWN.items():
         value = (call.arguments or {}).get(name)
         if isinstance(value, str) and value:

@@ -1,4 +1,4 @@
-"""What a channel can show of a message that goes out: buttons and a file, or the words that stand for them."""
+"""Renders an outgoing message for a channel: buttons and file, or text in their place."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def render(channel: Channel, row: OutboxRow, *, restarted: bool = False) -> Outbound:
-    """Return a row as its channel can send it. Blocks: it looks whether the file is there.
+    """Return a row in the form that its channel supports. Does blocking I/O: it checks that the file exists.
 
-    ``restarted``: the process was started again since an attempt that may have arrived.
+    ``restarted``: the process was restarted since an attempt that may have arrived.
     """
     shows: Any = getattr(channel, "shows", ())
     text, buttons, enclosure = row.text, row.buttons, row.enclosure
     if enclosure is not None and ("files" not in shows or not enclosure.path.is_file()):
-        lost = "I cannot send files here, it is in my workspace" if "files" not in shows else "it is gone"
+        lost = "I cannot send files here; it is in my workspace" if "files" not in shows else "the file no longer exists"
         text = "\n\n".join(filter(None, [text, f"📎 {enclosure.name} ({lost})"]))
         enclosure = None
     if buttons and "buttons" not in shows:

@@ -1,4 +1,4 @@
-"""``[[reply_to_current]]`` and ``[[reply_to:<id>]]``: how an agent says which message it answers. Nobody ever sees one."""
+"""Parses the reply tags ``[[reply_to_current]]`` and ``[[reply_to:<id>]]`` and removes them from replies."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _TAG: Final = re.compile(
     r"\[\[\s{0,20}(?:reply_to_current|reply_to\s{0,20}:\s{0,20}(?P<id>[^\[\]\r\n]{1,120}?))\s{0,20}\]\][ \t]?", re.IGNORECASE
 )
 LONGEST: Final = 160
-"""No tag is longer: what is open for longer is none."""
+"""Maximum length of a tag; longer unfinished text is not one."""
 _WORD: Final = "reply_to"
 
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A reply without its tags. ``current`` and ``target`` say what the last of them named, if there was any."""
+    """A reply without its tags. ``current`` and ``target`` come from the last tag."""
 
     text: str
     current: bool = False
@@ -29,7 +29,7 @@ class Tagged:
 
 
 def untagged(text: str) -> Tagged:
-    """Take all tags out of a finished reply."""
+    """Remove all tags from a finished reply."""
     found = list(_TAG.finditer(text))
     if not found:
         return Tagged(text)
@@ -42,7 +42,7 @@ def untagged(text: str) -> Tagged:
 
 
 def shown(text: str) -> str:
-    """Return what of an unfinished reply may be shown: without its tags, and up to where one, or a word of silence, may have begun."""
+    """Return the part of an unfinished reply that can be shown: without tags, and without the possible start of a tag or of NO_REPLY."""
     bare = untagged(text).text
     if bare != text:
         bare = no_reply.NoReplyFilter().feed(bare)
@@ -52,7 +52,7 @@ def shown(text: str) -> str:
 
 
 def may_end(text: str) -> Callable[[int], bool]:
-    """Return what says of a place in an unfinished reply whether a part of it may end there: not in a tag, nor in what may become one."""
+    """Return a predicate: whether an unfinished reply may be split at an index, which is not inside a (possible) tag."""
     spans = [match.span() for match in _TAG.finditer(text)]
     begun = _beginning(text)
     end = len(text) if begun is None else begun
@@ -60,7 +60,7 @@ def may_end(text: str) -> Callable[[int], bool]:
 
 
 def _beginning(text: str) -> int | None:
-    """Return where a tag begins that is not whole yet."""
+    """Return the index where an unfinished tag begins."""
     for at in range(max(0, len(text) - LONGEST), len(text)):
         if text[at] == "[" and _may_become_tag(text[at:]):
             return at

@@ -1,4 +1,4 @@
-"""What the agent said, as it is sent."""
+"""Turns an agent's reply into outbox chunks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from gateway.routing.routed_message import RoutedMessage
 
     Knows = Callable[[str, str], Awaitable[bool]]
-    """Says whether a platform's id names a message of the conversation with an address."""
+    """Returns whether a message id belongs to the conversation with an address."""
 
 log = logging.getLogger(__name__)
 
 QUICK_CHARS = 600
-"""A text of so many letters is cut at once; a longer one in a thread, because parsing takes its time."""
+"""Texts up to this many characters are split in the event loop; longer ones in a thread, because parsing them takes time."""
 PLAIN_CHARS = 1500
-"""How long a message may be on every platform: what a channel cannot cut is said in pieces of this length."""
+"""Length that all platforms accept, in characters; used if a channel cannot split a text."""
 
 
 async def replies(
@@ -41,10 +41,10 @@ async def replies(
     continued: bool = False,
     held: SecretFilter | None = None,
 ) -> list[NewOutbound]:
-    """Cut a reply to a message. One that the channel cannot cut, whatever the reason, is said as it was written.
+    """Split a reply into chunks. If the channel fails to split it, it is sent as plain text.
 
-    What it is shown as a reply to is said by a tag in the text, or by the channel's ``reply_to_mode``. Buttons go under the last piece.
-    ``continued``: it goes on from what was sent already.
+    The message it replies to is named by a tag in the text, or follows from the channel's ``reply_to_mode``. Buttons are added to
+    the last chunk. ``continued``: a part of the reply was sent already.
     """
     place = arrived.inbound.conversation
     said = untagged(
@@ -63,12 +63,12 @@ def _pieces(channel: Channel, text: str) -> list[str]:
     try:
         return channel.chunks(text)
     except Exception:  # an answer is owed: whatever fails in laying it out, its words are said
-        log.exception("%s could not cut a reply of %d letters; it is said as it was written", channel.name, len(text))
+        log.exception("%s could not split a reply of %d characters; sending it as plain text", channel.name, len(text))
         return as_written(text, PLAIN_CHARS, utf16_length)
 
 
 async def _target(arrived: RoutedMessage, said: Tagged, knows: Knows | None) -> str | None:
-    """Return the message that a tag names, where it is one of this conversation."""
+    """Return the message that a tag names, if it belongs to this conversation."""
     if said.current:
         return arrived.inbound.message_id or None
     if said.target is None or knows is None:

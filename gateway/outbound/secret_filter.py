@@ -1,4 +1,4 @@
-"""Secrets of the house in what goes out: they are taken out of every reply, caption, block and preview, and the owner is told."""
+"""Redacts known secrets in replies, captions, blocks and previews, and tells the owner."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 SHORTEST: Final = 8
 SAFE_AT: Final = 16
-"""From this length on, a value counts as a secret whatever its characters: it is no word of anybody's."""
+"""Values of this length are always redacted; shorter ones only if they do not look like a word."""
 
 
 class SecretFilter:
-    """Checks outgoing text against the secrets that the house knows, in every form in which the logs know them.
+    """Redacts known secrets in outgoing text, in all forms that the logs redact.
 
-    ``tell`` gets one sentence for the owner for each place where something was held back; it never holds the secret.
+    ``tell`` gets one sentence for the owner per conversation in which something was redacted; it never contains the secret.
     """
 
     def __init__(self, redactor: Redactor, tell: Callable[[str], None] = lambda _: None) -> None:
@@ -25,18 +25,18 @@ class SecretFilter:
         self._tell = tell
 
     def text(self, text: str, where: str = "", *, quietly: bool = False) -> str:
-        """Return the text as it may go out to ``where``."""
+        """Return the redacted text for ``where``."""
         clean = self._redactor.text(text)
         if clean != text and not quietly:
             self._tell(
-                f"I held back a secret of this machine (a key, token or password) that an answer to {where or 'a conversation'} "
-                "contained. If it was ever said elsewhere, change it."
+                f"I removed a secret of this machine (a key, token or password) from a reply to {where or 'a "
+                "conversation'}. If it may have been disclosed elsewhere, change it."
             )
         return clean
 
 
 def telling_apart(secrets: Iterable[str]) -> list[str]:
-    """Return those secrets that cannot be ordinary words of a reply: long, or of several kinds of characters."""
+    """Return the secrets that cannot be ordinary words: long ones, or with several kinds of characters."""
     return [one for one in secrets if len(one) >= SAFE_AT or (len(one) >= SHORTEST and _kinds(one) > 1)]
 
 

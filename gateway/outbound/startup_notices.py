@@ -1,4 +1,4 @@
-"""What the owner should know: kept for the log and the status, and said in the chat as soon as there is one."""
+"""Startup notices: kept for the log and the status, and sent to the owner when a chat is available."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class StartupNotices:
-    """Each notice counts once."""
+    """The notices; each is kept once."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -20,13 +20,13 @@ class StartupNotices:
         self._say: Callable[[str], None] | None = None
 
     def tell(self, notice: str) -> None:
-        """Keep something for whoever looks at the log or the status."""
+        """Add a notice for the log and the status."""
         log.warning(notice)
         if notice not in self.told:
             self.told.append(notice)
 
     def report(self, notice: str) -> None:
-        """Tell the owner of damage: in the log, in the status, and in the chat."""
+        """Add a notice for the log, the status and the owner's chat."""
         if notice in self.told:
             return
         self.tell(notice)
@@ -36,7 +36,7 @@ class StartupNotices:
             self._say(f"⚠️ {notice}")
 
     def begin(self, say: Callable[[str], None]) -> None:
-        """The chat can be reached from now on: say what waited for that."""
+        """Send the notices that waited until the chat was available."""
         self._say = say
         for notice in self._waiting:
             say(f"⚠️ {notice}")

@@ -1,4 +1,4 @@
-"""The sign that an answer is being written: from when on it is shown, and how often it is renewed."""
+"""Typing indicator: when it starts, and how often it is refreshed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FROM = {"thinking": (ThinkingDelta, ToolStarted, TextDelta), "message": (TextDe
 
 
 class TypingIndicator:
-    """Shows the sign for one turn. Where the answer turns out to be silence, the mode ``message`` has shown nothing."""
+    """Shows the indicator for one turn. In the mode ``message``, nothing is shown for an answer that is NO_REPLY."""
 
     def __init__(self, channel: Channel, conversation: ChatAddress, clock: Clock, mode: TypingMode, seconds: float) -> None:
         self._channel = channel
@@ -32,12 +32,12 @@ class TypingIndicator:
             self._due.set()
 
     def hear(self, event: Event) -> None:
-        """Take one event of the turn."""
+        """Handle one event of the turn."""
         if isinstance(event, _FROM.get(self._mode, ())):
             self._due.set()
 
     async def show(self) -> None:
-        """Show it until cancelled, from when on it is due. Platforms let it fade after five seconds or more."""
+        """Show it until cancelled, once it is due. Platforms hide it after five seconds or more."""
         if self._mode == "never":
             return
         await self._due.wait()
@@ -47,7 +47,7 @@ class TypingIndicator:
 
 
 def typing_mode(settings: AgentSettings, inbound: Inbound) -> TypingMode:
-    """Return the mode for an answer to a message: what the settings say, or by whether somebody surely waits for it."""
+    """Return the mode for a message: from the settings, else depending on whether the sender certainly expects an answer."""
     if settings.typing_mode is not None:
         return settings.typing_mode
     return "instant" if inbound.conversation.kind == "direct" or inbound.mentioned else "message"

@@ -1,4 +1,4 @@
-"""What stands for a channel that could not be made: it says why, and holds nothing else up."""
+"""Placeholder for a channel that could not be created: reports why, without blocking the others."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class BrokenChannel:
-    """A ``Channel`` that is ``Probed``, and broken from the beginning. What is to be sent by it waits for the true one."""
+    """A ``Channel`` that always fails with the reason. Its outgoing messages wait until the real channel exists."""
 
     absent = True
-    """Trying again changes nothing: only another process, or other settings, make the true one."""
+    """No retries: only a restart or changed settings create the real channel."""
 
     def __init__(self, name: str, why: str, hint: str, *, account: str = "default") -> None:
         self.name = name
@@ -30,7 +30,7 @@ class BrokenChannel:
         raise ChannelBroken(self.why, hint=self.hint)
 
     def chunks(self, markdown: str) -> list[str]:
-        """Leave a reply whole: nobody knows the platform's limits."""
+        """Return the reply uncut, because the platform's limits are unknown."""
         return [markdown] if markdown.strip() else []
 
     async def send(self, outbound: Outbound, record: Callable[[str], Awaitable[None]]) -> Sent:  # noqa: ARG002 - for nobody

@@ -1,6 +1,6 @@
-"""Keeping one channel running: it restarts with back-off when it fails, and disturbs no other.
+"""Runs one channel and restarts it with back-off when it fails.
 
-One that only its owner can mend is off, and tried again now and then.
+A channel whose error only its owner can fix is off, and is retried at long intervals.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 300.0
 BROKEN_PAUSE = 300.0
-"""Seconds between attempts of a channel that is off: what was wrong may be mended where nobody tells us, at the platform say."""
-SILENT = "Check the network: `homebody channels status --probe` asks now. The house goes on trying."
+"""Seconds between attempts of a channel that is off: the error may have been fixed at the platform, without notice to us."""
+SILENT = "Check the network (test now: `homebody channels status --probe`). The gateway keeps retrying."
 
 
 class ChannelRunner:
-    """One channel, how it is, and who may speak on it.
+    """One channel, its state, and its access policy.
 
-    ``menu`` is what it may offer people to choose from. ``before`` is awaited each time before it runs: it may read its token anew.
-    ``tell_owner`` is given a line for the owner when the channel is off for good, to be said on another one.
+    ``menu``: the commands it may offer. ``before`` is awaited before each run, to reread the token file.
+    ``tell_owner`` gets a line for the owner when the channel is off; it is sent on another channel.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ChannelRunner:
         self._since = clock.monotonic()
 
     def alive(self) -> None:
-        """The platform was heard from."""
+        """Note that the platform sent something."""
         if self._state != "connected" and self.channel.name != "terminal":
             known_as = getattr(self.channel, "known_as", "")
             name = f"{self.channel.name}:{self.channel.account}"
@@ -77,33 +77,33 @@ class ChannelRunner:
         self._since = self._clock.monotonic()
 
     def facts(self) -> dict[str, Any]:
-        """How it is, as JSON values. A channel whose platform gives regular signs of life is "silent" without them."""
+        """The state as JSON values. It is "silent" if the platform sends regular heartbeats and they stopped."""
         remarks: Any = getattr(self.channel, "remarks", list)
         facts: dict[str, Any] = {"state": self._state, "heard": self._heard or None}
         if told := list(remarks()):
             facts["remarks"] = told
         silent = self._clock.monotonic() - self._since
         if self._state in {"starting", "connected"} and silent > getattr(self.channel, "silence", silent):
-            trouble = f"Nothing was heard from the platform for {silent:.0f} seconds; what is to be sent there waits."
+            trouble = f"The platform has been silent for {silent:.0f} seconds; outgoing messages wait."
             return facts | {"state": "silent", "trouble": trouble, "mend": SILENT}
         trouble = self._trouble or getattr(self.channel, "trouble", "")
         return facts | ({"trouble": trouble, "mend": self._hint} if trouble else {})
 
     @property
     def broken(self) -> bool:
-        """Whether it is off: its owner must act, and until then it is only tried now and then."""
+        """Whether it is off: its owner must act; until then it is retried at long intervals."""
         return self._state == "broken"
 
     @property
     def hook(self) -> Hooked | Literal["unknown", "not running"]:
-        """The channel, where its platform calls us and it is there to listen."""
+        """The channel, if it receives webhooks and is running."""
         hooked: Any = self.channel
         if not getattr(hooked, "hooked", False):
             return "unknown"
         return cast("Hooked", hooked) if self._running else "not running"
 
     def restart(self) -> None:
-        """End the channel's run, or its pause, and begin anew."""
+        """Restart the channel, or end its pause."""
         self._again.set()
 
     async def run(self) -> None:
@@ -128,7 +128,7 @@ class ChannelRunner:
             await self.channel.close()
 
     async def _run_once(self) -> bool:
-        """Run it until it ends, or is to begin anew. Returns whether it is over: it was ended, or there is none to try again."""
+        """Run it until it ends or is to be restarted. Returns whether it is finished for good."""
         name = f"{self.channel.name}:{self.channel.account}"
         self._running = True
         try:
@@ -139,7 +139,7 @@ class ChannelRunner:
         except Exception as error:
             # a defect in one channel must not take the house down: it is told, and the channel begins anew
             self._state, self._trouble = "restarting", f"{type(error).__name__}: {error}"
-            log.exception("%s failed and is restarted", name)
+            log.exception("%s failed and is being restarted", name)
             task = asyncio.current_task()
             return task is not None and task.cancelling() > 0  # what failed while it was ended is not begun anew
         finally:
@@ -160,8 +160,8 @@ class ChannelRunner:
             await work
 
     def _off(self, name: str, broken: ChannelBroken) -> None:
-        """Say what is wrong and what mends it, once as long as it stays the same."""
-        again = f"Then it comes back within {BROKEN_PAUSE / 60:.0f} minutes, or at once with: homebody channels restart {name}"
+        """Report the error and its hint, once as long as they stay the same."""
+        again = f"It reconnects within {BROKEN_PAUSE / 60:.0f} minutes, or immediately with: homebody channels restart {name}"
         hint = f"{broken.hint.rstrip('.')}. {again}" if broken.hint else again
         if getattr(self.channel, "absent", False):
             hint = broken.hint
@@ -177,11 +177,11 @@ class ChannelRunner:
             await self._before()
 
     async def _offer_menu(self) -> None:
-        """Tell a channel that has a menu what may be chosen there."""
+        """Set the command menu of a channel that has one."""
         offer: Any = getattr(self.channel, "menu", None)
         if offer is None or not self._menu:
             return
         try:
             await cast("Menu", self.channel).menu(self._menu)
         except Exception as error:  # noqa: BLE001  (a menu is a convenience: whatever is wrong with it, messages go on)
-            log.warning("%s:%s has no menu: %s", self.channel.name, self.channel.account, error)
+            log.warning("could not set the menu of %s:%s: %s", self.channel.name, self.channel.account, error)

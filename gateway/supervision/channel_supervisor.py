@@ -1,4 +1,4 @@
-"""All channels of the house, each with its keeper; one may be exchanged while the others run."""
+"""Supervises all channels; one can be replaced while the others run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LET_GO_SECONDS = 5.0
-"""How long a message that is being sent may hold up the end of its channel."""
+"""Seconds that a send in progress may delay the end of its channel."""
 
 
 class ChannelSupervisor(Mapping[str, "ChannelRunner"]):
-    """The keepers by ``channel:account``. ``make`` builds the keeper of a channel."""
+    """The runners by ``channel:account``. ``make`` builds the runner of a channel."""
 
     def __init__(self, make: Callable[[Channel, Policy], ChannelRunner], delivery: Delivery) -> None:
         self._make = make
@@ -42,7 +42,7 @@ class ChannelSupervisor(Mapping[str, "ChannelRunner"]):
         return len(self._kept)
 
     def keep(self, channel: Channel, policy: Policy) -> None:
-        """Take a channel in; it runs from now on, or as soon as ``run`` does."""
+        """Add a channel; it starts now, or when ``run`` starts."""
         name = f"{channel.name}:{channel.account}"
         self._kept[name] = self._make(channel, policy)
         self._delivery.attach(channel)
@@ -50,11 +50,11 @@ class ChannelSupervisor(Mapping[str, "ChannelRunner"]):
             self._begin(name, self._group)
 
     def restart(self, name: str) -> None:
-        """Let a channel begin anew, whether it is off, waits, or runs. Raises KeyError for one that is not there."""
+        """Restart a channel, whether it is off, waiting or running. Raises KeyError for an unknown one."""
         self._kept[name].restart()
 
     async def let_go(self, name: str) -> None:
-        """End a channel and forget it: what is being sent may end, and what is to be sent waits."""
+        """Stop and remove a channel: sends in progress may finish, other outgoing messages wait."""
         keeper = self._kept.pop(name)
         await self._delivery.let_go(keeper.channel.name, keeper.channel.account, LET_GO_SECONDS)
         task = self._tasks.pop(name, None)
@@ -77,15 +77,15 @@ class ChannelSupervisor(Mapping[str, "ChannelRunner"]):
                 await _ended(channel, channel.close())
 
     def policies(self) -> dict[tuple[str, str], Policy]:
-        """Who may speak, by channel and account."""
+        """The access policies by channel and account."""
         return {(keeper.channel.name, keeper.channel.account): keeper.policy for keeper in self._kept.values()}
 
     def working(self) -> Mapping[str, ChannelRunner]:
-        """Those that are not off until their owner acts."""
+        """The channels that are not off."""
         return {name: keeper for name, keeper in self._kept.items() if not keeper.broken}
 
     def facts(self) -> dict[str, Any]:
-        """How each is, as JSON values."""
+        """The state of each channel as JSON values."""
         return {name: keeper.facts() for name, keeper in self._kept.items()}
 
     def _begin(self, name: str, group: asyncio.TaskGroup) -> None:
@@ -98,4 +98,4 @@ async def _ended(channel: Channel, work: Awaitable[None]) -> None:
         await work
     except Exception:
         # the keeper restarts what fails; here it failed while it closed, and that must not take the house down
-        log.exception("%s:%s did not close in order", channel.name, channel.account)
+        log.exception("%s:%s did not close cleanly", channel.name, channel.account)

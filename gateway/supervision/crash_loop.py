@@ -1,4 +1,4 @@
-"""The crash breaker: a house that falls over again and again must not be driven by its own work into falling over for ever."""
+"""Crash-loop breaker: after repeated crashes, the gateway starts paused."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ WITHIN = timedelta(minutes=5)
 TOO_OFTEN = 3
 KEPT = 10
 OFTEN_CRASHED = (
-    "I fell over three times within five minutes. I take messages and keep them, but do not work on them, so that whatever "
-    "brings me down cannot do so again. Look at my log; then say /resume, or run: homebody resume"
+    "I crashed three times within five minutes and paused, because a message or task may be the cause. I still accept "
+    "and store messages. Check my log, then send /resume or run: homebody resume"
 )
 
 
 class CrashLoopBreaker:
-    """When the house was started, and which of these lives ended in order. Blocking, and small.
+    """Records when the gateway was started, and which runs ended cleanly. Does blocking I/O on a small file.
 
-    A file that cannot be read or written makes no difference but that crashes are not counted.
+    If the file cannot be read or written, crashes are not counted.
     """
 
     def __init__(self, folder: Path, clock: Clock) -> None:
@@ -34,7 +34,7 @@ class CrashLoopBreaker:
         self._mine: float | None = None
 
     def begin(self) -> int:
-        """Note a start; return how many lives of the last five minutes did not end in order."""
+        """Record a start; return how many runs of the last five minutes crashed."""
         now = self._clock.now()
         lives = self._read()
         crashed = sum(1 for at, clean in lives if not clean and now - datetime.fromtimestamp(at, UTC) <= WITHIN)
@@ -43,7 +43,7 @@ class CrashLoopBreaker:
         return crashed
 
     def end(self) -> None:
-        """Note that the life begun by ``begin`` ends in order."""
+        """Record that this run ends cleanly."""
         self._write([(at, clean or at == self._mine) for at, clean in self._read()])
 
     def _read(self) -> list[tuple[float, bool]]:

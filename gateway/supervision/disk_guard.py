@@ -1,4 +1,4 @@
-"""Watching the disk: the owner hears of it in time, and what was begun can still be written down when it is full."""
+"""Watches free disk space: warns the owner, and frees a reserve file when the disk is full so that running turns can be stored."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Level = Literal["fine", "low", "out"]
 
 
 class DiskGuard:
-    """Looks at the free space every half minute, and keeps a reserve file that is given up when space runs out.
+    """Checks the free space every 30 s, and keeps a reserve file that is deleted when space runs out.
 
-    ``changed`` is told of each change of the level, with a line for the owner. ``free`` returns the free bytes at a path.
+    ``changed`` is called on each change of the level, with a line for the owner. ``free`` returns the free bytes at a path.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class DiskGuard:
         self.level: Level = "fine"
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check until cancelled."""
         while True:
             await asyncio.to_thread(self.look)
             await self._clock.sleep(LOOK_EVERY)
 
     def look(self) -> None:
-        """Look once. Blocking."""
+        """Check once. Does blocking I/O."""
         try:
             free = self._free(self._folder)
             level: Level = "out" if free < OUT else "low" if free < LOW else "fine"
@@ -62,7 +62,7 @@ class DiskGuard:
             elif level == "fine" and not self._reserve.exists():
                 self._fill()
         except OSError as error:
-            log.warning("the disk could not be looked at: %s", error)
+            log.warning("could not check the free disk space: %s", error)
             return
         if level == "low" and self.level == "out":
             level = "out"  # out of it only with room to spare, so that it does not go to and fro
@@ -73,10 +73,10 @@ class DiskGuard:
     def _told(self, level: Level, free: int) -> str:
         place = f"the disk of {self._folder}"
         if level == "fine":
-            return f"There is room again on {place} ({free // MB} MB)."
+            return f"There is enough space again on {place} ({free // MB} MB free)."
         if level == "low":
-            return f"Little room is left on {place}: {free // MB} MB. Free some soon."
-        return f"No room is left on {place} ({free // MB} MB). I take messages but do not work on them until {LOW // MB} MB are free."
+            return f"Little space is left on {place}: {free // MB} MB. Free some space soon."
+        return f"No space is left on {place} ({free // MB} MB). I accept messages but do not process them until {LOW // MB} MB are free."
 
     def _fill(self) -> None:
         descriptor = os.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from gateway.settings.root import Settings
 
 ENTRY_POINTS = "homebody.channels"
-"""Where other packages offer their ``Platform``, under the platform's name. The function that makes the channel will do as well."""
+"""The entry point group in which other packages register their ``Platform`` (or its ``make`` function) by the platform's name."""
 
 
 def platforms(settings: Settings, clock: SystemClock, env: Mapping[str, str]) -> Iterator[tuple[Channel, Policy]]:
-    """Yield a channel for each enabled account, with its policy. A token may also stand in ``env``, for the default account.
+    """Yield a channel for each enabled account, with its policy. The default account's token may also come from ``env``.
 
-    A channel that cannot be made is replaced by an ``BrokenChannel``, which says why; the others are made all the same.
+    A channel that cannot be created is replaced by a ``BrokenChannel`` that reports why; the others are not affected.
 
     Raises:
-        UsageError: a group's settings name a group of tools that is not there.
+        UsageError: a group's settings name an unknown tool group.
     """
     channels = settings.channels
     for platform in BUILT_IN:
@@ -48,7 +48,7 @@ def platforms(settings: Settings, clock: SystemClock, env: Mapping[str, str]) ->
 
 
 def _accounts(platform: Platform, section: Any, given: Any, clock: SystemClock) -> Iterator[tuple[Channel, Policy]]:
-    """Yield the channels of one platform. ``given`` is what its factory is handed of the section."""
+    """Yield the channels of one platform. ``given``: the settings section for its factory."""
     holders: dict[Any, str] = {}
     for name in section.names():
         account = section.account(name)
@@ -60,26 +60,26 @@ def _accounts(platform: Platform, section: Any, given: Any, clock: SystemClock) 
 
 
 def _made(platform: Platform, given: Any, account: str, clock: SystemClock) -> Channel:
-    """Return the channel of one account, or what stands for it: one that cannot be made may hold up no other."""
+    """Return the channel of one account, or a ``BrokenChannel`` if it cannot be created."""
     name = platform.name
     try:
         return platform.make(given, account=account, clock=clock, log=structlog.get_logger(f"channels.{name}"))
     except ChannelError as error:
         return BrokenChannel(name, str(error), error.hint, account=account)
     except Exception as error:  # noqa: BLE001  (whatever goes wrong in a platform's package is told as that channel's trouble)
-        why = f"The channel {name!r} could not be made: {type(error).__name__}: {error}."
-        hint = f"Look at channels.plugins.{name}.settings; the package's documentation tells."
+        why = f"The channel {name!r} could not be created: {type(error).__name__}: {error}."
+        hint = f"Check channels.plugins.{name}.settings against the package's documentation."
         return BrokenChannel(name, why, hint, account=account)
 
 
 def _offered(name: str, found: Mapping[str, EntryPoint]) -> Platform:
-    """Return the platform that another package offers. Its ``make`` raises where the package is missing or cannot be loaded."""
+    """Return the platform of another package. Its ``make`` raises if the package is missing or cannot be loaded."""
 
     def make(settings: Any, **more: Any) -> Channel:
         if name not in found:
             known = ", ".join(sorted(found)) or "none"
             raise ChannelError(
-                f"No installed package brings the channel {name!r} (there is: {known}).",
+                f"No installed package provides the channel {name!r} (available: {known}).",
                 hint=f"Install its package beside homebody and restart the gateway, or set channels.plugins.{name}.enabled to false.",
             )
         offered = found[name].load()
@@ -92,23 +92,23 @@ def _offered(name: str, found: Mapping[str, EntryPoint]) -> Platform:
 
 
 def _bot(platform: Platform, account: Any) -> object:
-    """Return what tells one bot of a platform from another: its token, or where that is kept."""
+    """Return what identifies a bot of a platform: its token, or where the token comes from."""
     keys = (*islice(platform.env, 1), "token_file")
     return next((value for key in keys if (value := getattr(account, key, None)) is not None), None)
 
 
 def _doubled(channel: Channel, holder: str) -> Channel:
-    """Return what stands for an account whose token another one has: each would take the other's messages, or answer them too."""
+    """Return the placeholder for an account with the same token as another: both would receive the same messages."""
     return BrokenChannel(
         channel.name,
-        f"The accounts {holder} and {channel.account} of {channel.name} have one token.",
-        f"Give each a bot of its own, or take channels.{channel.name}.accounts.{channel.account} out.",
+        f"The accounts {holder} and {channel.account} of {channel.name} have the same token.",
+        f"Create a bot for each, or remove channels.{channel.name}.accounts.{channel.account}.",
         account=channel.account,
     )
 
 
 def _check_tools(rules: Iterable[GroupRule]) -> None:
-    """Raise UsageError for a group of tools that is not there."""
+    """Raise UsageError for an unknown tool group."""
     for rule in rules:
         try:
             rules_of(rule)
@@ -116,13 +116,13 @@ def _check_tools(rules: Iterable[GroupRule]) -> None:
             raise UsageError(
                 str(error.errors()[0]["msg"]),
                 where=f"{rule.tools_key}: tools",
-                hint="Correct it there; `homebody config get` shows it.",
+                hint="Correct this setting; `homebody config get` shows it.",
             ) from error
         _check_tools(rule.threads.values())
 
 
 def _with_tokens(section: Any, platform: Platform, env: Mapping[str, str]) -> Any:
-    """Return the section with what the environment says, where it says nothing itself."""
+    """Return the section, completed from environment variables where it has no value."""
     if any(getattr(section, key, None) is not None for key in (*platform.env, "token_file")):
         return section
     found = {key: SecretStr(token) for key, name in platform.env.items() if (token := env.get(name, "").strip())}

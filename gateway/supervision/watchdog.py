@@ -1,8 +1,7 @@
-"""Watching the event loop: when it stands still, the log tells what it was doing, and after a long while the process may end.
+"""Watchdog of the event loop: logs the stack when the loop is blocked, and may end the process when it stays blocked.
 
-It ends only where somebody starts it again (a supervisor): a house that stands still answers nobody, and one that is started anew
-takes up what it had begun. That counts as a crash, so a house that stands still again and again comes to a pause (see
-``gateway.supervision.crash_loop``).
+The process ends only if a service manager restarts it; the restarted gateway resumes interrupted turns. This counts as a crash, so
+a gateway that blocks repeatedly is paused (see ``gateway.supervision.crash_loop``).
 """
 
 from __future__ import annotations
@@ -23,28 +22,28 @@ log = logging.getLogger(__name__)
 
 TICK = 0.25
 STALLED = 1.0
-"""Seconds without a turn of the loop that are told."""
+"""Seconds of a blocked loop after which the stack is logged."""
 HOPELESS = 30.0
-"""Seconds without a turn of the loop after which the process ends, where it is started again."""
+"""Seconds of a blocked loop after which the process ends, if it is restarted by a service manager."""
 STOOD_STILL = 75
-"""The exit code then: EX_TEMPFAIL of sysexits(3)."""
+"""The exit code in that case: EX_TEMPFAIL of sysexits(3)."""
 
 
 def supervised(env: Mapping[str, str]) -> bool:
-    """Tell whether systemd started this process, which restarts it as its unit says."""
+    """Whether systemd started this process, and so restarts it."""
     return "INVOCATION_ID" in env
 
 
 def end_at_once() -> None:
-    """End the process without asking the event loop, which would not answer."""
+    """End the process without the event loop, which is blocked."""
     os._exit(STOOD_STILL)
 
 
 class Watchdog:
-    """A thread that looks whether the loop of the thread that made it still turns. Use as a context manager.
+    """A thread that checks whether the event loop of the creating thread still runs. A context manager.
 
-    ``end`` is called after ``HOPELESS`` seconds, counted by the looks that this thread took: a machine that slept, or a process
-    that was stopped, did not stand still by itself.
+    ``end`` is called after ``HOPELESS`` seconds, counted by this thread's own checks, so that a suspended machine or a stopped
+    process does not count.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class Watchdog:
             elif not told:
                 told = True
                 self.stalls += 1
-                log.error("the event loop has stood still for %.1f seconds, here:\n%s", still, self._where())
+                log.error("the event loop has been blocked for %.1f seconds, here:\n%s", still, self._where())
             if self._end is not None and self._looks * self._tick >= self._hopeless:
                 self._give_up(self._end)
                 return
@@ -95,10 +94,8 @@ class Watchdog:
                 return
 
     def _give_up(self, end: Callable[[], None]) -> None:
-        """Say why, if the log can be written to at all (whoever stands still may hold it), and end."""
-        told = (
-            f"the event loop does not turn any more; the process ends and is to be started again. It was here:\n{self._where()}"
-        )
+        """Log the reason, unless the blocked thread holds the log's lock, and end the process."""
+        told = f"the event loop is blocked; the process ends and must be restarted. It was here:\n{self._where()}"
         telling = threading.Thread(target=lambda: log.critical(told), daemon=True)
         telling.start()
         telling.join(2)
@@ -110,4 +107,4 @@ class Watchdog:
 
     def _where(self) -> str:
         frame = sys._current_frames().get(self._watched)  # noqa: SLF001  (the documented way to see another thread's stack)
-        return "".join(traceback.format_stack(frame)) if frame else "(the thread is gone)"
+        return "".join(traceback.format_stack(frame)) if frame else "(the thread has ended)"

@@ -220,7 +220,7 @@ async def test_count_and_sum_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble", [NotFetched("it is gone"), RuntimeError("a defect"), OSError(28, "No space left on device")]
+    "trouble", [NotFetched("the file no longer exists"), RuntimeError("a defect"), OSError(28, "No space left on device")]
 )
 async def test_whatever_goes_wrong_is_a_line(tmp_path: Path, trouble: Exception) -> None:
     room = Room(tmp_path, Platform({"a": trouble}))

@@ -124,7 +124,7 @@ async def test_a_channel_without_files_and_buttons_gets_words(village: Make) -> 
     async with v.house(shows=frozenset()) as (_, phone):
         await phone.say("go")
         await phone.until(lambda: len(phone.sent) == 2)
-        assert phone.sent[1].text == "look\n\n📎 a.txt (I cannot send files here, it is in my workspace)"
+        assert phone.sent[1].text == "look\n\n📎 a.txt (I cannot send files here; it is in my workspace)"
         await phone.say("/think")
         await phone.until(lambda: len(phone.sent) == 3)
         assert all(one.buttons == () and one.enclosure is None for one in phone.sent)

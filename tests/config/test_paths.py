@@ -57,7 +57,7 @@ def test_a_file_in_a_folders_place_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageFailed, match="is not a folder"):
         Paths(tmp_path / "file").prepare()
-    with pytest.raises(StorageFailed, match="part of this path is a file"):
+    with pytest.raises(StorageFailed, match="parent of this path is a file"):
         Paths(tmp_path / "file" / "below").prepare()
 
 

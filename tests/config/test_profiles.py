@@ -42,7 +42,7 @@ def test_what_is_named_by_hand_counts_and_a_profile_does_not_read_another_houses
 
 @pytest.mark.parametrize("name", ["Work", "../x", "a b", "-x", "x" * 33, "a/b"])
 def test_a_name_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="cannot name a profile"):
+    with pytest.raises(UsageError, match="is not a valid profile name"):
         Paths.find(HOME, profile=name)
 
 

@@ -267,7 +267,7 @@ async def test_the_eighth_doubt_ends_it_and_both_the_person_and_the_owner_are_to
         assert s.texts[:8] == ["one"] * 8
         assert "- one (may have arrived)" in s.texts[8]
         assert s.texts[9:] == ["two"]
-        assert s.told.losses == [("telegram:default:direct:42", "may or may not have arrived, and was given up")]
+        assert s.told.losses == [("telegram:default:direct:42", "may or may not have arrived, and is not sent again")]
 
 
 async def test_nothing_is_repeated_to_a_platform_that_does_not_answer(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ async def test_a_loop_that_never_comes_back_ends_the_process_where_it_is_started
     ended = threading.Event()
     with Watchdog(stalled=0.02, tick=0.01, hopeless=0.1, end=ended.set):
         assert ended.wait(PATIENCE), "the thread ends it while the loop stands still"
-    assert "to be started again" in caplog.text
+    assert "must be restarted" in caplog.text
     assert "test_a_loop_that_never_comes_back" in caplog.text
 
 
@@ -102,7 +102,7 @@ async def test_a_house_that_fell_over_three_times_pauses_until_it_is_told_to_go_
             await life.end(signal.SIGKILL)
         life = await world.start()
         await world.say("tell me plum")
-        await world.platform.until(lambda: any("fell over three times" in text for text in world.said()))
+        await world.platform.until(lambda: any("crashed three times" in text for text in world.said()))
         await world.say("/status")
         await world.platform.until(lambda: any("Under way" in text for text in world.said()))
         status = await client.ask(world.root / STATE, "status")

@@ -89,7 +89,7 @@ async def test_a_channel_that_dies_begins_anew_and_another_runs_on(caplog: Any) 
     assert (dying.closed, sound.closed) == (1, 1)
 
 
-HINT = "get a new one. Then it comes back within 5 minutes, or at once with: homebody channels restart telegram:default"
+HINT = "get a new one. It reconnects within 5 minutes, or immediately with: homebody channels restart telegram:default"
 
 
 async def test_a_broken_channel_says_what_mends_it_and_comes_back_when_that_was_done() -> None:

@@ -58,7 +58,7 @@ async def test_a_token_that_is_valid_again_is_used_when_the_owner_says_so(home: 
     async with home.lived_in() as house:
         await until_state(house, "broken")
         facts = house.channel_supervisor[NAME].facts()
-        assert facts["mend"].endswith(f"or at once with: homebody channels restart {NAME}")
+        assert facts["mend"].endswith(f"or immediately with: homebody channels restart {NAME}")
         home.peer.token = TOKEN
         await home.peer.say(ANNA, "are you there?")
         code, told = await run(home, "restart", "telegram")

@@ -31,7 +31,7 @@ async def test_missed_brings_replies_in_doubt_with_a_mark_and_names_messages_in_
         await home.peer.until(lambda: home.peer.unconfirmed == 0)
         while not await house.ledger.outbox.latest(["ready"]):  # noqa: ASYNC110  (nobody announces it)
             await asyncio.sleep(0.02)
-        house.pause.begin("crashes", "I fell over.")
+        house.pause.begin("crashes", "I crashed.")
         await home.peer.say(BEN, "water the plants", name="Ben")
         await home.peer.until(lambda: home.peer.unconfirmed == 0)
     ledger = next(home.root.glob("home/**/ledger.sqlite"))

@@ -84,16 +84,16 @@ async def test_an_owner_by_another_name_is_found_in_the_session_of_that_name(hom
     }
     await talked(home, **given)
     async with home.lived_in(**given) as house:
-        house.owner.say("💾 Little room is left.")
-        assert (await home.says(2))[1] == "💾 Little room is left."
+        house.owner.say("💾 Little space is left.")
+        assert (await home.says(2))[1] == "💾 Little space is left."
 
 
 async def test_what_could_be_said_nowhere_is_said_when_the_owner_first_writes(home: Home) -> None:
     async with home.lived_in(allowFrom=[ANNA, BEN], session={"dmScope": "per-channel-peer"}) as house:
         house.owner.say("what passes by")
-        house.owner.say("💾 Little room is left.", waits=True)
+        house.owner.say("💾 Little space is left.", waits=True)
         await home.peer.say(BEN, "hello", name="Ben")
         await home.says(1, BEN)
         assert home.peer.chats.said(BEN) == ["re: hello"]
         await home.peer.say(ANNA, "hello")
-        assert sorted(await home.says(2)) == ["re: hello", "💾 Little room is left."]
+        assert sorted(await home.says(2)) == ["re: hello", "💾 Little space is left."]

@@ -115,6 +115,6 @@ async def test_of_two_accounts_with_one_token_the_second_is_off_and_says_so() ->
         "telegram:copy",
         "slack:default",
     ]
-    with pytest.raises(ChannelBroken, match="default and copy of telegram have one token") as told:
+    with pytest.raises(ChannelBroken, match="default and copy of telegram have the same token") as told:
         await found[2][0].run(None)  # type: ignore[arg-type]
     assert "channels.telegram.accounts.copy" in told.value.hint

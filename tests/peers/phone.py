@@ -75,7 +75,7 @@ class Phone:
     async def fetch(self, attachment: Attachment, path: Path, limit: int) -> None:
         data = self.files.get(attachment.handle)
         if data is None or len(data) > limit:
-            raise NotFetched("it is gone")
+            raise NotFetched("the file no longer exists")
         await asyncio.to_thread(path.write_bytes, data)
 
     async def draft(self, conversation: ChatAddress, turn: str, text: str) -> None:

@@ -22,14 +22,14 @@ async def test_who_writes_during_a_pause_is_told_once_and_answered_when_it_is_ov
     t = town(messages={"queue": {"mode": "followup"}})
     wire = t.wire()
     async with t.house(wire) as house:
-        house.pause.begin("disk", "No room is left.")
+        house.pause.begin("disk", "No space is left.")
         await wire.say("one", "two", "three", by="ben")
         await wire.until(lambda: PAUSED in said(wire))
         await t.steps()
         assert said(wire) == [PAUSED]
         house.pause.end("disk")
         await wire.until(lambda: said(wire)[1:] == ["re: one", "re: two", "re: three"])
-        house.pause.begin("crashes", "I fell over.")
+        house.pause.begin("crashes", "I crashed.")
         await wire.say("four", by="ben")
         await wire.until(lambda: said(wire).count(PAUSED) == 2)
         await house.pause.resume()

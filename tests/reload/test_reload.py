@@ -92,7 +92,7 @@ async def test_what_waits_for_a_restart_stays_as_it_is_and_is_told_once(place: P
         assert house.settings.current.agents.defaults.max_concurrent == 32
         assert (await house.status.status())["settings"] == {"waiting": waits, "complaint": None}
         await house.reload.now()
-        assert said == [f"⚙️ The settings were changed. This waits for a restart of mine: {', '.join(waits)}."]
+        assert said == [f"⚙️ The settings were changed. These take effect after a restart: {', '.join(waits)}."]
         place.write({})
         assert (await house.reload.now())["waiting"] == []
 
@@ -132,7 +132,7 @@ async def test_a_file_that_is_gone_or_empty_for_a_moment_is_waited_for(place: Pl
         reading = asyncio.ensure_future(house.reload.now())
         await until(lambda: place.clock.monotonic() + EMPTY_SECONDS in place.clock.alarms)
         place.clock.move(1)
-        assert "the settings file is gone" in (await reading)["complaint"]
+        assert "the settings file is missing" in (await reading)["complaint"]
         assert await ask(house, "hello") == "scripted/two"
 
 
