@@ -51,11 +51,11 @@ def restart(invocation: Invocation, name: str) -> int:
     The channel reads its token file and signs in again. Replies that wait to be sent there are kept and sent afterwards.
     """
     if asyncio.run(_running(invocation)) is None:
-        raise errors.UsageError("no gateway runs", hint="Start it with: homebody gateway")
+        raise errors.UsageError("no gateway is running", hint="Start it with: homebody gateway")
     from gateway.api import client
 
     told = asyncio.run(client.ask(invocation.paths.state, "channels.restart", name=name))
-    click.echo("\n".join(f"{one} begins anew. How it is: homebody channels status" for one in told["restarted"]))
+    click.echo("\n".join(f"{one} is reconnecting. See its state with: homebody channels status" for one in told["restarted"]))
     return errors.OK
 
 

@@ -40,7 +40,7 @@ async def probed(settings: Settings, name: str | None, agent_id: str | None, pro
 
 
 async def placed(settings: Settings, name: str | None, agent_id: str, profiles: Profiles) -> ResolvedModel | None:
-    """Return where an agent's model is; None for the notebook. Raises AgentError."""
+    """Return the endpoint of an agent's model; None for the notebook. Raises AgentError."""
     from agent.models.catalog.discovery import find_local
     from agent.models.catalog.model_selection import resolve_model
     from agent.models.catalog.naming import ModelNames
@@ -93,7 +93,7 @@ def _failed(place: ResolvedModel, key: Key, failure: Failure, *, others: int) ->
 
 
 def _renewed(place: ResolvedModel, key: Key) -> str:
-    """The command that puts another key in the place of this one."""
+    """The command that replaces this key."""
     if key.origin == "profile":
         return f"homebody models auth add {place.provider} --id {key.label.removeprefix('profile ')}"
     if key.origin == "settings":

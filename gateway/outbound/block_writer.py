@@ -76,7 +76,7 @@ class BlockWriter(AnswerStream):
         return False
 
     def _next(self, *, resting: bool) -> SentPart | None:
-        """Return what may be sent now of what was heard."""
+        """Return the next block that can be sent."""
         text = self._text[self._sent :]
         limits = self._manner.limits
         if resting:

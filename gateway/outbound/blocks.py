@@ -124,7 +124,7 @@ class Blocks:
             await self._try_to_send()
 
     async def _keep(self, ahead: SentPart) -> bool:
-        """Make a part of an unfinished answer durable, and queue it. Returns whether it counts as said."""
+        """Store a part of an unfinished answer and queue it. Returns whether it was stored."""
         assert self._transcript is not None
         try:
             await self._transcript.append(self._arrived.row.uid, ahead)

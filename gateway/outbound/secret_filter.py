@@ -28,9 +28,10 @@ class SecretFilter:
         """Return the redacted text for ``where``."""
         clean = self._redactor.text(text)
         if clean != text and not quietly:
+            place = where or "a conversation"
             self._tell(
-                f"I removed a secret of this machine (a key, token or password) from a reply to {where or 'a "
-                "conversation'}. If it may have been disclosed elsewhere, change it."
+                f"I removed a secret of this machine (a key, token or password) from a reply to {place}. "
+                "If it may have been disclosed elsewhere, change it."
             )
         return clean
 

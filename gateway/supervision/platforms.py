@@ -80,7 +80,7 @@ def _offered(name: str, found: Mapping[str, EntryPoint]) -> Platform:
             known = ", ".join(sorted(found)) or "none"
             raise ChannelError(
                 f"No installed package provides the channel {name!r} (available: {known}).",
-                hint=f"Install its package beside homebody and restart the gateway, or set channels.plugins.{name}.enabled to false.",
+                hint=f"Install its package and restart the gateway, or set channels.plugins.{name}.enabled to false.",
             )
         offered = found[name].load()
         if not isinstance(offered, Platform):
